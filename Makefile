@@ -1,0 +1,43 @@
+# Two commands matter: `make serve` and `make test`. Everything they need is made on the first run.
+
+SHELL := bash
+.DEFAULT_GOAL := help
+.PHONY: help serve test lint format bench soak lock clean
+
+help:
+	@echo 'make serve [ARGS="--memory -p 0"]   start a server'
+	@echo 'make test  [ONLY=path|word] [SEED=n] lint, types, import rules and all tests'
+	@echo 'make lint | format                   check, or rewrite, the form of the code'
+	@echo 'make bench [ARGS=...]                measure against another server'
+	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
+	@echo 'make lock                            resolve requirements*.lock anew'
+	@echo 'make clean                           remove everything that was made'
+
+serve:
+	@tools/venv.sh runtime
+	@exec .venv/bin/mayfly serve $(ARGS)
+
+test:
+	@ONLY='$(ONLY)' SEED='$(SEED)' tools/test.sh
+
+lint:
+	@tools/venv.sh test
+	@tools/lint.sh
+
+format:
+	@tools/venv.sh test
+	@.venv/bin/ruff check --fix-only --quiet .
+	@.venv/bin/ruff format .
+
+bench:
+	@tools/bench.sh $(ARGS)
+
+soak:
+	@HOURS='$(or $(HOURS),8)' SEED='$(SEED)' tools/soak.sh
+
+lock:
+	@tools/lock.sh
+
+clean:
+	@rm -rf .venv .bench build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

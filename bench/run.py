@@ -1,0 +1,89 @@
+"""Measure, print one table, and write it to bench/latest.json. Started by tools/bench.sh.
+
+    python bench/run.py [WORD...]      only the parts with these names
+
+BENCH_RIVAL: the command of the other server; BENCH_NOT_RUN: why there is none. BENCH_SMALL=1: fewer items.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from subprocess import SubprocessError
+from time import perf_counter
+
+from figures import Figure, document, not_run, table
+from machine import machine
+from policy import change_of_default
+from protocol import against_rival, on_slow_disks
+from purging import under_readers, unloaded
+from scanning import scan
+from starting import start
+from wrk import Wrk
+
+from mayflydb.model.errors import MayflyError
+
+HERE = Path(__file__).parent
+LATEST = HERE / "latest.json"
+Part = Callable[[Path], Iterator[Figure]]
+
+
+def parts() -> dict[str, Part]:
+    """What can be measured, in the order of the table."""
+    rival = os.environ.get("BENCH_RIVAL", "")
+    why_not = os.environ.get("BENCH_NOT_RUN") or "the other server is not installed: tools/bench.sh does that"
+    many_items = 300_000 if os.environ.get("BENCH_SMALL") == "1" else 1_000_000
+    return {
+        "protocol": lambda place: against_rival(Wrk(place), place, rival, why_not),
+        "disks": lambda place: on_slow_disks(Wrk(place), place),
+        "policy": lambda place: change_of_default(place, many_items),
+        "purge": unloaded,
+        "readers": under_readers,
+        "start": start,
+        "scan": scan,
+    }
+
+
+def measure(wanted: list[str]) -> list[Figure]:
+    """Every part in a directory of its own, on the disk where the repository lies. A part that fails is a row as well."""
+    figures: list[Figure] = []
+    for name, part in parts().items():
+        if wanted and name not in wanted:
+            continue
+        began = perf_counter()
+        with tempfile.TemporaryDirectory(prefix="bench-", dir=_disk()) as place:
+            try:
+                figures += part(Path(place))
+            except (RuntimeError, OSError, SubprocessError, MayflyError) as error:
+                figures.append(not_run(name, f"failed: {error}"))
+        print(f"{name}: {perf_counter() - began:.0f} s", file=sys.stderr)
+    return figures
+
+
+def _disk() -> Path:
+    place = HERE.parent / ".bench"
+    place.mkdir(exist_ok=True)
+    return place
+
+
+def main() -> int:
+    """1 when something failed or a name is unknown; a target that was missed is no failure."""
+    wanted = sys.argv[1:]
+    if unknown := [name for name in wanted if name not in parts()]:
+        print(f"there is no part {', '.join(unknown)}; there are {', '.join(parts())}", file=sys.stderr)
+        return 1
+    about = machine(_disk(), os.environ.get("BENCH_RIVAL"))
+    for name, value in about.items():
+        print(f"{name + ':':<19} {value}")
+    figures = measure(wanted)
+    print("\n" + table(figures))
+    LATEST.write_text(json.dumps(document(about, figures), indent=2) + "\n", encoding="utf-8")
+    return 1 if any(figure.how.startswith("failed") for figure in figures) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

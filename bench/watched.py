@@ -1,0 +1,44 @@
+"""A server whose event loop is watched: prints a ready document, and for each line of input how late the loop was since the last.
+
+python watched.py PATH
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import sys
+
+from msgspec import to_builtins
+from watchdog import Watchdog
+
+from mayflydb.embedded import settings_from
+from mayflydb.server import SWITCH_INTERVAL, Server, loop_factory
+
+
+async def serve(path: str) -> None:
+    """Until the input ends."""
+    server = Server(settings_from(path, False, {"port": 0, "host": "127.0.0.1"}), os.environ)
+    announcement = await server.start()
+    watchdog = Watchdog()
+    gc.collect()
+    gc.freeze()
+    port = int((announcement.admin or "").split(":")[2].partition("/")[0])
+    print(json.dumps({"pid": os.getpid(), "port": port}), flush=True)
+    while await asyncio.to_thread(sys.stdin.readline):
+        print(json.dumps({"late": to_builtins(watchdog.restart()), "purged": _purged(server)}), flush=True)
+    watchdog.stop()
+    await server.stop()
+
+
+def _purged(server: Server) -> int:
+    assert server.admin is not None
+    return sum(server.admin.engine.reaper.purged.values())
+
+
+if __name__ == "__main__":
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve(sys.argv[1]))

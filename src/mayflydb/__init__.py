@@ -1,0 +1,21 @@
+"""Mayfly: a database in which every record knows when it dies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from mayflydb.embedded import serve
+
+__all__ = ["__version__", "serve"]
+
+
+def __getattr__(name: str) -> object:
+    # Loaded when it is asked for: the command line and the pytest plugin import this package and need nothing of it.
+    if name == "serve":
+        from mayflydb.embedded import serve
+
+        return serve
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

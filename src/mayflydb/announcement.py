@@ -1,0 +1,45 @@
+"""What a starting server has to say: that it is ready, or why it could not start."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+
+class Announcement(msgspec.Struct, frozen=True):
+    """A server that answers on every listener. Parts that are off are None.
+
+    Hosts are numeric, so that no client depends on a resolver: `cosmos_endpoint` is `http://127.0.0.1:8081/` (or `https://`
+    where the scheme setting says so), `portal` the same with a path of `/`, `admin` ends in `/_mayfly`, `metrics` in
+    `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host/db`. `key_path` is set when the account
+    key is not the well-known one, `ca_path` when a certificate authority has been written.
+    """
+
+    pid: int
+    cosmos_endpoint: str | None
+    cosmos_key: str | None
+    portal: str | None
+    admin: str | None
+    metrics: str | None
+    storage: str
+    clock: Literal["real", "virtual"]
+    version: str
+    seconds_to_ready: float
+    key_path: str | None = None
+    ca_path: str | None = None
+
+
+class StartFailed(Exception):
+    """The server did not start.
+
+    `setting` is the key of the setting that caused it (`server.port`), `hint` the next thing to try. Exit codes: 1 failed,
+    2 wrong usage, 4 refused for safety.
+    """
+
+    def __init__(self, message: str, *, setting: str = "", hint: str = "", exit_code: int = 1) -> None:
+        super().__init__(message)
+        self.message = message
+        self.setting = setting
+        self.hint = hint
+        self.exit_code = exit_code

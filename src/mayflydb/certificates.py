@@ -1,0 +1,221 @@
+"""The certificate authority a machine's servers share, made once, and the certificate each server shows.
+
+Clients that have been told to trust `ca.pem` go on trusting every later server of the same user.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import socket
+import ssl
+import sys
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mayflydb.clock import wall_us
+from mayflydb.model.instant import to_datetime
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey
+    from cryptography.x509 import Certificate, GeneralName, KeyUsage, Name
+
+CA_DAYS = 3650
+LEAF_DAYS = 397
+RENEW_DAYS = 30
+ALWAYS = ("localhost", "127.0.0.1", "::1", "mayfly", "host.docker.internal")
+
+
+def user_data_directory(environ: Mapping[str, str]) -> Path:
+    """Where what a user's servers share is kept: $XDG_DATA_HOME/mayfly or ~/.local/share/mayfly; %LOCALAPPDATA% on Windows."""
+    base = environ.get("LOCALAPPDATA" if sys.platform == "win32" else "XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "mayfly"
+
+
+class Authority:
+    """Certificates below one directory. Several processes may use it at once."""
+
+    def __init__(self, directory: Path, names: Sequence[str] = ()) -> None:
+        """`names`: host names besides the usual ones that the certificate is made out to."""
+        self._directory = directory
+        self._names = tuple(dict.fromkeys((*ALWAYS, socket.gethostname(), *names)))
+
+    @property
+    def ca_path(self) -> Path:
+        """The authority's certificate, for clients to trust."""
+        return self._directory / "ca.pem"
+
+    def ca_pem(self) -> bytes:
+        """The authority's certificate; made if there is none."""
+        self._ca()
+        return self.ca_path.read_bytes()
+
+    def context(self) -> ssl.SSLContext:
+        """A server's TLS settings: 1.2 and later, with a certificate that is made if there is none for these names."""
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.minimum_version = ssl.TLSVersion.TLSv1_2
+        context.load_cert_chain(self._leaf())
+        return context
+
+    def _ca(self) -> tuple[EllipticCurvePrivateKey, Certificate]:
+        from cryptography import x509
+
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        key = self._ca_key()
+        with contextlib.suppress(OSError, ValueError):
+            certificate = x509.load_pem_x509_certificate(self.ca_path.read_bytes())
+            if _fresh(certificate) and certificate.public_key() == key.public_key():
+                return key, certificate
+        # Made from the key alone, so that it does not matter which of two processes is the later one.
+        certificate = _sign_ca(key)
+        _write(self.ca_path, _pem(certificate), 0o644)
+        return key, certificate
+
+    def _ca_key(self) -> EllipticCurvePrivateKey:
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+        place = self._directory / "ca.key"
+        if not place.exists():
+            _write(place, _key_pem(ec.generate_private_key(ec.SECP256R1())), 0o600, replace=False)
+        key = load_pem_private_key(place.read_bytes(), None)
+        if not isinstance(key, ec.EllipticCurvePrivateKey):
+            raise ValueError(f"{place} is not a key of Mayfly's")
+        return key
+
+    def _leaf(self) -> Path:
+        """A file with the server's key, its certificate and the authority's."""
+        from cryptography import x509
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        ca_key, ca = self._ca()
+        digest = hashlib.sha256("\n".join(self._names).encode()).hexdigest()[:12]
+        place = self._directory / f"server-{digest}.pem"
+        with contextlib.suppress(OSError, ValueError):
+            certificate = x509.load_pem_x509_certificate(place.read_bytes())
+            certificate.verify_directly_issued_by(ca)
+            if _fresh(certificate):
+                return place
+        key = ec.generate_private_key(ec.SECP256R1())
+        certificate = _sign_leaf(key, self._names, ca_key, ca)
+        _write(place, _key_pem(key) + _pem(certificate) + _pem(ca), 0o600)
+        return place
+
+
+def _now() -> datetime:
+    # What clients compare with is the host's time, whatever the database's clock says.
+    return to_datetime(wall_us())
+
+
+def _fresh(certificate: Certificate) -> bool:
+    return certificate.not_valid_before_utc <= _now() < certificate.not_valid_after_utc - timedelta(days=RENEW_DAYS)
+
+
+def _sign_ca(key: EllipticCurvePrivateKey) -> Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+
+    name = _name(f"Mayfly CA of {socket.gethostname()}"[:64])
+    return (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number())
+        .not_valid_before(_now() - timedelta(days=1))
+        .not_valid_after(_now() + timedelta(days=CA_DAYS))
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(signs_certificates=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def _sign_leaf(
+    key: EllipticCurvePrivateKey, names: Sequence[str], ca_key: EllipticCurvePrivateKey, ca: Certificate
+) -> Certificate:
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    public = key.public_key()
+    return (
+        x509.CertificateBuilder(ca.subject, _name("localhost"), public, x509.random_serial_number())
+        .not_valid_before(_now() - timedelta(days=1))
+        .not_valid_after(_now() + timedelta(days=LEAF_DAYS))
+        .add_extension(x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(signs_certificates=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(public), critical=False)
+        .add_extension(x509.AuthorityKeyIdentifier.from_issuer_public_key(ca_key.public_key()), critical=False)
+        .sign(ca_key, hashes.SHA256())
+    )
+
+
+def _name(common: str) -> Name:
+    from cryptography import x509
+    from cryptography.x509.oid import NameOID
+
+    return x509.Name(
+        [x509.NameAttribute(NameOID.ORGANIZATION_NAME, "Mayfly"), x509.NameAttribute(NameOID.COMMON_NAME, common)]
+    )
+
+
+def _alternative(name: str) -> GeneralName:
+    from cryptography import x509
+
+    try:
+        return x509.IPAddress(ip_address(name))
+    except ValueError:
+        return x509.DNSName(name.encode("idna").decode())
+
+
+def _usage(*, signs_certificates: bool) -> KeyUsage:
+    from cryptography import x509
+
+    return x509.KeyUsage(
+        digital_signature=not signs_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=signs_certificates,
+        crl_sign=signs_certificates,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
+
+def _pem(certificate: Certificate) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding
+
+    return certificate.public_bytes(Encoding.PEM)
+
+
+def _key_pem(key: EllipticCurvePrivateKey) -> bytes:
+    from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
+    return key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+
+
+def write_private(place: Path, content: bytes) -> None:
+    """A new file that only its owner can read; one that is there already stays as it is."""
+    place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    _write(place, content, 0o600, replace=False)
+
+
+def _write(place: Path, content: bytes, mode: int, replace: bool = True) -> None:
+    """Whoever sees the file sees all of it. Without `replace`, the first writer's content stays."""
+    temporary = place.with_name(f".{place.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    try:
+        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
+            file.write(content)
+        if replace:
+            temporary.replace(place)
+        else:
+            with contextlib.suppress(FileExistsError):
+                os.link(temporary, place)
+    finally:
+        temporary.unlink(missing_ok=True)

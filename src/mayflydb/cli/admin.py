@@ -1,0 +1,145 @@
+"""The running server, as commands see it: JSON over its admin API."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import IO, Any, NoReturn
+from urllib.parse import urlencode, urlsplit
+
+import click
+
+FAILED = 1
+NOT_READY = 3
+REFUSED = 4
+
+_EXIT_CODES = {401: REFUSED, 403: REFUSED, 503: NOT_READY}
+
+
+class CommandFailed(click.ClickException):
+    """Prints what went wrong and the next thing to try, and ends with `exit_code`."""
+
+    def __init__(self, message: str, *, hint: str = "", exit_code: int = FAILED) -> None:
+        super().__init__(message)
+        self.hint = hint
+        self.exit_code = exit_code  # type: ignore[misc]  # click declares it per class and reads it per exception
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(f"Error: {self.message}", err=True)
+        if self.hint:
+            click.echo(f"Try:   {self.hint}", err=True)
+
+
+class Admin:
+    """`url` is the server's address, with or without `/_mayfly`, or the path of its ready file.
+
+    The file is read at each request, because a server that is starting has not written it yet. Waiting for an answer has no
+    limit but `timeout` (seconds): moving the clock by years is allowed to take its time.
+    """
+
+    def __init__(self, url: str, timeout: float | None = None) -> None:
+        self._url = url
+        self._timeout = timeout
+
+    def get(self, path: str, query: Mapping[str, object] | None = None) -> Any:
+        """GET `/_mayfly/<path>`; query members that are None are left out."""
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        return self._checked("GET", path + ("?" + urlencode(given) if given else ""), None)
+
+    def post(self, path: str, body: Mapping[str, object]) -> Any:
+        """POST a JSON body."""
+        return self._checked("POST", path, body)
+
+    def request(self, method: str, path: str, body: Mapping[str, object] | None) -> tuple[int, Any]:
+        """Status and decoded answer. CommandFailed (not ready) when nobody answers, or somebody who is not Mayfly."""
+        base = urlsplit(self._base())
+        if base.scheme not in ("http", "https") or not base.hostname:
+            raise CommandFailed(
+                f"{self._url!r} is neither an address nor a ready file", hint="--url http://127.0.0.1:8081"
+            )
+        kind: type[http.client.HTTPConnection] = http.client.HTTPConnection
+        if base.scheme == "https":
+            kind = http.client.HTTPSConnection
+        connection = kind(base.hostname, base.port, timeout=self._timeout)
+        payload = None if body is None else json.dumps(body).encode()
+        headers = {"Accept": "application/json"} | ({} if payload is None else {"Content-Type": "application/json"})
+        try:
+            connection.request(method, f"{base.path}/{path}", payload, headers)
+            answer = connection.getresponse()
+            return answer.status, json.loads(answer.read() or b"null")
+        except (OSError, http.client.HTTPException) as error:
+            raise CommandFailed(
+                f"no server answers at {self._base()}: {error}",
+                hint="mayfly serve, or --url with the address or ready file of a running one",
+                exit_code=NOT_READY,
+            ) from error
+        except ValueError as error:
+            raise CommandFailed(f"what answers at {self._base()} is not Mayfly", hint="check --url") from error
+        finally:
+            connection.close()
+
+    def _base(self) -> str:
+        address = self._url if "://" in self._url else self._address_in_file(Path(self._url))
+        address = address.rstrip("/")
+        return address if address.endswith("/_mayfly") else address + "/_mayfly"
+
+    def _address_in_file(self, path: Path) -> str:
+        try:
+            admin = json.loads(path.read_text(encoding="utf-8"))["admin"]
+        except OSError as error:
+            raise CommandFailed(
+                f"there is no ready file {path}: {error.strerror}",
+                hint="mayfly serve --ready-file",
+                exit_code=NOT_READY,
+            ) from error
+        except (ValueError, KeyError, TypeError) as error:
+            raise CommandFailed(f"{path} is not a ready file") from error
+        if not isinstance(admin, str):
+            raise CommandFailed(f"the server of {path} has its admin API off")
+        return admin
+
+    def _checked(self, method: str, path: str, body: Mapping[str, object] | None) -> Any:
+        status, answer = self.request(method, path, body)
+        if not 200 <= status < 300:
+            _fail(status, answer)
+        return answer
+
+
+def _fail(status: int, answer: Any) -> NoReturn:
+    """Problem documents (RFC 9457) say it in `title`, `detail` and our `hint`."""
+    problem = answer if isinstance(answer, dict) else {}
+    parts = [str(problem[name]) for name in ("title", "detail") if problem.get(name)]
+    message = ": ".join(parts) or f"the server answered {status}"
+    raise CommandFailed(message, hint=str(problem.get("hint") or ""), exit_code=_EXIT_CODES.get(status, FAILED))
+
+
+def admin_of(ctx: click.Context) -> Admin:
+    """The server that `--url` names."""
+    return Admin(ctx.find_root().obj["url"])
+
+
+def checked_by(parse: Callable[[str], object]) -> Callable[[click.Context, click.Parameter, str | None], str | None]:
+    """A click callback that lets a text through unchanged once `parse` has accepted it, so that a slip is a usage error."""
+
+    def check(ctx: click.Context, parameter: click.Parameter, value: str | None) -> str | None:
+        if value is not None:
+            try:
+                parse(value)
+            except ValueError as error:
+                raise click.BadParameter(str(error), ctx, parameter) from error
+        return value
+
+    return check
+
+
+def confirmed(question: str, *, yes: bool) -> None:
+    """Ask before something that cannot be undone; without a terminal and without -y it is refused."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise CommandFailed(f"{question} Not without being told.", hint="the same command with -y", exit_code=REFUSED)
+    if not click.confirm(question, err=True):
+        raise CommandFailed("nothing was done")

@@ -1,0 +1,124 @@
+"""How readiness is made known: a banner for people, one line of JSON for programs, and the ready file."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from pathlib import Path
+from typing import Any, TextIO
+from urllib.parse import urlsplit
+
+from mayflydb.announcement import Announcement, StartFailed
+
+
+class Announcer:
+    """Says once that the server is ready. A file left by an earlier run goes before the start, ours at a clean stop."""
+
+    def __init__(self, ready_file: Path | None, out: TextIO) -> None:
+        self._ready_file = ready_file
+        self._out = out
+        self._pid: int | None = None
+
+    def prepare(self) -> None:
+        """Remove a stale ready file; StartFailed when the place cannot be used."""
+        if self._ready_file is None:
+            return
+        try:
+            self._ready_file.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unwritable(self._ready_file, error) from error
+        if not self._ready_file.parent.is_dir():
+            raise StartFailed(f"{self._ready_file.parent} is not a directory", setting="server.ready_file", exit_code=2)
+
+    def __call__(self, announcement: Announcement) -> None:
+        """Write the file first: who reads the line on stdout may look for it."""
+        self._pid = announcement.pid
+        if self._ready_file is not None:
+            try:
+                write_ready_file(self._ready_file, ready_document(announcement))
+            except OSError as error:
+                raise _unwritable(self._ready_file, error) from error
+        self._out.write(banner(announcement) if self._out.isatty() else ready_document(announcement) + "\n")
+        self._out.flush()
+
+    def withdraw(self) -> None:
+        """Remove the ready file if it is still the one that was written here."""
+        if self._ready_file is None or self._pid is None:
+            return
+        with contextlib.suppress(OSError, ValueError, KeyError, TypeError):
+            if json.loads(self._ready_file.read_text(encoding="utf-8"))["pid"] == self._pid:
+                self._ready_file.unlink()
+
+
+def _unwritable(path: Path, error: OSError) -> StartFailed:
+    return StartFailed(
+        f"{path} cannot be written: {error.strerror}", setting="server.ready_file", hint="another --ready-file"
+    )
+
+
+def ready_document(announcement: Announcement) -> str:
+    """The ready document on one line. Its keys are a contract: these and no others, null for what is off."""
+    cosmos = {"endpoint": announcement.cosmos_endpoint, "key": announcement.cosmos_key}
+    document: dict[str, Any] = {
+        "event": "ready",
+        "pid": announcement.pid,
+        "cosmos": None if announcement.cosmos_endpoint is None else cosmos,
+        "mongo": None,
+        "ydb": None,
+        "portal": announcement.portal,
+        "admin": announcement.admin,
+        "metrics": announcement.metrics,
+        "storage": announcement.storage,
+        "clock": announcement.clock,
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def write_ready_file(path: Path, document: str) -> None:
+    """Whoever sees the file sees all of it: a temporary name beside it, mode 0600, then a rename."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    temporary.unlink(missing_ok=True)
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(document + "\n")
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def banner(announcement: Announcement) -> str:
+    """What a terminal shows. A key that is not the well-known one is not shown, only where it lies."""
+    storage = "memory" if announcement.storage == "memory" else f"{announcement.storage} (sqlite)"
+    head = f"Mayfly {announcement.version}   {storage}   clock: {announcement.clock}"
+    lines = [f"{head}   ready in {announcement.seconds_to_ready:.1f} s", ""]
+    lines += [f"  {name:<8} {text}" for name, text in _places(announcement) if text is not None]
+    lines += ["", 'Ctrl+C stops. In another shell: eval "$(mayfly connect --format env)"', ""]
+    return "\n".join(lines)
+
+
+def _places(announcement: Announcement) -> list[tuple[str, str | None]]:
+    places: list[tuple[str, str | None]] = []
+    if announcement.cosmos_endpoint is not None:
+        endpoint = _named(announcement.cosmos_endpoint)
+        secure, plain = ("".join((scheme, "://", endpoint.partition("://")[2])) for scheme in ("https", "http"))
+        own = announcement.key_path
+        key = announcement.cosmos_key if own is None else "..."
+        places.append(("Cosmos", f"AccountEndpoint={secure};AccountKey={key};"))
+        whose = "well-known emulator key" if own is None else f"key in {own}"
+        places.append(("", f"{whose}; {plain} is the same port"))
+    admin = None if announcement.admin is None else _named(announcement.admin)
+    places += [
+        ("Portal", announcement.portal and _named(announcement.portal)),
+        ("Ready", admin and admin + "/ready"),
+        ("Metrics", announcement.metrics and _named(announcement.metrics)),
+        ("CA", announcement.ca_path),
+    ]
+    return places
+
+
+def _named(url: str) -> str:
+    """People read localhost more easily than its number."""
+    parts = urlsplit(url)
+    return parts._replace(netloc=f"localhost:{parts.port}").geturl() if parts.hostname == "127.0.0.1" else url

@@ -1,0 +1,34 @@
+"""`mayfly demo`: the vendor's own client against a clock that is moved."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import click
+
+from mayflydb.cli.admin import CommandFailed
+from mayflydb.cli.output import effective, output_option
+
+CLIENTS = ("azure.cosmos", "aiohttp")
+
+
+@click.command()
+@click.option("--keep", is_flag=True, help="Leave the server running afterwards.")
+@output_option
+@click.pass_context
+def demo(ctx: click.Context, keep: bool) -> None:
+    """Write items through the official client, move the clock, and read everything back after each step."""
+    if not all(_installed(name) for name in CLIENTS):
+        raise CommandFailed("the demo needs the vendor's client", hint='pip install "mayflydb[demo]"')
+    from mayflydb.cli.demo import run
+
+    output = ctx.find_root().obj["output"]
+    # The table is the point of the demo, so that it is printed to a pipe as well.
+    ctx.exit(run(output="table" if output == "auto" else effective(output), keep=keep))
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ModuleNotFoundError:
+        return False

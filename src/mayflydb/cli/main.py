@@ -1,0 +1,78 @@
+"""`mayfly`: the group of all commands, and the options that stand before the command."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+import click
+
+from mayflydb import __version__
+from mayflydb.cli import FORMS
+
+# Each command's module and name in it; the module is imported when the command is looked up.
+COMMANDS: dict[str, tuple[str, str]] = {
+    "serve": ("mayflydb.cli.serve", "serve"),
+    "demo": ("mayflydb.cli.demonstrate", "demo"),
+    "status": ("mayflydb.cli.status", "status"),
+    "connect": ("mayflydb.cli.connect", "connect"),
+    "clock": ("mayflydb.cli.clock", "clock"),
+    "ttl": ("mayflydb.cli.ttl", "ttl"),
+    "reset": ("mayflydb.cli.reset", "reset"),
+    "config": ("mayflydb.cli.config", "config"),
+}
+
+
+class LazyGroup(click.Group):
+    """A group whose commands are imported when they are asked for."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module, name = COMMANDS[cmd_name]
+        command: click.Command = getattr(import_module(module), name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
+            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
+        return super().resolve_command(ctx, args)
+
+
+@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option("-c", "--config", "config_file", metavar="PATH", help="The settings file.  [env: MAYFLY_CONFIG]")
+@click.option(
+    "--url",
+    envvar="MAYFLY_URL",
+    default="http://127.0.0.1:8081",
+    metavar="URL",
+    help="The server that commands talk to, or the path of its ready file.  [env: MAYFLY_URL]",
+    show_default=True,
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(FORMS),
+    default="auto",
+    help="auto is a table on a terminal, else JSON.",
+)
+@click.version_option(__version__, prog_name="mayfly", message="%(prog)s %(version)s")
+@click.pass_context
+def mayfly(ctx: click.Context, config_file: str | None, url: str, output: str) -> None:
+    """A database in which every record knows when it dies. `mayfly` alone means `mayfly serve`."""
+    ctx.obj = {"config_file": config_file, "url": url, "output": output}
+    if ctx.invoked_subcommand is None:
+        serve = mayfly.get_command(ctx, "serve")
+        assert serve is not None
+        with serve.make_context("serve", [], parent=ctx) as inner:
+            serve.invoke(inner)
+
+
+def main() -> None:
+    """Run the command line. Exit codes: 0 ok, 1 failed, 2 usage, 3 not ready, 4 refused for safety."""
+    sys.exit(mayfly.main(prog_name="mayfly", standalone_mode=True))

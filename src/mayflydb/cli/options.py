@@ -1,0 +1,75 @@
+"""The flags of `serve`, made from the table of settings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from mayflydb.announcement import StartFailed
+from mayflydb.cli.admin import CommandFailed
+from mayflydb.config import MEMORY, TABLE, Given, Loaded, Row, file_url, load
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+
+def setting_options(command: C) -> C:
+    """Add PATH, -m/--memory and one option for every row of the table."""
+    for row in reversed(TABLE):
+        command = _option(row)(command)
+    command = click.option("-m", "--memory", is_flag=True, help="Keep everything in memory.")(command)
+    return click.argument("path", required=False)(command)
+
+
+def _option(row: Row) -> Callable[[C], C]:
+    # Values stay text here: the table's own parser reads flags, variables and the file alike.
+    names = (*row.flags, _parameter(row))
+    origin = f"{row.help}  [env: {row.variable}]"
+    if row.switch:
+        return click.option(*names, is_flag=True, default=None, help=origin)
+    return click.option(*names, type=str, multiple=row.many, default=None, metavar=row.metavar, help=origin)
+
+
+def _parameter(row: Row) -> str:
+    return "set_" + row.key.replace(".", "_")
+
+
+def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> Loaded:
+    """The settings as flags, environment and file have them; CommandFailed for what is refused."""
+    try:
+        return load(_flags(given), config_file=ctx.find_root().obj["config_file"])
+    except StartFailed as failed:
+        raise start_failure(failed) from failed
+
+
+def _flags(given: Mapping[str, Any]) -> dict[str, Given]:
+    flags = {}
+    for row in TABLE:
+        value = given[_parameter(row)]
+        if value is not None and value != ():
+            flags[row.key] = Given(list(value) if row.many else value, f"flag {row.flags[-1]}")
+    places = [Given(MEMORY, "flag --memory")] if given["memory"] else []
+    if given["path"] is not None:
+        places.append(Given(_file(given["path"]), "argument PATH"))
+    if "storage.url" in flags:
+        places.append(flags["storage.url"])
+    if len(places) > 1:
+        raise StartFailed("two storages: " + " and ".join(place.origin for place in places), exit_code=2)
+    return flags | ({"storage.url": places[0]} if places else {})
+
+
+def _file(path: str) -> str:
+    if path == ":memory:" or "://" in path:
+        hint = "--memory" if path == ":memory:" else f"--storage {path}"
+        raise StartFailed(f"PATH is a file, and {path!r} is none", setting="storage.url", hint=hint, exit_code=2)
+    return file_url(Path(path))
+
+
+def start_failure(failed: StartFailed, owner: str | None = None) -> CommandFailed:
+    """What was wrong, who has it, the setting that caused it, and what helps."""
+    message = f"{failed.message}; {owner} has it" if owner else failed.message
+    if failed.setting:
+        message += f"\nSetting: {failed.setting}"
+    return CommandFailed(message, hint=failed.hint, exit_code=failed.exit_code)

@@ -1,0 +1,90 @@
+"""What commands print: a table for people, JSON for programs."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import click
+import msgspec
+
+from mayflydb.cli import FORMS
+
+
+def _override(ctx: click.Context, _: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.find_root().obj["output"] = value
+
+
+output_option = click.option(
+    "-o", "--output", type=click.Choice(FORMS), expose_value=False, callback=_override, help="As before the command."
+)
+
+
+def effective(output: str) -> str:
+    """`auto` decided: a table on a terminal, else JSON."""
+    if output != "auto":
+        return output
+    return "table" if sys.stdout.isatty() else "json"
+
+
+def show(ctx: click.Context, document: Any, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
+    """Print a document in the form that was asked for; `rows` is what a table or JSON Lines is made of."""
+    form = effective(ctx.find_root().obj["output"])
+    if form == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
+        return
+    lines = _rows_of(document) if rows is None else rows
+    if form == "jsonl":
+        for line in [document] if rows is None else lines:
+            click.echo(msgspec.json.encode(line).decode())
+    else:
+        _table(lines)
+
+
+def _rows_of(document: Any) -> Sequence[Mapping[str, Any]]:
+    """A list as it is; an object as one line per member, members of members with a dot."""
+    if isinstance(document, list):
+        return document
+    return [{"name": name, "value": value} for name, value in _flattened(document)]
+
+
+def _flattened(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str, Any]]:
+    pairs: list[tuple[str, Any]] = []
+    for name, value in document.items():
+        if isinstance(value, Mapping) and value:
+            pairs += _flattened(value, f"{prefix}{name}.")
+        else:
+            pairs.append((prefix + name, value))
+    return pairs
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    if not rows:
+        click.echo("nothing")
+        return
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    for row in rows:
+        # Text, because names that people chose may look like rich's markup.
+        table.add_row(*(Text(cell(row.get(column))) for column in columns))
+    Console(highlight=False).print(table)
+
+
+def cell(value: Any) -> str:
+    """One value as people read it: nothing for null, yes and no, lists with commas."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(cell(part) for part in value)
+    if isinstance(value, Mapping):
+        return msgspec.json.encode(value).decode()
+    return str(value)

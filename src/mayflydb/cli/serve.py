@@ -1,0 +1,37 @@
+"""`mayfly serve`: run the server until it is told to stop."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import click
+
+from mayflydb.announcement import StartFailed
+from mayflydb.cli.announce import Announcer
+from mayflydb.cli.options import load_settings, setting_options, start_failure
+from mayflydb.cli.ports import owner_of
+
+
+@click.command()
+@setting_options
+@click.pass_context
+def serve(ctx: click.Context, /, **given: Any) -> None:
+    """Serve a database from PATH (an SQLite file, by default ./mayfly.db) until Ctrl+C or SIGTERM."""
+    settings = load_settings(ctx, given).settings
+    announcer = Announcer(settings.server.ready_file, sys.stdout)
+    from mayflydb.server import run
+
+    try:
+        announcer.prepare()
+        code = run(settings, announcer)
+    except StartFailed as failed:
+        raise start_failure(failed, owner=_owner(failed, settings.server.port)) from failed
+    if code == 0:
+        announcer.withdraw()
+    ctx.exit(code)
+
+
+def _owner(failed: StartFailed, port: int) -> str | None:
+    """Who has the port, when that was the trouble."""
+    return owner_of(port) if failed.setting == "server.port" and port > 0 else None

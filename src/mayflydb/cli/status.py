@@ -1,0 +1,64 @@
+"""`mayfly status`: is the server ready, and what does it hold."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import click
+
+from mayflydb.cli.admin import NOT_READY, Admin, CommandFailed
+from mayflydb.cli.output import output_option, show
+
+INTERVAL = 0.1
+PATIENCE = 5.0
+"""Seconds that one question may take: a server that accepts and says nothing is not ready."""
+
+
+@click.command()
+@click.option(
+    "--wait", type=click.FloatRange(min=0), default=0.0, metavar="SECONDS", help="Wait this long for readiness."
+)
+@output_option
+@click.pass_context
+def status(ctx: click.Context, wait: float) -> None:
+    """Readiness, ports and counts. Exit code 3 when the server is not ready in time."""
+    admin = Admin(ctx.find_root().obj["url"], timeout=PATIENCE)
+    ready = wait_until_ready(admin, wait)
+    document = {"readiness": ready, "info": admin.get("info"), "stats": admin.get("stats")}
+    show(ctx, document)
+
+
+def wait_until_ready(admin: Admin, seconds: float) -> Any:
+    """The readiness document; CommandFailed with the last reason when it does not come in time. Asks at least once."""
+    deadline = time.monotonic() + seconds
+    pause = threading.Event()
+    while True:
+        failure, ready = _ask(admin)
+        if failure is None:
+            return ready
+        if time.monotonic() >= deadline:
+            raise failure
+        pause.wait(min(INTERVAL, max(0.0, deadline - time.monotonic())))
+
+
+def _ask(admin: Admin) -> tuple[CommandFailed | None, Any]:
+    try:
+        code, answer = admin.request("GET", "ready", None)
+    except CommandFailed as failed:
+        if failed.exit_code != NOT_READY:
+            raise
+        return failed, None
+    if code == 200:
+        return None, answer
+    return CommandFailed(f"not ready: {_reason(answer)}", exit_code=NOT_READY), None
+
+
+def _reason(answer: Any) -> str:
+    """The parts that are not ok, in the server's words."""
+    if not isinstance(answer, dict):
+        return str(answer)
+    parts = {**answer, **(answer.get("protocols") or {})}
+    bad = [f"{name}: {value}" for name, value in parts.items() if isinstance(value, str) and value not in ("ok", "off")]
+    return ", ".join(bad) or "starting"

@@ -1,0 +1,216 @@
+"""Reading the settings: flag > MAYFLY_* > mayfly.toml > default."""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from mayflydb.announcement import StartFailed
+from mayflydb.config.settings import (
+    ClockSettings,
+    CosmosSettings,
+    ServerSettings,
+    Settings,
+    StorageSettings,
+    TlsSettings,
+    TtlSettings,
+)
+from mayflydb.config.table import TABLE, Row
+from mayflydb.config.values import interval, is_loopback
+from mayflydb.model.durations import format_span
+from mayflydb.model.instant import to_rfc3339
+
+
+class Given(msgspec.Struct, frozen=True):
+    """A raw value and who gave it: `flag --port`, `variable MAYFLY_SERVER_PORT`, `file /etc/mayfly/mayfly.toml`, `default`."""
+
+    value: Any
+    origin: str
+
+
+class Loaded(msgspec.Struct, frozen=True):
+    """The settings, and where each came from by key."""
+
+    settings: Settings
+    origins: Mapping[str, str]
+    values: Mapping[str, Any]
+
+    def shown(self) -> Iterator[tuple[str, object, str]]:
+        """(key, value as in TOML, origin) of every setting, in the table's order."""
+        for row in TABLE:
+            yield row.key, _as_toml(row, self.values[row.key]), self.origins[row.key]
+
+
+_BY_KEY: dict[str, Row] = {row.key: row for row in TABLE}
+_SECTIONS = {
+    "server": ServerSettings,
+    "storage": StorageSettings,
+    "clock": ClockSettings,
+    "cosmos": CosmosSettings,
+    "tls": TlsSettings,
+    "ttl": TtlSettings,
+}
+
+# Variables that the command line reads itself.
+_OTHER_VARIABLES = ("MAYFLY_CONFIG", "MAYFLY_URL")
+
+# What Kubernetes puts into every pod beside a service whose name starts with mayfly.
+_SERVICE_LINKS = re.compile(r"MAYFLY_(\w+_)?(SERVICE_(HOST|PORT\w*)|PORT(_\d+_(TCP|UDP)\w*)?)")
+
+
+def load(
+    flags: Mapping[str, Given] | None = None,
+    environ: Mapping[str, str] | None = None,
+    config_file: str | Path | None = None,
+    *,
+    search: bool = True,
+) -> Loaded:
+    """Read everything once. `flags` holds raw values by key; `config_file` is what -c named.
+
+    `search`: whether a settings file is looked for where none was named.
+
+    StartFailed with exit code 2 for what is wrong or has no effect, 4 for what is not safe.
+    """
+    environ = os.environ if environ is None else environ
+    given = {row.key: Given(row.default, "default") for row in TABLE}
+    given |= _from_file(find_config_file(config_file, environ) if search or config_file else None)
+    given |= _from_environment(environ)
+    given |= flags or {}
+    values = {row.key: _parsed(row, given[row.key]) for row in TABLE}
+    loaded = Loaded(_assembled(values), {key: source.origin for key, source in given.items()}, values)
+    _refuse_contradictions(loaded)
+    return loaded
+
+
+def find_config_file(named: str | Path | None, environ: Mapping[str, str]) -> Path | None:
+    """The first of: the file that was named, $MAYFLY_CONFIG, ./mayfly.toml, the user's, the machine's. A named one must exist."""
+    named = named or environ.get("MAYFLY_CONFIG") or None
+    if named is not None:
+        path = Path(named).expanduser().absolute()
+        if not path.is_file():
+            raise StartFailed(
+                f"{path} is not a file", hint="name the settings file with -c or MAYFLY_CONFIG", exit_code=2
+            )
+        return path
+    places = (Path("mayfly.toml"), user_config_directory(environ) / "mayfly.toml", Path("/etc/mayfly/mayfly.toml"))
+    return next((place.absolute() for place in places if place.is_file()), None)
+
+
+def user_config_directory(environ: Mapping[str, str]) -> Path:
+    """Where the user's settings live: $XDG_CONFIG_HOME/mayfly or ~/.config/mayfly; %APPDATA%\\mayfly on Windows."""
+    name = "APPDATA" if sys.platform == "win32" else "XDG_CONFIG_HOME"
+    base = environ.get(name)
+    return (Path(base) if base else Path.home() / ".config") / "mayfly"
+
+
+def _from_file(path: Path | None) -> dict[str, Given]:
+    if path is None:
+        return {}
+    try:
+        tree = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise StartFailed(f"{path} cannot be read: {error}", exit_code=2) from error
+    found = {}
+    for key, value in _flattened(tree):
+        if key not in _BY_KEY:
+            raise StartFailed(f"{path} holds an unknown setting {key}", hint=_suggestion(key, _BY_KEY), exit_code=2)
+        found[key] = Given(value, f"file {path}")
+    return found
+
+
+def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _flattened(value, f"{prefix}{name}.")
+        else:
+            yield prefix + name, value
+
+
+def _from_environment(environ: Mapping[str, str]) -> dict[str, Given]:
+    variables = {row.variable: row.key for row in TABLE}
+    found = {}
+    for name, value in environ.items():
+        if name in variables:
+            found[variables[name]] = Given(value, f"variable {name}")
+        elif name.startswith("MAYFLY_") and name not in _OTHER_VARIABLES and not _SERVICE_LINKS.fullmatch(name):
+            hint = _suggestion(name, (*variables, *_OTHER_VARIABLES))
+            raise StartFailed(f"{name} is not a variable that Mayfly knows", hint=hint, exit_code=2)
+    return found
+
+
+def _suggestion(word: str, known: Mapping[str, object] | tuple[str, ...]) -> str:
+    close = get_close_matches(word, list(known), n=1, cutoff=0.5)
+    return f"did you mean {close[0]}?" if close else "`mayfly config show` lists all settings"
+
+
+def _parsed(row: Row, given: Given) -> Any:
+    try:
+        return row.parse(given.value)
+    except ValueError as error:
+        raise StartFailed(f"{error} ({given.origin})", setting=row.key, exit_code=2) from error
+
+
+def _assembled(values: Mapping[str, Any]) -> Settings:
+    groups: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
+    for key, value in values.items():
+        section, _, name = key.partition(".")
+        if section in groups:
+            groups[section][name] = value
+    if groups["server"]["allow_time_travel"] is None:
+        groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"])
+    unserved = (("MongoDB", ("mongo.port",)), ("YDB", ("ydb.port", "ydb.tls_port")))
+    return Settings(
+        **{section: struct(**groups[section]) for section, struct in _SECTIONS.items()},
+        unserved=tuple(name for name, keys in unserved if any(values[key] == 0 for key in keys)),
+    )
+
+
+def _refuse_contradictions(loaded: Loaded) -> None:
+    """Settings that cannot have an effect, and those that would open the store to strangers."""
+    settings = loaded.settings
+    if settings.server.port == -1:
+        raise StartFailed(
+            "nothing is left to serve", setting="server.port", hint="give a port, or 0 for a free one", exit_code=2
+        )
+    if settings.clock.start is not None and settings.clock.mode == "real":
+        raise StartFailed(
+            "a start time has no effect on the real clock",
+            setting="clock.start",
+            hint="add --clock virtual",
+            exit_code=2,
+        )
+    if settings.cosmos.key_file and settings.cosmos.generate_key:
+        raise StartFailed(
+            "a key is either read from a file or generated",
+            setting="cosmos.generate_key",
+            hint="leave out --key-file or --generate-key",
+            exit_code=2,
+        )
+    if not (settings.server.loopback or settings.cosmos.key_file or settings.cosmos.generate_key):
+        raise StartFailed(
+            f"{settings.server.host} can be reached from other machines, and the well-known key opens the store to all of them",
+            setting="server.host",
+            hint="add --generate-key or --key-file PATH, or listen on localhost",
+            exit_code=4,
+        )
+
+
+def _as_toml(row: Row, value: Any) -> object:
+    """A parsed value the way the settings file would hold it."""
+    if value is None:
+        return row.default
+    if row.key == "clock.start":
+        return to_rfc3339(value)
+    if row.parse is interval:
+        return format_span(value)
+    if isinstance(value, Path):
+        return str(value)
+    return list(value) if isinstance(value, tuple) else value

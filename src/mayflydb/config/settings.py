@@ -1,0 +1,80 @@
+"""What a server is told: one frozen Settings, grouped by the part that it concerns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Literal
+
+import msgspec
+
+from mayflydb.config.values import MEMORY, is_loopback, path_in_url
+from mayflydb.model.instant import Instant, Span
+
+
+class ServerSettings(msgspec.Struct, frozen=True):
+    """Where the server listens and how it talks about itself. `port` 0: a free one."""
+
+    host: str
+    port: int
+    scheme: Literal["http", "https"]
+    allow_hosts: tuple[str, ...]
+    allow_time_travel: bool
+    ready_file: Path | None
+    log_format: Literal["auto", "text", "json"]
+    log_level: Literal["debug", "info", "warning", "error"]
+
+    @property
+    def loopback(self) -> bool:
+        """Whether the configured host can be reached from this machine alone; a name other than localhost counts as not."""
+        return is_loopback(self.host)
+
+
+class StorageSettings(msgspec.Struct, frozen=True):
+    """`memory` or `sqlite:///absolute/path`."""
+
+    url: str
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file; None in memory."""
+        return None if self.url == MEMORY else path_in_url(self.url)
+
+
+class ClockSettings(msgspec.Struct, frozen=True):
+    """`start` is where a virtual clock begins; None: at the real current second."""
+
+    mode: Literal["real", "virtual"]
+    start: Instant | None
+
+
+class CosmosSettings(msgspec.Struct, frozen=True):
+    """`key_file` holds the account key in base64; without it the emulator's well-known key counts, unless one is generated."""
+
+    key_file: Path | None
+    generate_key: bool
+    cross_partition: Literal["azure", "direct"]
+    check_date: bool
+
+
+class TlsSettings(msgspec.Struct, frozen=True):
+    """`names`: host names besides localhost that the certificate is made out to."""
+
+    names: tuple[str, ...]
+
+
+class TtlSettings(msgspec.Struct, frozen=True):
+    """How often the reaper looks."""
+
+    sweep_interval: Span
+
+
+class Settings(msgspec.Struct, frozen=True):
+    """Everything a server is told. `unserved` names the protocols that were asked for by `0` and that this version lacks."""
+
+    server: ServerSettings
+    storage: StorageSettings
+    clock: ClockSettings
+    cosmos: CosmosSettings
+    tls: TlsSettings
+    ttl: TtlSettings
+    unserved: tuple[str, ...] = ()

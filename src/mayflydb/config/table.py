@@ -1,0 +1,191 @@
+"""The table of settings: each with its flag, variable, TOML key, default and help. The one place where a setting is added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mayflydb.config import values as read
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One setting. `key` is its TOML key and, but for `mongo` and `ydb`, its place in Settings.
+
+    `default` is written as in TOML. `parse` takes what a flag or variable gave (text), or a TOML value; ValueError with a
+    sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value; `many` may be repeated.
+    """
+
+    key: str
+    flags: tuple[str, ...]
+    default: Any
+    parse: Callable[[Any], Any]
+    help: str
+    metavar: str = "TEXT"
+    switch: bool = False
+    many: bool = False
+
+    @property
+    def variable(self) -> str:
+        """`MAYFLY_SERVER_PORT` for `server.port`."""
+        return "MAYFLY_" + self.key.replace(".", "_").upper()
+
+
+TABLE: tuple[Row, ...] = (
+    Row(
+        "server.host",
+        ("--host",),
+        "localhost",
+        read.text,
+        "Address to listen on; localhost is 127.0.0.1 and ::1.",
+        "ADDRESS",
+    ),
+    Row(
+        "server.port",
+        ("-p", "--port"),
+        8081,
+        read.port,
+        "Port of Cosmos, admin API and metrics; 0 picks a free one.",
+        "PORT",
+    ),
+    Row(
+        "server.scheme",
+        ("--scheme",),
+        "http",
+        read.choice("http", "https"),
+        "Scheme of the printed endpoint; both are always served on the one port.",
+        "http|https",
+    ),
+    Row(
+        "server.allow_hosts",
+        ("--allow-host",),
+        [],
+        read.texts,
+        "A further host name that requests may name in their Host header; may be repeated.",
+        "NAME",
+        many=True,
+    ),
+    Row(
+        "server.allow_time_travel",
+        ("--allow-time-travel/--no-allow-time-travel",),
+        "auto",
+        read.optional_switch,
+        "Whether people may move the clock. Default: yes on loopback, else no.",
+        switch=True,
+    ),
+    Row(
+        "server.ready_file",
+        ("--ready-file",),
+        "",
+        read.optional_path,
+        "Write the ready document to this file as well.",
+        "PATH",
+    ),
+    Row(
+        "server.log_format",
+        ("--log-format",),
+        "auto",
+        read.choice("auto", "text", "json"),
+        "Form of the log on stderr; auto is text on a terminal, else json.",
+        "auto|text|json",
+    ),
+    Row(
+        "server.log_level",
+        ("--log-level",),
+        "info",
+        read.choice("debug", "info", "warning", "error"),
+        "Least level that is logged.",
+        "debug|info|warning|error",
+    ),
+    Row(
+        "storage.url",
+        ("--storage",),
+        "sqlite:///./mayfly.db",
+        read.storage,
+        "memory, or sqlite:/// and a path (absolute unless it starts with ./).",
+        "URL",
+    ),
+    Row(
+        "clock.mode",
+        ("--clock",),
+        "real",
+        read.choice("real", "virtual"),
+        "A virtual clock stands still until it is moved.",
+        "real|virtual",
+    ),
+    Row(
+        "clock.start",
+        ("--clock-start",),
+        "",
+        read.optional_time,
+        "Where a virtual clock starts. Default: the real current second.",
+        "TIME",
+    ),
+    Row(
+        "cosmos.key_file",
+        ("--key-file",),
+        "",
+        read.optional_path,
+        "File with the account key (base64). Default: the emulator's well-known key, on loopback only.",
+        "PATH",
+    ),
+    Row(
+        "cosmos.generate_key",
+        ("--generate-key",),
+        False,
+        read.switch,
+        "Make an account key at the first start and keep it in a file that only you can read.",
+        switch=True,
+    ),
+    Row(
+        "cosmos.cross_partition",
+        ("--cross-partition",),
+        "azure",
+        read.choice("azure", "direct"),
+        "azure: queries over partitions follow the gateway's rules; direct: answer them in one go.",
+        "azure|direct",
+    ),
+    Row(
+        "cosmos.check_date",
+        ("--check-date/--no-check-date",),
+        False,
+        read.switch,
+        "Refuse requests that were signed more than 15 minutes ago or ahead.",
+        switch=True,
+    ),
+    Row(
+        "tls.names",
+        ("--tls-name",),
+        [],
+        read.texts,
+        "A further host name that the certificate is made out to; may be repeated.",
+        "NAME",
+        many=True,
+    ),
+    Row(
+        "ttl.sweep_interval",
+        ("--sweep-interval",),
+        "1s",
+        read.interval,
+        "How often expired items are purged.",
+        "DURATION",
+    ),
+    Row(
+        "mongo.port",
+        ("--mongo-port",),
+        -1,
+        read.unserved_port("MongoDB", "--mongo-port"),
+        "Not served yet: -1 or 0.",
+        "PORT",
+    ),
+    Row("ydb.port", ("--ydb-port",), -1, read.unserved_port("YDB", "--ydb-port"), "Not served yet: -1 or 0.", "PORT"),
+    Row(
+        "ydb.tls_port",
+        ("--ydb-tls-port",),
+        -1,
+        read.unserved_port("YDB", "--ydb-tls-port"),
+        "Not served yet: -1 or 0.",
+        "PORT",
+    ),
+)

@@ -1,0 +1,306 @@
+"""A server in a thread of this process: `with mayflydb.serve(memory=True, port=0) as server: ...`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Coroutine, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import msgspec
+
+from mayflydb.announcement import Announcement
+from mayflydb.config import MEMORY, TABLE, Given, Row, Settings, file_url, load
+from mayflydb.model.durations import parse_instant, parse_span
+from mayflydb.model.instant import Instant, from_datetime, to_datetime
+
+if TYPE_CHECKING:
+    from azure.cosmos import CosmosClient
+
+    from mayflydb.portal.admin import Admin
+    from mayflydb.server import Server
+
+T = TypeVar("T")
+
+Sweep = Literal["scheduled", "now", "none"]
+_MICROSECOND = timedelta(microseconds=1)
+_OF_A_PROCESS = frozenset({"server.log_format", "server.log_level", "server.ready_file"})
+"""Settings that would have no effect here: logging belongs to the process, and the ready file is written for others."""
+
+INSTALL = 'pip install "mayflydb[demo]"'
+
+
+class Expired(msgspec.Struct, frozen=True):
+    """One record that age removed: `due` when it died, `purged_at` when it went, `reason` `default` or `item`.
+
+    `pk` is the partition key's value, a list for a hierarchical key, `{}` where the item has no such property.
+    """
+
+    target: str
+    id: str
+    pk: Any
+    due: datetime
+    purged_at: datetime
+    reason: str
+
+
+class Home:
+    """The server's event loop, from other threads."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run on the server's loop and wait for the answer; its exceptions are raised here."""
+        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+
+
+class ClockHandle:
+    """The server's clock. Moving it returns when everything that was due is done, with what the admin API answers."""
+
+    def __init__(self, home: Home, admin: Admin) -> None:
+        self._home = home
+        self._admin = admin
+
+    def now(self) -> datetime:
+        """The present, aware, in UTC."""
+        return to_datetime(self._home.call(self._admin.engine.now()))
+
+    def advance(
+        self,
+        by: timedelta | str | None = None,
+        *,
+        seconds: float = 0,
+        minutes: float = 0,
+        hours: float = 0,
+        days: float = 0,
+        sweep: Sweep = "scheduled",
+    ) -> dict[str, Any]:
+        """On by a timedelta, a duration as text (`1h30m`), or the sum of the parts."""
+        if isinstance(by, str):
+            span = parse_span(by)
+        else:
+            parts = timedelta(seconds=seconds, minutes=minutes, hours=hours, days=days)
+            span = ((by or timedelta()) + parts) // _MICROSECOND
+        if span < 0:
+            raise ValueError("the clock does not go back; use set")
+        return self._home.call(self._admin.hands.advance(span, sweep))
+
+    def set(self, to: datetime | str, *, force: bool = False) -> dict[str, Any]:
+        """To an aware datetime, or a time as text. Into the past only over a store that holds nothing newer, and with force."""
+        return self._home.call(self._admin.hands.set(instant_of(to), force))
+
+    def freeze(self) -> None:
+        """Let time stand still."""
+        self._home.call(self._admin.hands.freeze())
+
+    def resume(self) -> None:
+        """Let time tick on."""
+        self._home.call(self._admin.hands.resume())
+
+    def next_expiry(self) -> datetime | None:
+        """The next deadline; None: nothing dies."""
+        found = self._home.call(self._admin.hands.next_expiry())
+        return None if found is None else to_datetime(found)
+
+    def advance_to_next_expiry(self) -> dict[str, Any]:
+        """On to the next deadline, if there is one."""
+        return self._home.call(self._admin.hands.advance(None))
+
+    shift = advance
+    move_to = set  # noqa: A003 - the method above, under the name that time machines have for it
+
+
+class Events:
+    """What has happened since the last reset."""
+
+    def __init__(self, home: Home, admin: Admin) -> None:
+        self._home = home
+        self._admin = admin
+
+    @property
+    def expired(self) -> list[Expired]:
+        """The records that age removed, in the order they went."""
+        rows = self._home.call(self._admin.outlook.expiries(0))
+        return [_expired(row) for row in rows]
+
+
+def _expired(row: Mapping[str, Any]) -> Expired:
+    due, purged = to_datetime(row["due"]), to_datetime(row["purged_at"])
+    return Expired(row["target"], row["id"], row["pk"], due, purged, row["reason"])
+
+
+class CosmosAccess:
+    """How to connect: `http`, since no client needs a certificate for that; `ca_file` for those that want https."""
+
+    def __init__(self, server: Server, announcement: Announcement) -> None:
+        self._server = server
+        self.url: str = announcement.cosmos_endpoint or ""
+        self.key: str = announcement.cosmos_key or ""
+
+    @property
+    def connection_string(self) -> str:
+        return f"AccountEndpoint={self.url};AccountKey={self.key};"
+
+    @property
+    def ca_file(self) -> Path:
+        """The authority to trust for https; made if there is none yet."""
+        self._server.authority.ca_pem()
+        return self._server.authority.ca_path
+
+    def client(self, **options: Any) -> CosmosClient:
+        """A client of the vendor's SDK; ImportError with the pip line where that is not installed."""
+        try:
+            from azure.cosmos import CosmosClient
+        except ImportError as error:
+            raise ImportError(f"the vendor's client is not installed: {INSTALL}") from error
+        return CosmosClient(self.url, self.key, **options)
+
+
+class RunningServer:
+    """A server that answers. Its methods may be called from any thread but its own."""
+
+    def __init__(self, home: Home, server: Server, announcement: Announcement) -> None:
+        admin = server.admin
+        assert admin is not None
+        self._home = home
+        self._admin = admin
+        self.announcement = announcement
+        self.cosmos = CosmosAccess(server, announcement)
+        self.clock = ClockHandle(home, admin)
+        self.events = Events(home, admin)
+
+    @property
+    def admin_url(self) -> str:
+        """The base of the admin API, without a slash at the end."""
+        return self.announcement.admin or ""
+
+    def reset(self, target: str | None = None, *, keep_clock: bool = False) -> dict[str, Any]:
+        """Forget everything, and put a virtual clock back to its start; or forget one target (`cosmos:shop`)."""
+        return self._home.call(self._admin.upkeep.reset(target, keep_clock))
+
+    def start_at(self, instant: datetime | str) -> None:
+        """Forget everything, and begin anew with a frozen clock at this time, which later resets go back to."""
+        self.reset(keep_clock=True)
+        self._home.call(self._admin.hands.start_at(instant_of(instant)))
+
+    def purge(self, target: str | None = None) -> dict[str, Any]:
+        """Remove what is due now."""
+        return self._home.call(self._admin.upkeep.purge(target))
+
+    def stats(self) -> dict[str, Any]:
+        """Counts, in all and by target."""
+        return self._home.call(self._admin.upkeep.stats())
+
+    def env(self) -> dict[str, str]:
+        """Environment variables that applications look for."""
+        return {
+            "COSMOS_ENDPOINT": self.cosmos.url,
+            "COSMOS_KEY": self.cosmos.key,
+            "COSMOS_CONNECTION_STRING": self.cosmos.connection_string,
+        }
+
+
+def instant_of(moment: datetime | str) -> Instant:
+    """From an aware datetime, RFC 3339 or Unix seconds; ValueError otherwise."""
+    return parse_instant(moment) if isinstance(moment, str) else from_datetime(moment)
+
+
+# --- starting and stopping -----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def serve(path: str | Path | None = None, *, memory: bool = False, **settings: Any) -> Iterator[RunningServer]:
+    """Serve a file, or memory, in a thread, until the block ends.
+
+    Keywords are the flags of `mayfly serve` (`port=0`, `clock="virtual"`, `allow_host=["db.test"]`); neither the environment
+    nor a settings file is looked at. TypeError for a keyword that is none; StartFailed for what is refused.
+    """
+    with running(settings_from(path, memory, settings)) as server:
+        yield server
+
+
+def settings_from(path: str | Path | None, memory: bool, keywords: Mapping[str, Any]) -> Settings:
+    """The settings that keywords stand for."""
+    rows = {_keyword(row): row for row in TABLE if row.key not in _OF_A_PROCESS}
+    for name in keywords:
+        if name not in rows:
+            raise TypeError(f"there is no setting {name!r}; those that exist: {', '.join(sorted(rows))}")
+    given = {rows[name].key: Given(value, f"keyword {name}") for name, value in keywords.items()}
+    if memory + (path is not None) + ("storage" in keywords) > 1:
+        raise TypeError("one of path, memory and storage")
+    if memory:
+        given["storage.url"] = Given(MEMORY, "keyword memory")
+    elif path is not None:
+        given["storage.url"] = Given(file_url(Path(path)), "path")
+    return load(given, environ={}, search=False).settings
+
+
+def _keyword(row: Row) -> str:
+    return row.flags[-1].partition("/")[0].removeprefix("--").replace("-", "_")
+
+
+@contextmanager
+def running(settings: Settings) -> Iterator[RunningServer]:
+    """The server that these settings describe, in a thread of its own."""
+    thread = ServerThread(settings)
+    server = thread.start()
+    try:
+        yield server
+    finally:
+        thread.stop()
+
+
+class ServerThread:
+    """An event loop in a thread, with a server on it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stopping = asyncio.Event()
+        self._answer: RunningServer | BaseException | None = None
+        self._answered = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="mayfly-server", daemon=True)
+
+    def start(self) -> RunningServer:
+        """Returns when the server answers; raises what prevented it."""
+        self._thread.start()
+        self._answered.wait()
+        if isinstance(self._answer, RunningServer):
+            return self._answer
+        self._thread.join()
+        raise self._answer or RuntimeError("the server's thread ended without a word")
+
+    def stop(self) -> None:
+        """Finish requests in work and close the store."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(self._stopping.set)
+        self._thread.join()
+
+    def _run(self) -> None:
+        from mayflydb.server import loop_factory
+
+        try:
+            with asyncio.Runner(loop_factory=loop_factory()) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - whoever started the thread is told
+            self._answer = error
+        finally:
+            self._answered.set()
+
+    async def _serve(self) -> None:
+        from mayflydb.server import Server
+
+        self._loop = asyncio.get_running_loop()
+        server = Server(self._settings, os.environ)
+        try:
+            announcement = await server.start()
+            self._answer = RunningServer(Home(self._loop), server, announcement)
+            self._answered.set()
+            await self._stopping.wait()
+        finally:
+            await server.stop(grace=1.0)

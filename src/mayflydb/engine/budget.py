@@ -1,0 +1,42 @@
+"""What requests cost, in request units: one price table for reads, writes and queries.
+
+Anchors are the documented ones (a point read of 1 KB is 1 RU, a write of 1 KB about 5); the rest grows with bytes and rows.
+"""
+
+from __future__ import annotations
+
+from math import ceil
+
+KILOBYTE = 1024
+MISS = 1.0
+METADATA = 2.0
+DELETE = 5.71
+_READ_PER_KB = 0.05
+_CREATE, _CREATE_PER_KB = 5.24, 0.95
+_REPLACE, _REPLACE_PER_KB = 9.52, 1.14
+_QUERY, _PER_ROW_READ, _PER_KB_READ, _PER_ROW_OUT = 2.3, 0.025, 0.03, 0.01
+_PER_ENTRY = 0.19
+
+
+def _kilobytes(size: int) -> int:
+    return max(1, ceil(size / KILOBYTE))
+
+
+def point_read(size: int) -> float:
+    """Reading one record of `size` bytes by its key."""
+    return 1.0 + (_kilobytes(size) - 1) * _READ_PER_KB
+
+
+def create(size: int, entries: int = 0) -> float:
+    """Storing a new record."""
+    return _CREATE + _kilobytes(size) * _CREATE_PER_KB + entries * _PER_ENTRY
+
+
+def replace(size: int, entries: int = 0) -> float:
+    """Storing another version of a record; patches cost the same."""
+    return _REPLACE + _kilobytes(size) * _REPLACE_PER_KB + entries * _PER_ENTRY
+
+
+def query(rows_read: int, bytes_read: int, rows_out: int) -> float:
+    """One page of a query or feed."""
+    return _QUERY + rows_read * _PER_ROW_READ + bytes_read / KILOBYTE * _PER_KB_READ + rows_out * _PER_ROW_OUT

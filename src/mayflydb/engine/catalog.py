@@ -1,0 +1,89 @@
+"""Spaces, databases and containers: what the catalogue's rows say.
+
+The tree is space (one per protocol: `cosmos`) > database > container. Rules live here and nowhere else, so that a change of
+retention is one row, whatever the container holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.instant import Instant
+from mayflydb.store.interface import Row
+
+ROOT = 0
+"""The parent of all spaces."""
+
+
+class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A hash range of a container, [lower, upper) as upper-case hexadecimal; `parents` are the ranges it was split from."""
+
+    id: str
+    lower: str
+    upper: str
+    parents: tuple[str, ...] = ()
+
+
+class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the row of a database or container holds. `body` is the protocol's own description, as the front end wrote it.
+
+    `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
+    that was provisioned for this very database or container, in the front end's words.
+    """
+
+    body: Mapping[str, Any]
+    written: Instant
+    version: int = 1
+    rules: tuple[Rule, ...] = ()
+    ranges: tuple[PartitionRange, ...] = ()
+    offer: Mapping[str, Any] | None = None
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A database or container: its place in the tree and its definition."""
+
+    id: int
+    parent: int
+    name: str
+    definition: Definition
+
+    @property
+    def rules(self) -> tuple[Rule, ...]:
+        return self.definition.rules
+
+    @property
+    def body(self) -> Mapping[str, Any]:
+        return self.definition.body
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Definition).decode
+
+
+class Nodes:
+    """Rows decoded once: a row's `data` stays the same object until its definition changes."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[int, tuple[bytes, Node]] = {}
+
+    def of(self, row: Row) -> Node:
+        """The node that a row describes."""
+        known = self._nodes.get(row.id)
+        if known is not None and known[0] is row.data:
+            return known[1]
+        node = Node(row.id, row.parent, row.name, _decode(row.data))
+        self._nodes[row.id] = (row.data, node)
+        return node
+
+    def forget(self) -> None:
+        """Everything was reset."""
+        self._nodes.clear()
+
+
+def row_of(node: Node) -> Row:
+    """The row that describes a node."""
+    return Row(node.id, node.parent, node.name, _encode(node.definition))

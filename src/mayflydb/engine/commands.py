@@ -1,0 +1,64 @@
+"""What a front end asks the engine to write, in words that all protocols share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+
+import msgspec
+
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Entry, Record
+
+ANY_VERSION = -1
+"""`if_match` for "whatever version, but it must exist"."""
+
+
+class Mode(Enum):
+    """What must be there before: CREATE nothing, REPLACE and DELETE a visible record, UPSERT either. READ changes nothing."""
+
+    CREATE = "create"
+    UPSERT = "upsert"
+    REPLACE = "replace"
+    DELETE = "delete"
+    READ = "read"
+
+
+class Draft(msgspec.Struct, frozen=True):
+    """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` its index entries
+    (None: its container has no such indexes).
+
+    `refusal` says why its own ttl is not valid; it counts only while the container has a rule.
+    """
+
+    value: bytes
+    override: int | None = None
+    anchor: Instant | None = None
+    entries: tuple[Entry, ...] | None = None
+    refusal: str | None = None
+
+
+Change = Callable[[Record], Draft]
+"""Makes the new state from the visible one; pure, and may refuse by raising."""
+
+
+class Command(msgspec.Struct, frozen=True):
+    """One write of one record. `draft` may be a Change where the mode demands a visible record.
+
+    `if_match`: the version (lsn) the visible record must have, or ANY_VERSION; None: no condition.
+    """
+
+    mode: Mode
+    partition: bytes
+    key: bytes
+    draft: Draft | Change | None = None
+    if_match: int | None = None
+
+
+class Written(msgspec.Struct, frozen=True):
+    """What a command did. `record` is the state after it, or the one that was deleted; `now` its instant."""
+
+    mode: Mode
+    record: Record
+    created: bool
+    now: Instant

@@ -1,0 +1,84 @@
+"""The decisions behind every write of a record: pure, from what is stored to what is to be, or to a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Mode
+from mayflydb.expiry.deadline import cause_of, killer, visible_at
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFailed
+from mayflydb.model.instant import Instant, floor_to_second
+from mayflydb.model.record import Expiry, Record
+
+TAKEN = "Entity with the specified id already exists in the system."
+NOT_UNIQUE = "Unique index constraint violation."
+STALE = "Operation cannot be performed because one of the specified precondition is not met."
+
+
+def judge(command: Command, current: Record | None, rules: Sequence[Rule], now: Instant) -> Record | None:
+    """The visible record the command meets, once existence and version are as it demands.
+
+    A hidden record is met by nobody: it neither blocks a create nor fails a precondition.
+    """
+    visible = current if current is not None and visible_at(current, rules, now) else None
+    if visible is None:
+        if command.mode in (Mode.CREATE, Mode.UPSERT):
+            return None
+        raise NotFound("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+    if command.mode is Mode.CREATE:
+        raise Conflict(TAKEN)
+    if command.if_match not in (None, ANY_VERSION, visible.lsn):
+        raise PreconditionFailed(STALE)
+    return visible
+
+
+def drafted(command: Command, visible: Record | None, rules: Sequence[Rule]) -> Draft:
+    """The state the command wants. BadRequest for an own ttl that is not valid, while there is a rule to read it."""
+    draft = command.draft
+    if draft is None:
+        raise BadRequest("a write without a new state")
+    if not isinstance(draft, Draft):
+        if visible is None:
+            raise NotFound("a change needs a record to change")
+        draft = draft(visible)
+    if rules and draft.refusal is not None:
+        raise BadRequest(draft.refusal)
+    return draft
+
+
+def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
+    """Hidden holders of the same unique values, which must go now. Conflict if a visible one holds them."""
+    others = [holder for holder in holders if visible is None or holder.seq != visible.seq]
+    if any(visible_at(holder, rules, now) for holder in others):
+        raise Conflict(NOT_UNIQUE)
+    return others
+
+
+def state(command: Command, draft: Draft, now: Instant, lsn: int, seq: int) -> Record:
+    """The record to store."""
+    anchor = floor_to_second(now) if draft.anchor is None else draft.anchor
+    return Record(command.partition, command.key, draft.value, now, anchor, draft.override, lsn, seq)
+
+
+def obituary(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
+    """The event for a record that died of age and is removed now; its `id` is given by the store."""
+    death = killer(dead, rules)
+    if death is None or dead.anchor is None:
+        raise ValueError("a record without a deadline does not die of age")
+    deadline, rule = death
+    return Expiry(
+        id=0,
+        container=container,
+        partition=dead.partition,
+        key=dead.key,
+        version=dead.lsn,
+        lsn=lsn,
+        anchor=dead.anchor,
+        override=dead.override,
+        cause=cause_of(dead, rule),
+        rule_version=rule.version,
+        deadline=deadline,
+        purged=now,
+        how=how,
+    )

@@ -1,0 +1,101 @@
+"""Creating, changing and dropping databases and containers: one catalogue row each, whatever they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import msgspec
+
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.instant import Instant
+from mayflydb.store.interface import (
+    Children,
+    Decision,
+    DropRow,
+    Find,
+    Load,
+    NewId,
+    Outcome,
+    PutRow,
+    Store,
+    ask,
+)
+
+NAME_TAKEN = "Resource with specified id, name, or unique index already exists."
+
+
+class Definitions:
+    """Changes of the catalogue. `changed` is told the container whose rules may have moved its deadlines."""
+
+    def __init__(self, store: Store, nodes: Nodes, changed: Callable[[int], None]) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._changed = changed
+
+    async def space(self, name: str, now: Instant) -> Node:
+        """The root of one protocol's names, made if it is missing."""
+
+        def decide() -> Decision[Node]:
+            found = yield from ask(Find(ROOT, name))
+            if found is not None:
+                return Outcome((), self._nodes.of(found))
+            id = yield from ask(NewId())
+            node = Node(id, ROOT, name, Definition({}, now))
+            return Outcome((PutRow(row_of(node)),), node)
+
+        return (await self._store.write(decide)).reply
+
+    async def create(self, parent: int, name: str, definition: Definition) -> Node:
+        """A new database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone."""
+
+        def decide() -> Decision[Node]:
+            if (yield from ask(Load(parent))) is None:
+                raise OwnerNotFound("Owner resource does not exist")
+            if (yield from ask(Find(parent, name))) is not None:
+                raise Conflict(NAME_TAKEN)
+            id = yield from ask(NewId())
+            node = Node(id, parent, name, definition)
+            return Outcome((PutRow(row_of(node)),), node)
+
+        return (await self._store.write(decide)).reply
+
+    async def replace(self, id: int, change: Callable[[Node], Definition], now: Instant) -> Node:
+        """Another definition for a container, in force from its commit on. NotFound if it is gone."""
+
+        def decide() -> Decision[Node]:
+            row = yield from ask(Load(id))
+            if row is None:
+                raise NotFound("Resource Not Found")
+            before = self._nodes.of(row)
+            after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
+            after = msgspec.structs.replace(after, rules=_stamped(before.rules, after))
+            node = msgspec.structs.replace(before, definition=after)
+            return Outcome((PutRow(row_of(node)),), node)
+
+        node = (await self._store.write(decide)).reply
+        self._changed(id)
+        return node
+
+    async def drop(self, id: int) -> None:
+        """Remove a node and everything below it; its records are unreachable at once. NotFound if it is gone."""
+
+        def decide() -> Decision[None]:
+            row = yield from ask(Load(id))
+            if row is None:
+                raise NotFound("Resource Not Found")
+            below = yield from ask(Children(id))
+            return Outcome((*(DropRow(child.id) for child in below), DropRow(id)), None)
+
+        await self._store.write(decide)
+        self._changed(id)
+
+
+def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:
+    """Rules with the version of the definition that brought them; a rule that did not change keeps its own."""
+    unversioned = {msgspec.structs.replace(rule, version=0): rule for rule in before}
+    return tuple(
+        unversioned.get(msgspec.structs.replace(rule, version=0), msgspec.structs.replace(rule, version=after.version))
+        for rule in after.rules
+    )

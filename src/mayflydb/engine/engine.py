@@ -1,0 +1,192 @@
+"""The facade that front ends, portal and tests use: one object, one `now` per request, everything else in its own module."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Sequence
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.insight import Insight
+from mayflydb.engine.reaper import Reaper
+from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry.deadline import deadline, visible_at
+from mayflydb.model.errors import MayflyError, OwnerNotFound
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.store.interface import (
+    Children,
+    Decision,
+    Find,
+    Get,
+    Load,
+    Order,
+    Outcome,
+    Position,
+    Read,
+    Scan,
+    Store,
+    ask,
+)
+
+SCAN_BATCH = 256
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Which records of a container a read is about: lower <= partition < upper, in that order."""
+
+    lower: bytes = b""
+    upper: bytes | None = None
+    order: Order = Order.CREATED
+
+
+class Batch(msgspec.Struct, frozen=True):
+    """Visible records of one stretch of a scan, and where it ended (records that are hidden count for the position)."""
+
+    records: list[Record]
+    position: Position
+
+
+class BatchRefused(MayflyError):
+    """A transaction was refused: `index` is the command that failed, `cause` why. Nothing of it was done."""
+
+    def __init__(self, index: int, cause: MayflyError) -> None:
+        super().__init__(cause.message)
+        self.index = index
+        self.cause = cause
+
+
+class Engine:
+    """One store, one clock, one reaper. Every method takes the `now` its caller got from `now()` once per request."""
+
+    def __init__(self, store: Store, time: Timekeeper, reaper: Reaper, nodes: Nodes, definitions: Definitions) -> None:
+        self.store = store
+        self.time = time
+        self.reaper = reaper
+        self.definitions = definitions
+        self.insight = Insight(store)
+        self.nodes = nodes
+        self._written_at: Instant = 0
+
+    async def now(self) -> Instant:
+        """The instant of a request."""
+        return await self.time.now()
+
+    # --- catalogue -------------------------------------------------------------------------------------------------
+
+    async def node(self, *names: str) -> Node | None:
+        """The space, database or container at this path of names."""
+        row = None
+        parent = 0
+        for name in names:
+            row = await self.store.read(Find(parent, name))
+            if row is None:
+                return None
+            parent = row.id
+        return None if row is None else self.nodes.of(row)
+
+    async def node_by_id(self, id: int) -> Node | None:
+        """The node with this id."""
+        row = await self.store.read(Load(id))
+        return None if row is None else self.nodes.of(row)
+
+    async def children(self, parent: int) -> list[Node]:
+        """The nodes below one, by id."""
+        return [self.nodes.of(row) for row in await self.store.read(Children(parent))]
+
+    async def lsn(self, container: int) -> int:
+        """The last lsn committed in a container."""
+        row = await self.store.read(Load(container))
+        return 0 if row is None else row.lsn
+
+    # --- reads -----------------------------------------------------------------------------------------------------
+
+    async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
+        """The record if it is there and visible."""
+        record = await self.store.read(Get(container.id, partition, key))
+        if record is None or not visible_at(record, container.definition.rules, now):
+            return None
+        return record
+
+    async def scan(
+        self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH
+    ) -> AsyncIterator[Batch]:
+        """Visible records in order, stretch by stretch; between stretches other requests run."""
+        rules = container.definition.rules
+        while True:
+            request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
+            records = await self.store.read(request)
+            if not records:
+                return
+            last = records[-1]
+            after = Position(last.partition, last.lsn if scope.order is Order.CHANGED else last.seq)
+            visible = [record for record in records if visible_at(record, rules, now)] if rules else records
+            yield Batch(visible, after)
+            await asyncio.sleep(0)
+
+    async def reset(self) -> None:
+        """Forget everything that is stored."""
+        await self.store.reset()
+        self.nodes.forget()
+        await self.reaper.survey()
+
+    def roll_back(self, instant: Instant) -> None:
+        """A person set the clock back over a store that holds nothing newer."""
+        self.time.roll_back(instant)
+        self._written_at = instant
+        self.reaper.wake()
+
+    # --- writes ----------------------------------------------------------------------------------------------------
+
+    async def write(self, container: int, command: Command, now: Instant) -> Written:
+        """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
+        committed = await self.store.write(lambda: self._decide_one(container, command, now))
+        written, life_ends = committed.reply
+        if life_ends is not None:
+            self.reaper.notice(container, life_ends)
+        return written
+
+    def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Instant | None]]:
+        node = yield from self._owner(container)
+        space = Workspace(container, node.rules, self._write_instant(now))
+        written = yield from space.run(command)
+        return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
+
+    async def write_all(self, container: int, commands: Sequence[Command], now: Instant) -> list[Written]:
+        """Commit all commands or none, each seeing those before it. BatchRefused names the first that failed."""
+        committed = await self.store.write(lambda: self._decide_all(container, commands, now))
+        for _, life_ends in committed.reply:
+            if life_ends is not None:
+                self.reaper.notice(container, life_ends)
+        return [written for written, _ in committed.reply]
+
+    def _decide_all(
+        self, container: int, commands: Sequence[Command], now: Instant
+    ) -> Decision[list[tuple[Written, Instant | None]]]:
+        node = yield from self._owner(container)
+        space = Workspace(container, node.rules, self._write_instant(now))
+        results: list[tuple[Written, Instant | None]] = []
+        for index, command in enumerate(commands):
+            try:
+                written = yield from space.run(command)
+            except MayflyError as error:
+                raise BatchRefused(index, error) from error
+            results.append((written, deadline(written.record, node.rules)))
+        return Outcome(tuple(space.changes), results)
+
+    def _write_instant(self, now: Instant) -> Instant:
+        # Requests reach the writer in another order than they read the time. A write never goes back in it: not behind another
+        # write, and not behind a read that has been told that a record is gone.
+        self._written_at = max(now, self._written_at, self.time.latest)
+        return self._written_at
+
+    def _owner(self, container: int) -> Generator[Read[Any], Any, Node]:
+        row = yield from ask(Load(container))
+        if row is None:
+            raise OwnerNotFound("Owner resource does not exist")
+        return self.nodes.of(row)

@@ -1,0 +1,167 @@
+"""Looking ahead: what a rule would kill, what dies when, and why one record lives. Nothing here changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.expiry.ranges import due_ranges
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.due import DuePath
+from mayflydb.model.instant import DAY, HOUR, Instant, Span
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Count, CountDue, Due, Store, Totals
+
+SAMPLE = 10
+HORIZONS: dict[str, Span] = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY}
+
+
+class Preview(msgspec.Struct, frozen=True):
+    """What would follow from other rules, all counted at one `now`.
+
+    `records`: visible now. `expire_now`: of them, hidden in the next request. `expire_within`: would die by then, those
+    included. `own_ttl`: with a positive own one; `ignored`: with one that is not valid; `never`: would never die.
+    `reappear_now`: hidden and not yet purged, would show again. `sample`: some that would die at once.
+    """
+
+    now: Instant
+    records: int
+    expire_now: int
+    expire_within: dict[str, int]
+    own_ttl: int
+    ignored: int
+    never: int
+    reappear_now: int
+    sample: list[Record]
+
+
+class Bucket(msgspec.Struct, frozen=True):
+    """Deaths with from <= deadline < from + width (the first one: those after now)."""
+
+    start: Instant
+    count: int
+
+
+class Forecast(msgspec.Struct, frozen=True):
+    """What dies when: `due_now` dead and not yet purged, `in_horizon` the sum of the buckets, then the rest."""
+
+    now: Instant
+    bucket: Span
+    buckets: list[Bucket]
+    due_now: int
+    in_horizon: int
+    later: int
+    never: int
+
+
+class Insight:
+    """Counts over the two due paths: their cost follows the answer, not the rule."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def due_counts(self, container: int, rules: Sequence[Rule], instants: Sequence[Instant]) -> list[int]:
+        """How many stored records are due at each instant (ascending)."""
+        counts = [0] * len(instants)
+        for path in DuePath:
+            for n, found in enumerate(await self._path_counts(container, path, rules, instants)):
+                counts[n] += found
+        return counts
+
+    async def _path_counts(
+        self, container: int, path: DuePath, rules: Sequence[Rule], instants: Sequence[Instant]
+    ) -> list[int]:
+        bounds = [_bound(rules, path, instant) for instant in instants]
+        known = [bound for bound in bounds if bound is not None]
+        if not known:
+            return [0] * len(instants)
+        found = await self._store.read(CountDue(container, path, tuple(known)))
+        counted = iter(found)
+        return [0 if bound is None else next(counted) for bound in bounds]
+
+    async def totals(self, container: int) -> Totals:
+        """What the container holds."""
+        return await self._store.read(Count(container))
+
+    async def usage(self, container: Node, now: Instant) -> tuple[int, int]:
+        """(visible records, kilobytes stored with hidden ones)."""
+        totals = await self._store.read(Count(container.id, with_bytes=True))
+        hiding = tuple(rule for rule in container.rules if rule.hides)
+        hidden = sum(await self.due_counts(container.id, hiding, [now]))
+        return totals.records - hidden, -(-totals.value_bytes // 1024)
+
+    async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
+        """What the proposed rules would do if they were set now."""
+        totals = await self.totals(container.id)
+        hiding = tuple(rule for rule in container.rules if rule.hides)
+        hidden = still_hidden = 0
+        for path in DuePath:
+            before, after = _bound(hiding, path, now), _bound(proposed, path, now)
+            hidden_here = await self._count(container.id, path, before)
+            hidden += hidden_here
+            still_hidden += min(hidden_here, await self._count(container.id, path, after))
+        dies = await self.due_counts(container.id, proposed, [now, *(now + span for span in HORIZONS.values())])
+        return Preview(
+            now=now,
+            records=totals.records - hidden,
+            expire_now=dies[0] - still_hidden,
+            expire_within={name: dies[n] - still_hidden for n, name in enumerate(HORIZONS, start=1)},
+            own_ttl=totals.own,
+            ignored=totals.ignored,
+            never=_immortal(totals, proposed),
+            reappear_now=hidden - still_hidden,
+            sample=await self._sample(container, hiding, proposed, now),
+        )
+
+    async def _count(self, container: int, path: DuePath, bound: Instant | None) -> int:
+        if bound is None:
+            return 0
+        return (await self._store.read(CountDue(container, path, (bound,))))[0]
+
+    async def _sample(
+        self, container: Node, hiding: tuple[Rule, ...], proposed: tuple[Rule, ...], now: Instant
+    ) -> list[Record]:
+        sample: list[Record] = []
+        for path in DuePath:
+            upto, hidden = _bound(proposed, path, now), _bound(hiding, path, now)
+            if upto is not None and len(sample) < SAMPLE:
+                # Beyond everything that is hidden already: those would not notice.
+                after = None if hidden is None else (hidden + 1, 0)
+                victims = await self._store.read(Due(container.id, path, upto, after, SAMPLE - len(sample)))
+                sample += victims
+        return sample
+
+    async def forecast(self, container: Node, now: Instant, horizon: Span, buckets: int) -> Forecast:
+        """Deaths per bucket until now + horizon, under the rules in force."""
+        width = horizon // buckets
+        edges = [now + width * n for n in range(buckets + 1)]
+        # A death on an edge belongs to the bucket that starts there.
+        dies = await self.due_counts(container.id, container.rules, [now, *(edge - 1 for edge in edges[1:])])
+        totals = await self.totals(container.id)
+        never = _immortal(totals, container.rules)
+        return Forecast(
+            now=now,
+            bucket=width,
+            buckets=[Bucket(edges[n], dies[n + 1] - dies[n]) for n in range(buckets)],
+            due_now=dies[0],
+            in_horizon=dies[-1] - dies[0],
+            later=totals.records - never - dies[-1],
+            never=never,
+        )
+
+
+def _bound(rules: Sequence[Rule], path: DuePath, now: Instant) -> Instant | None:
+    """The highest value on a path that is due; a container has at most one rule that uses the path."""
+    return max((due.upto for due in due_ranges(rules, now) if due.path is path), default=None)
+
+
+def _immortal(totals: Totals, rules: Sequence[Rule]) -> int:
+    """Records that no rule ever kills."""
+    mortal = 0
+    if any(rule.after is not None for rule in rules):
+        mortal += totals.records - totals.own - totals.never
+    if any(rule.overrides for rule in rules):
+        mortal += totals.own
+    return totals.records - mortal

@@ -1,0 +1,32 @@
+"""Putting an engine together over a store and a clock."""
+
+from __future__ import annotations
+
+from mayflydb.clock import Clock
+from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.reaper import Reaper
+from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.expiry.sweep import Limits
+from mayflydb.model.instant import MILLISECOND, SECOND, Span
+from mayflydb.store.interface import Store
+
+INLINE_LIMIT: Span = 4 * MILLISECOND
+"""The longest sweep of a store that works on the event loop itself."""
+
+
+async def open_engine(store: Store, clock: Clock, sweep_interval: Span = SECOND) -> Engine:
+    """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves."""
+    nodes = Nodes()
+    time = await Timekeeper.start(clock, store)
+    reaper = Reaper(store, time, nodes, _limits(store, clock), sweep_interval)
+    definitions = Definitions(store, nodes, reaper.changed)
+    await reaper.survey()
+    return Engine(store, time, reaper, nodes, definitions)
+
+
+def _limits(store: Store, clock: Clock) -> Limits:
+    if clock.mode == "virtual":
+        return Limits(duration=None)
+    return Limits() if store.durable else Limits(duration=INLINE_LIMIT)

@@ -1,0 +1,181 @@
+"""The reaper: removes what is due, in bounded sweeps, as soon as the clock's horizon allows. Dull on purpose.
+
+It keeps the next deadline of each container, so that idle it sleeps until something dies; what to sweep next is the planner's
+choice, and whether a record is due is decided inside each sweep's own transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections import Counter
+from collections.abc import Iterable
+
+from mayflydb.engine.catalog import ROOT, Nodes
+from mayflydb.engine.sweeping import next_deadline, purge_due
+from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import MINUTE, SECOND, Instant, Span
+from mayflydb.store.interface import Children, Clear, Decision, Dropped, Outcome, Store
+
+log = logging.getLogger(__name__)
+
+FOREVER: Instant = 1 << 80
+LONGEST_SLEEP: Span = MINUTE
+RETRY: Span = SECOND
+
+
+class Reaper:
+    """One per store. `run` is the background loop; `sweep_due` is the same work on demand."""
+
+    def __init__(
+        self,
+        store: Store,
+        time: Timekeeper,
+        nodes: Nodes,
+        limits: Limits,
+        interval: Span = SECOND,
+    ) -> None:
+        self._store = store
+        self._time = time
+        self._nodes = nodes
+        self._limits = limits
+        self._interval = interval
+        self._next: dict[int, Instant] = {}
+        self._unknown: set[int] = set()
+        self._turns: dict[int, int] = {}
+        self._turn = 0
+        self._last: SweepResult | None = None
+        self._wake = asyncio.Event()
+        self._sweeping = asyncio.Lock()
+        self.purged: Counter[int] = Counter()
+
+    # --- what others tell it ---------------------------------------------------------------------------------------
+
+    def notice(self, container: int, deadline: Instant) -> None:
+        """A record with this deadline was written."""
+        if deadline < self._next.get(container, FOREVER):
+            self._next[container] = deadline
+            self._wake.set()
+
+    def changed(self, container: int) -> None:
+        """The container's rules changed, or it is gone: look again."""
+        self._unknown.add(container)
+        self._wake.set()
+
+    def wake(self) -> None:
+        """Time was moved, or runs again."""
+        self._wake.set()
+
+    async def survey(self) -> None:
+        """Learn about every container; at start, and after a reset."""
+        self._next.clear()
+        self._unknown.clear()
+        queue = [ROOT]
+        while queue:
+            for row in await self._store.read(Children(queue.pop())):
+                self._unknown.add(row.id)
+                queue.append(row.id)
+        self._wake.set()
+
+    async def next_deadline(self) -> Instant | None:
+        """The earliest deadline of all stored records; it may have passed."""
+        await self._look_again()
+        return min(self._next.values(), default=None)
+
+    # --- sweeping --------------------------------------------------------------------------------------------------
+
+    async def sweep_due(
+        self, horizon: Instant, now: Instant, how: str, only: Iterable[int] | None = None
+    ) -> Counter[int]:
+        """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container."""
+        wanted = None if only is None else set(only)
+        done: Counter[int] = Counter()
+        async with self._sweeping:
+            while True:
+                await self._look_again()
+                backlog = self._backlog(horizon, wanted)
+                sweep = next_sweep(backlog, self._last, self._limits)
+                if sweep is None:
+                    return done
+                done[sweep.container] += await self._sweep(sweep.container, sweep.limit, horizon, now, how)
+
+    def _backlog(self, horizon: Instant, wanted: set[int] | None) -> dict[int, Waiting]:
+        return {
+            container: Waiting(deadline, self._turns.get(container, 0))
+            for container, deadline in self._next.items()
+            if deadline <= horizon and (wanted is None or container in wanted)
+        }
+
+    async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+        self._turn += 1
+        self._turns[container] = self._turn
+        committed = await self._store.write(
+            lambda: purge_due(self._nodes, container, horizon, now, limit, how), "sweep"
+        )
+        removed = sum(purged.records for purged in committed.purged)
+        self._last = SweepResult(container, limit, removed, committed.held)
+        self.purged[container] += removed
+        self._unknown.add(container)
+        return removed
+
+    async def _look_again(self) -> None:
+        while self._unknown:
+            container = self._unknown.pop()
+            try:
+                deadline = await next_deadline(self._store, self._nodes, container)
+            except BaseException:
+                self._unknown.add(container)
+                raise
+            if deadline is None:
+                self._next.pop(container, None)
+                self._turns.pop(container, None)
+            else:
+                self._next[container] = deadline
+
+    async def _clear_dropped(self) -> None:
+        for container in await self._store.read(Dropped()):
+            cleared = self._limits.records
+            while cleared:
+
+                def clear(container: int = container) -> Decision[None]:
+                    return Outcome((Clear(container, self._limits.records),), None)
+                    yield
+
+                cleared = (await self._store.write(clear, "sweep")).purged[0].records
+
+    # --- the loop --------------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Until cancelled. A store that cannot write now is tried again; nothing is lost by waiting."""
+        while True:
+            self._wake.clear()
+            try:
+                await self._clear_dropped()
+                if self._runs_by_itself():
+                    await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep")
+                await self._sleep()
+            except MayflyError as error:
+                log.warning("a sweep failed and will be tried again: %s", error)
+                await self._pause(RETRY)
+
+    def _runs_by_itself(self) -> bool:
+        # A frozen clock stands still for the reaper too: there only `advance` and `purge` remove records.
+        return self._time.clock.until(self._time.clock.now()) is not None
+
+    async def _sleep(self) -> None:
+        await self._pause(self._interval)  # What dies within an interval goes together.
+        await self._look_again()
+        wait = self._time.clock.until(min(self._next.values(), default=FOREVER))
+        if wait is None:
+            await self._wake.wait()
+        elif not self._wake.is_set():
+            await self._pause(min(wait, LONGEST_SLEEP))
+
+    async def _pause(self, span: Span) -> None:
+        # Not wait_for, which loses a cancellation that arrives together with the wake.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(span / SECOND):
+                await self._wake.wait()

@@ -1,0 +1,41 @@
+"""What a server proves before it says that it is ready: it can write, read, expire and purge on the store it was given."""
+
+from __future__ import annotations
+
+from mayflydb.engine.catalog import Definition
+from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.engine import Engine
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.errors import Unavailable
+from mayflydb.model.instant import MINUTE, floor_to_second
+
+SPACE = "mayfly"
+_RULE = Rule("default", 30, hides=True)
+_LIVING, _DEAD = b"living", b"dead"
+
+
+async def prove(engine: Engine) -> None:
+    """Write two records into a container of its own, one with an anchor in the past; see the one live and the other go.
+
+    Unavailable, naming the step, when the store does otherwise; whatever the store itself raises. Leaves nothing behind.
+    """
+    now = await engine.now()
+    space = await engine.definitions.space(SPACE, now)
+    try:
+        container = await engine.definitions.create(space.id, "selftest", Definition({}, now, rules=(_RULE,)))
+        past = floor_to_second(now) - MINUTE
+        for key, anchor in ((_LIVING, None), (_DEAD, past)):
+            await engine.write(container.id, Command(Mode.CREATE, b"", key, Draft(key, anchor=anchor)), now)
+        living = await engine.get(container, b"", _LIVING, now)
+        _expect(living is not None and living.value == _LIVING, "a record that was written could not be read")
+        _expect(await engine.get(container, b"", _DEAD, now) is None, "a record that has expired could be read")
+        purged = await engine.reaper.sweep_due(now, now, "sweep", [container.id])
+        _expect(purged[container.id] == 1, "a record that has expired was not purged")
+        await engine.write(container.id, Command(Mode.DELETE, b"", _LIVING), now)
+    finally:
+        await engine.definitions.drop(space.id)
+
+
+def _expect(fact: bool, otherwise: str) -> None:
+    if not fact:
+        raise Unavailable(f"self-test: {otherwise}")

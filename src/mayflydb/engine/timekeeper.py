@@ -1,0 +1,83 @@
+"""The engine's `now`: read once per request, never falling, reserved durably before it is used."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mayflydb.clock import Clock, HighWater
+from mayflydb.model.errors import OutcomeUnknown, Unavailable
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.store.interface import Decision, Outcome, Set, Setting, Store
+
+MARK = "clock_mark"
+
+
+class Timekeeper:
+    """Hands out `now` and keeps the store's mark ahead of it."""
+
+    def __init__(self, clock: Clock, store: Store, mark: Instant) -> None:
+        self.clock = clock
+        self._store = store
+        self._high = HighWater(clock, mark)
+        self._renewal: asyncio.Task[None] | None = None
+        self._rolls = 0
+
+    @classmethod
+    async def start(cls, clock: Clock, store: Store) -> Timekeeper:
+        """Go on from the store's mark."""
+        mark = await store.read(Setting(MARK))
+        return cls(clock, store, mark or 0)
+
+    async def now(self) -> Instant:
+        """The present. Waits for a commit when the reservation has run out."""
+        now = self._high.now()
+        while now is None:
+            try:
+                await asyncio.shield(self._renew())
+            except (Unavailable, OutcomeUnknown):
+                # The disk takes no mark: time stands still at the last one, and reads go on. Writes fail by themselves.
+                return self._high.stand_still()
+            now = self._high.now()
+        if self._high.room < SECOND // 2 and self.clock.mode == "real":
+            # Renew while there is still room, so that nobody waits for the disk under steady traffic.
+            self._renew()
+        return now
+
+    @property
+    def latest(self) -> Instant:
+        """The latest instant that anybody was told."""
+        return self._high.highest
+
+    def horizon(self) -> Instant:
+        """The latest instant purging may trust."""
+        return self.clock.horizon()
+
+    def _renew(self) -> asyncio.Task[None]:
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._reserve(self._high.wanted()), name="clock-mark")
+            # A failure is met by whoever waits for it; if nobody does, the next reservation tries again.
+            self._renewal.add_done_callback(lambda task: task.cancelled() or task.exception())
+        return self._renewal
+
+    async def _reserve(self, mark: Instant) -> None:
+        rolls = self._rolls
+        if self._store.durable:
+
+            def save() -> Decision[None]:
+                return Outcome((Set(MARK, mark),), None)
+                yield
+
+            await self._store.write(save)
+        if rolls == self._rolls:
+            # Otherwise the clock was set back meanwhile, and the mark is one of a future that is no more.
+            self._high.reserved(mark)
+
+    def follow(self, clock: Clock) -> None:
+        """Another clock from now on: a real one became virtual, or the reverse. What was answered stays in the past."""
+        self.clock = clock
+        self._high.follow(clock)
+
+    def roll_back(self, instant: Instant) -> None:
+        """A person set a virtual clock back over a store that holds nothing newer."""
+        self._rolls += 1
+        self._high.roll_back(instant)

@@ -1,0 +1,127 @@
+"""Moving a virtual clock: a walk from one due instant to the next, never a jump, so that every run gives the same events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from typing import Literal
+
+import msgspec
+
+from mayflydb.clock import VirtualClock
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.insight import Insight
+from mayflydb.engine.sweeping import next_deadline
+from mayflydb.model.errors import Forbidden
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Load, Order, Position, Scan, Store
+
+SweepMode = Literal["scheduled", "now", "none"]
+"""Purge by each contract's schedule; everything that is due at the end; or nothing."""
+
+
+async def newest_write(store: Store, containers: Sequence[Node]) -> Instant | None:
+    """The instant of the latest write that is still stored, definitions of containers included; None: there is nothing."""
+    newest = [container.definition.written for container in containers]
+    for container in containers:
+        record = await _last_record(store, container.id)
+        if record is not None:
+            newest.append(record.written)
+    return max(newest, default=None)
+
+
+async def _last_record(store: Store, container: int) -> Record | None:
+    """The record with the highest lsn, found by halving: what an lsn was given for may be gone."""
+    row = await store.read(Load(container))
+    low, high = 0, 0 if row is None else row.lsn
+    last: Record | None = None
+    while low < high:
+        middle = (low + high) // 2
+        later = await store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", middle), 1))
+        if later:
+            last, low = later[0], later[0].lsn
+        else:
+            high = middle
+    return last
+
+
+class Advanced(msgspec.Struct, frozen=True):
+    """A walk's account, by container id: deadlines inside the interval, and records removed by it."""
+
+    now: Instant
+    advanced: int
+    expired: dict[int, int]
+    purged: dict[int, int]
+
+
+class Timeline:
+    """The hands on a virtual clock. One walk at a time; a second waits."""
+
+    def __init__(self, engine: Engine, clock: VirtualClock) -> None:
+        self._engine = engine
+        self._clock = clock
+        self._insight = Insight(engine.store)
+        self._walking = asyncio.Lock()
+
+    async def advance(self, span: int, containers: Sequence[Node], sweep: SweepMode = "scheduled") -> Advanced:
+        """Go `span` microseconds on and return when all that is due by then is done and committed."""
+        return await self.walk(self._clock.now() + span, containers, sweep)
+
+    async def walk(self, to: Instant, containers: Sequence[Node], sweep: SweepMode) -> Advanced:
+        """Go on to the instant `to`. Forbidden for an instant in the past: records would be younger than now."""
+        async with self._walking:
+            start = await self._engine.now()
+            if to < start:
+                raise Forbidden("the clock does not go back: reset the store first, or use force on an empty one")
+            expired = await self._expired(containers, start, to)
+            purged: Counter[int] = Counter()
+            if sweep == "scheduled":
+                purged += await self._purge_at(start)
+                while (step := await self._next(containers, self._clock.now(), to)) is not None:
+                    self._clock.set(step)
+                    purged += await self._purge_at(step)
+            self._clock.set(max(to, self._clock.now()))
+            now = await self._engine.now()
+            if sweep == "now":
+                purged += await self._purge_at(now)
+            self._engine.reaper.wake()
+            return Advanced(now, now - start, expired, dict(purged))
+
+    async def next_expiry(self, containers: Sequence[Node]) -> Instant | None:
+        """The earliest deadline that lies ahead."""
+        return await self._next(containers, await self._engine.now(), None)
+
+    async def _purge_at(self, instant: Instant) -> Counter[int]:
+        now = max(instant, await self._engine.now())
+        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep")
+
+    async def _next(self, containers: Sequence[Node], after: Instant, upto: Instant | None) -> Instant | None:
+        store, nodes = self._engine.store, self._engine.nodes
+        found = [await next_deadline(store, nodes, container.id, after) for container in containers]
+        ahead = [deadline for deadline in found if deadline is not None and (upto is None or deadline <= upto)]
+        return min(ahead, default=None)
+
+    async def _expired(self, containers: Sequence[Node], start: Instant, to: Instant) -> dict[int, int]:
+        expired: dict[int, int] = {}
+        for container in containers:
+            before, after = await self._insight.due_counts(container.id, container.rules, [start, to])
+            if after > before:
+                expired[container.id] = after - before
+        return expired
+
+    def set_back(self, instant: Instant) -> None:
+        """Go back to an instant that nothing stored is newer than; ask `newest_write` first."""
+        self._clock.set(instant)
+        self._engine.roll_back(instant)
+
+    def freeze(self) -> None:
+        """Stand still."""
+        self._clock.freeze()
+
+    def resume(self) -> None:
+        """Tick on; the reaper works by itself again."""
+        self._clock.resume()
+        self._engine.reaper.wake()

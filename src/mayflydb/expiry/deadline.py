@@ -1,0 +1,79 @@
+"""The one truth about expiry: deadline, due, visible. Pure; nobody else compares a time with a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from mayflydb.expiry.rules import Cause, Rule
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.record import NEVER
+
+
+class Mortal(Protocol):
+    """What expiry needs to know of a record."""
+
+    @property
+    def anchor(self) -> Instant | None: ...
+    @property
+    def override(self) -> int | None: ...
+
+
+def span_under(record: Mortal, rule: Rule) -> int | None:
+    """Seconds this record lives from its anchor under one rule; None: for ever."""
+    if rule.overrides and record.override:  # None: absent; IGNORED (0): present, counts as absent
+        return None if record.override == NEVER else record.override
+    return rule.after
+
+
+def deadline_under(record: Mortal, rule: Rule) -> Instant | None:
+    """The first instant of death under one rule; None: never."""
+    span = span_under(record, rule)
+    if span is None or record.anchor is None:
+        return None
+    deadline = record.anchor + span * SECOND
+    return deadline if rule.not_before is None else max(deadline, rule.not_before)
+
+
+def deadline(record: Mortal, rules: Sequence[Rule]) -> Instant | None:
+    """The earliest deadline over the rules; None: never."""
+    earliest: Instant | None = None
+    for rule in rules:
+        ends = deadline_under(record, rule)
+        if ends is not None and (earliest is None or ends < earliest):
+            earliest = ends
+    return earliest
+
+
+def _passed(instant: Instant | None, now: Instant) -> bool:
+    # The boundary, written once: at its deadline a record is dead.
+    return instant is not None and instant <= now
+
+
+def due_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
+    """True from the deadline on: a fact about time, whether purged or not."""
+    # A loop here and below: any() makes a generator, and every read of a record comes this way.
+    for rule in rules:  # noqa: SIM110
+        if _passed(deadline_under(record, rule), now):
+            return True
+    return False
+
+
+def visible_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
+    """False once a hiding rule is due: no path may return the record."""
+    for rule in rules:  # noqa: SIM110
+        if rule.hides and _passed(deadline_under(record, rule), now):
+            return False
+    return True
+
+
+def cause_of(record: Mortal, rule: Rule) -> Cause:
+    """Why the record dies under this rule: by its own ttl, or by the rule's kind."""
+    return "item" if rule.overrides and record.override and record.override != NEVER else rule.cause
+
+
+def killer(record: Mortal, rules: Sequence[Rule]) -> tuple[Instant, Rule] | None:
+    """The earliest deadline and the rule that sets it; None: never dies."""
+    deaths = ((d, n) for n, rule in enumerate(rules) if (d := deadline_under(record, rule)) is not None)
+    first = min(deaths, default=None)
+    return None if first is None else (first[0], rules[first[1]])

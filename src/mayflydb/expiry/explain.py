@@ -1,0 +1,76 @@
+"""When and why one record goes, or why it stays: the words that people read wherever they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import msgspec
+
+from mayflydb.expiry.deadline import Mortal, cause_of, due_at, killer, visible_at
+from mayflydb.expiry.rules import Cause, Rule
+from mayflydb.model.instant import Instant, to_rfc3339
+from mayflydb.model.record import IGNORED, NEVER
+
+State = Literal["alive", "hidden", "due"]
+"""`hidden`: dead and returned by no path. `due`: dead, and shown until purged."""
+
+WhyNot = Literal["off", "never", "no-anchor", "invalid-override"]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """`reason`: the cause of death or, without a `deadline`, why there is none. `text` says the same to people."""
+
+    state: State
+    reason: Cause | WhyNot
+    text: str
+    deadline: Instant | None = None
+
+
+CAUSES: Mapping[Cause, str] = {
+    "default": "defaultTtl {} s after _ts",
+    "item": "item ttl {} s after _ts",
+    "index": "index ({} s)",
+    "column": "column + {} s",
+}
+
+
+def explain(record: Mortal, rules: Sequence[Rule], now: Instant) -> Explanation:
+    """What the rules say of the record at `now`; of several, the one that kills first."""
+    death = killer(record, rules)
+    if death is None:
+        reason, text = _why_not(record, rules)
+        return Explanation("alive", reason, text)
+    deadline, rule = death
+    return Explanation(_state(record, rules, now), cause_of(record, rule), _how(record, rule), deadline)
+
+
+def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
+    if not visible_at(record, rules, now):
+        return "hidden"
+    return "due" if due_at(record, rules, now) else "alive"
+
+
+def _how(record: Mortal, rule: Rule) -> str:
+    cause = cause_of(record, rule)
+    text = CAUSES[cause].format(record.override if cause == "item" else rule.after)
+    if rule.overrides and record.override == IGNORED:
+        text += "; the item's own ttl is not valid and counts as absent"
+    if rule.not_before is not None:
+        text += f"; not before {to_rfc3339(rule.not_before)}"
+    return text
+
+
+def _why_not(record: Mortal, rules: Sequence[Rule]) -> tuple[WhyNot, str]:
+    override = record.override
+    if not rules:
+        ignored = "" if override is None else "; an item's own ttl counts only while it is on"
+        return "off", f"ttl is off for the container{ignored}"
+    if record.anchor is None:
+        return "no-anchor", "there is no instant to count from"
+    if any(rule.overrides for rule in rules):
+        if override == NEVER:
+            return "never", "item ttl -1: lives for ever"
+        if override == IGNORED:
+            return "invalid-override", "the item's own ttl is not valid, and there is no default"
+    return "never", "ttl is on without a default, and the item has no ttl of its own"

@@ -1,0 +1,64 @@
+"""What a sweep scans: rules as lanes over the two ordered access paths of expiry, and instants as bounds on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mayflydb.expiry.rules import Cause, Rule
+from mayflydb.model.due import DuePath
+from mayflydb.model.instant import SECOND, Instant, Span
+
+
+class Lane(msgspec.Struct, frozen=True):
+    """One due path under one rule: `span` added to a value on the path is a deadline (None: the value is one already)."""
+
+    path: DuePath
+    span: Span | None
+    cause: Cause
+    rule: Rule
+
+    def deadline(self, value: Instant) -> Instant:
+        """The deadline of a record with this value on the path."""
+        deadline = value + (self.span or 0)
+        return deadline if self.rule.not_before is None else max(deadline, self.rule.not_before)
+
+    def bound(self, now: Instant) -> Instant | None:
+        """The highest value that is due at `now`; None: nothing can be."""
+        if self.rule.not_before is not None and now < self.rule.not_before:
+            return None
+        return now - (self.span or 0)
+
+
+class DueRange(msgspec.Struct, frozen=True):
+    """Everything on `path` at or below `upto` is due.
+
+    `span`: what added to an anchor gives the deadline; None: the record's own ttl. `rule` is the rule that kills here.
+    """
+
+    path: DuePath
+    upto: Instant
+    span: Span | None
+    cause: Cause
+    rule: Rule
+
+
+def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
+    """Where the mortal records of a container are to be found."""
+    found: list[Lane] = []
+    for rule in rules:
+        if rule.after is not None:
+            found.append(Lane(DuePath.ANCHOR, rule.after * SECOND, rule.cause, rule))
+        if rule.overrides:
+            found.append(Lane(DuePath.DEADLINE, None, "item", rule))
+    return tuple(found)
+
+
+def due_ranges(rules: Sequence[Rule], now: Instant) -> tuple[DueRange, ...]:
+    """The ranges that hold exactly the records due at `now` (several rules may name one record twice)."""
+    return tuple(
+        DueRange(lane.path, bound, lane.span, lane.cause, lane.rule)
+        for lane in lanes(rules)
+        if (bound := lane.bound(now)) is not None
+    )

@@ -1,0 +1,29 @@
+"""Rules: how a container turns the anchors of its records into deadlines. Data, kept in the catalogue."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from mayflydb.model.instant import Instant
+
+RuleCause = Literal["default", "index", "column"]
+Cause = Literal["default", "item", "index", "column"]
+"""Why a record died: by the container's default, its own ttl, a date index, a TTL column."""
+
+
+class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One way to die.
+
+    `after`: seconds from anchor to deadline; None: on, without a default. `overrides`: a record's own ttl counts.
+    `hides`: due records are returned by no path; else they show until purged. `not_before`: nobody dies earlier under this
+    rule. `version` tells the rule apart from those it replaced.
+    """
+
+    cause: RuleCause
+    after: int | None
+    overrides: bool = False
+    hides: bool = False
+    not_before: Instant | None = None
+    version: int = 0

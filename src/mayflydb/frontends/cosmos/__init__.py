@@ -1,0 +1,1 @@
+"""Azure Cosmos DB for NoSQL over REST."""

@@ -1,0 +1,111 @@
+"""The front end as an ASGI application: authorize, find the command, answer; errors are translated once, here."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from itertools import count
+from typing import Any
+
+from mayflydb import __version__
+from mayflydb.clock import wall_us
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.cosmos import auth, errors
+from mayflydb.frontends.cosmos.calls import Account, Call, Names
+from mayflydb.frontends.cosmos.commands.table import command_for
+from mayflydb.frontends.cosmos.paths import parse
+from mayflydb.frontends.cosmos.wire import JSON, Headers, Receive, Request, Response, Send, read_body, send_response
+from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, Unsupported
+from mayflydb.model.instant import SECOND
+
+log = logging.getLogger(__name__)
+
+SERVER = f"mayfly/{__version__}"
+GATEWAY = [JSON, (b"x-ms-gatewayversion", b"version=2.14.0"), (b"x-ms-serviceversion", SERVER.encode())]
+
+
+CONSISTENCY = frozenset({b"session", b"consistentprefix", b"eventual"})
+"""The levels up to the account's default."""
+
+TRIGGERS = (b"x-ms-documentdb-pre-trigger-include", b"x-ms-documentdb-post-trigger-include")
+LOOKED_AT = frozenset({b"x-ms-consistency-level", b"x-ms-indexing-directive", *TRIGGERS})
+"""Headers that ask for something Mayfly may have to refuse."""
+
+
+class CosmosApp:
+    """One account. `boot` makes activity ids of this process differ from those of others."""
+
+    def __init__(self, engine: Engine, account: Account, boot: bytes) -> None:
+        self._engine = engine
+        self._account = account
+        self._names = Names(engine)
+        self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
+        self._numbers = count(1)
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        headers: dict[bytes, bytes] = dict(scope["headers"])
+        activity = headers.get(b"x-ms-activity-id") or self._activity + b"%012x" % next(self._numbers)
+        common: Headers = [*GATEWAY, (b"x-ms-activity-id", activity)]
+        try:
+            response = await self._answer(scope, headers, receive, activity)
+        except MayflyError as error:
+            response = _refusal(error, activity, scope)
+        except Exception:
+            # Only the kind is logged: a repr may hold a document.
+            log.exception("a request failed: %s %s", scope["method"], scope["path"])
+            response = _refusal(MayflyError("An internal error occurred."), activity, scope)
+        await send_response(send, response, common)
+
+    async def _answer(
+        self, scope: Mapping[str, Any], headers: dict[bytes, bytes], receive: Receive, activity: bytes
+    ) -> Response:
+        target = parse(scope["raw_path"])
+        request = Request(scope["method"], scope["raw_path"], scope["scheme"], headers, target, activity)
+        who = self._authorize(request)
+        request.body = await read_body(headers, receive)
+        command = command_for(request)
+        if not LOOKED_AT.isdisjoint(headers):
+            _check_wishes(headers)
+        if command.writes:
+            auth.check_write(who, request.method, scope["path"])
+        call = Call(self._account, self._engine, self._names, request, await self._engine.now())
+        return await command.handler(call)
+
+    def _authorize(self, request: Request) -> auth.Who:
+        header = request.text(b"authorization")
+        if header is None:
+            raise Unauthenticated(
+                "Required Header authorization is missing. Ensure a valid Authorization token is passed."
+            )
+        date = request.text(b"x-ms-date") or ""
+        if self._account.check_date:
+            # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.
+            auth.check_clock(date or request.text(b"date") or "", wall_us() / SECOND)
+        return auth.verify(
+            self._account.keys, header, request.method, request.target.signed, date, request.text(b"date") or ""
+        )
+
+
+def _check_wishes(headers: Mapping[bytes, bytes]) -> None:
+    """BadRequest for what this account does not grant: every read is strong, but no more than Session is promised."""
+    level = headers.get(b"x-ms-consistency-level", b"session").lower()
+    if level not in CONSISTENCY:
+        shown = level[:100].decode("latin-1")
+        raise BadRequest(f"The consistency level '{shown}' is not one of those up to the account's default, Session.")
+    directive = headers.get(b"x-ms-indexing-directive", b"default").lower()
+    if directive not in (b"default", b"include"):
+        raise Unsupported(f"The indexing directive '{directive[:100].decode('latin-1')}' is not supported by Mayfly.")
+    for name in TRIGGERS:
+        if name in headers:
+            raise Unsupported(f"Triggers are not supported by Mayfly: the header {name.decode()} asks for one.")
+
+
+def _refusal(error: MayflyError, activity: bytes, scope: Mapping[str, Any]) -> Response:
+    rendered = errors.render(error, activity.decode("latin-1"), scope["path"], SERVER)
+    headers = list(error.detail.get("headers", ()))  # type: ignore[call-overload]
+    if rendered.substatus:
+        headers.append((b"x-ms-substatus", b"%d" % rendered.substatus))
+    if rendered.retry_after_ms is not None:
+        headers.append((b"x-ms-retry-after-ms", b"%d" % rendered.retry_after_ms))
+    charge = error.detail.get("charge", 0.0)
+    return Response(rendered.status, rendered.body, headers, charge if isinstance(charge, float) else 0.0)

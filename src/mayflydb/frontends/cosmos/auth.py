@@ -1,0 +1,188 @@
+"""Who asks: the HMAC signature that every request carries.
+
+StringToSign and header form as in https://learn.microsoft.com/rest/api/cosmos-db/access-control-on-cosmosdb-resources.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from email.utils import format_datetime, parsedate_to_datetime
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote
+
+import msgspec
+
+from mayflydb.model.errors import Forbidden, Unauthenticated
+
+WELL_KNOWN_KEY: Final = "C2y6yDjf5/R+ob0N8A7Cgv30VRDJIWEHLM+4QDU5DE2nQ9nDuVTqobD4b8mGGyPMbIZnqyMsEcaGQy67XIw/Jw=="
+"""The key that all emulators accept; public, so worth nothing beyond a loopback address."""
+
+MAX_SKEW_SECONDS: Final = 15 * 60
+_MAX_HEADER = 8192
+
+
+class Who(Enum):
+    """Which key a signature was made with."""
+
+    PRIMARY = "primary"
+    SECONDARY = "secondary"
+    PRIMARY_READ_ONLY = "primary read-only"
+    SECONDARY_READ_ONLY = "secondary read-only"
+
+    @property
+    def may_write(self) -> bool:
+        """False for the read-only keys."""
+        return self in (Who.PRIMARY, Who.SECONDARY)
+
+
+class SigningKey:
+    """HMAC-SHA256 with one key (RFC 2104), its two blocks hashed beforehand: less than half the time of a one-shot call."""
+
+    __slots__ = ("_inner", "_outer")
+
+    def __init__(self, key: bytes) -> None:
+        block = (key if len(key) <= 64 else hashlib.sha256(key).digest()).ljust(64, b"\0")
+        self._inner = hashlib.sha256(bytes([byte ^ 0x36 for byte in block]))
+        self._outer = hashlib.sha256(bytes([byte ^ 0x5C for byte in block]))
+
+    def sign(self, text: bytes) -> bytes:
+        """32 bytes."""
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(text)
+        outer.update(inner.digest())
+        return outer.digest()
+
+
+class Keys(msgspec.Struct, frozen=True):
+    """The account's keys, ready to sign, in the order they are tried."""
+
+    pairs: tuple[tuple[Who, SigningKey], ...]
+
+    @classmethod
+    def from_base64(
+        cls,
+        primary: str,
+        secondary: str | None = None,
+        primary_read_only: str | None = None,
+        secondary_read_only: str | None = None,
+    ) -> Keys:
+        """ValueError for a key that is empty or not base64."""
+        texts = zip(Who, (primary, secondary, primary_read_only, secondary_read_only), strict=True)
+        return cls(tuple((who, _key(text)) for who, text in texts if text is not None))
+
+    def __repr__(self) -> str:
+        return f"Keys({', '.join(who.value for who, _ in self.pairs)})"
+
+
+def _key(text: str) -> SigningKey:
+    key = binascii.a2b_base64(text, strict_mode=True)
+    if not key:
+        raise ValueError("an account key is empty")
+    return SigningKey(key)
+
+
+def string_to_sign(verb: str, resource_type: str, resource_link: str, x_ms_date: str, date: str = "") -> str:
+    """What a client signs. Everything is lower case except the link."""
+    return f"{verb.lower()}\n{resource_type.lower()}\n{resource_link}\n{x_ms_date.lower()}\n{date.lower()}\n"
+
+
+def parse_authorization(header: str) -> tuple[str, str, str]:
+    """(type, version, signature) of `type=master&ver=1.0&sig=…`, percent-encoded or raw. Unauthenticated otherwise."""
+    if not header:
+        raise Unauthenticated("Required Header authorization is missing. Ensure a valid Authorization token is passed.")
+    if len(header) <= _MAX_HEADER:
+        kind, version, signature = [*unquote(header).split("&", 2), "", ""][:3]
+        if kind.startswith("type=") and version.startswith("ver=") and signature.startswith("sig="):
+            return kind[5:].lower(), version[4:], signature[4:]
+    raise Unauthenticated("The authorization header is not of the form type=…&ver=…&sig=….")
+
+
+_COMMON: Final = "type%3Dmaster%26ver%3D1.0%26sig%3D"
+
+
+def _signature(header: str) -> bytes:
+    """The 32 bytes of a master signature; Unauthenticated for anything else."""
+    # What the clients really send is taken apart without the general decoder, in a fifth of its time.
+    if header.startswith(_COMMON):
+        text = header[len(_COMMON) :].replace("%2F", "/").replace("%2B", "+").replace("%3D", "=")
+        try:
+            signature = binascii.a2b_base64(text, strict_mode=True)
+        except ValueError:
+            signature = b""
+        if len(signature) == 32:
+            return signature
+    return _any_signature(header)
+
+
+def _any_signature(header: str) -> bytes:
+    kind, version, text = parse_authorization(header)
+    if kind != "master":
+        what = {"aad": "Microsoft Entra ID (aad) tokens", "resource": "Resource tokens"}.get(kind, "These tokens")
+        raise Unauthenticated(f"{what} are not supported by Mayfly: sign requests with the account key (type=master).")
+    try:
+        signature = binascii.a2b_base64(text, strict_mode=True) if version == "1.0" else b""
+    except ValueError:
+        signature = b""
+    if len(signature) != 32:
+        raise Unauthenticated(
+            "The signature in the authorization header is not 32 bytes in base64, or its version not 1.0."
+        )
+    return signature
+
+
+def verify(
+    keys: Keys, header: str, verb: str, signed: Sequence[tuple[str, str]], x_ms_date: str, date: str = ""
+) -> Who:
+    """The key a request was signed with. `signed`: the (type, link) pairs its path allows; Unauthenticated if none fits."""
+    signature = _signature(header)
+    for resource_type, link in signed:
+        text = string_to_sign(verb, resource_type, link, x_ms_date, date).encode("utf-8", "surrogatepass")
+        for who, key in keys.pairs:
+            if hmac.compare_digest(key.sign(text), signature):
+                return who
+    payload = string_to_sign(verb, *signed[0], x_ms_date, date).replace("\n", "\\n")
+    raise Unauthenticated(
+        "The input authorization token can't serve the request. Please check that the expected payload is built as per the "
+        f"protocol, and check the key being used. Server used the following payload to sign: '{payload}'"
+    )
+
+
+def check_write(who: Who, verb: str, path: str) -> None:
+    """Forbidden when a read-only key was used for a write."""
+    if not who.may_write:
+        raise Forbidden(f"The request {verb} {path} writes, and the {who.value} key may only read.")
+
+
+def check_clock(x_ms_date: str, now_seconds: float) -> None:
+    """Forbidden when the request's date is over 15 minutes away from the host's real time (seconds since 1970)."""
+    sent = _seconds(x_ms_date)
+    if abs(now_seconds - sent) > MAX_SKEW_SECONDS:
+        start, end, now = (_rfc_1123(s) for s in (sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds))
+        raise Forbidden(
+            "The authorization token is not valid at the current time. Please create another token and retry "
+            f"(token start time: {start}, token expiry time: {end}, current server time: {now})."
+        )
+
+
+@lru_cache(maxsize=256)
+def _seconds(text: str) -> float:
+    try:
+        moment = parsedate_to_datetime(text[:64])
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, TypeError, OverflowError, IndexError, AttributeError):
+        raise Unauthenticated(
+            "The header x-ms-date is missing or not a date like 'Tue, 01 Jan 2030 00:00:00 GMT'."
+        ) from None
+
+
+def _rfc_1123(seconds: float) -> str:
+    try:
+        return format_datetime(datetime.fromtimestamp(int(seconds), UTC), usegmt=True)
+    except (ValueError, OverflowError, OSError):
+        return f"{int(seconds)} s"

@@ -1,0 +1,155 @@
+"""One request on its way through the front end, and what commands may use to answer it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.commands import ANY_VERSION
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.cosmos import session
+from mayflydb.frontends.cosmos.auth import Keys
+from mayflydb.frontends.cosmos.paths import Target
+from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
+from mayflydb.frontends.cosmos.values import Limits, parse_json
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Request
+from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, PreconditionFailed
+from mayflydb.model.instant import Instant
+
+SPACE = "cosmos"
+NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
+STALE = "Operation cannot be performed because one of the specified precondition is not met."
+NO_VERSION = 0
+"""An lsn that no record has: what an etag of somewhere else stands for."""
+
+
+def version_of(etag: str, container: int) -> int:
+    """The lsn an etag names, or ANY_VERSION for `*`; one that cannot be of this container names a version nothing has."""
+    if etag.strip() == "*":
+        return ANY_VERSION
+    parsed = parse_etag(etag)
+    return NO_VERSION if parsed is None or parsed.container != container & 0xFFFFFFFF else parsed.lsn
+
+
+class Account(msgspec.Struct, frozen=True):
+    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole."""
+
+    keys: Keys
+    secret: bytes
+    direct: bool = False
+    check_date: bool = False
+    limits: Limits = Limits()
+
+
+class Names:
+    """Databases and containers by name or rid; container views are kept while the catalogue stands still."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._version = -1
+        self._views: dict[tuple[str, str], ContainerView] = {}
+
+    async def database(self, name: str) -> Node:
+        """NotFound if there is none."""
+        node = await self._engine.node(SPACE, name)
+        if node is None:
+            rid = parse_rid(name)
+            if rid is not None and rid.kind is RidKind.DATABASE:
+                node = await self._by_id(rid.database)
+        if node is None:
+            raise NotFound(NOT_FOUND)
+        return node
+
+    async def container(self, database: str, name: str) -> ContainerView:
+        """NotFound if there is none; OwnerNotFound if there is no such database."""
+        version = self._engine.store.catalog_version
+        if version != self._version:
+            self._views.clear()
+            self._version = version
+        view = self._views.get((database, name))
+        if view is None:
+            view = self._views[database, name] = await self._find(database, name)
+        return view
+
+    async def _find(self, database: str, name: str) -> ContainerView:
+        try:
+            parent = await self.database(database)
+        except NotFound:
+            raise OwnerNotFound(NOT_FOUND) from None
+        node = await self._engine.node(SPACE, parent.name, name)
+        if node is None:
+            rid = parse_rid(name)
+            if rid is not None and rid.kind is RidKind.CONTAINER and rid.database == parent.id:
+                node = await self._by_id(rid.owner)
+        if node is None or node.parent != parent.id:
+            raise NotFound(NOT_FOUND)
+        return ContainerView(node, parent.name)
+
+    async def _by_id(self, id: int) -> Node | None:
+        return await self._engine.node_by_id(id)
+
+
+class Call:
+    """A request that has been authorized: what it names, and the one instant it is answered at."""
+
+    __slots__ = ("account", "engine", "names", "now", "request", "target")
+
+    def __init__(self, account: Account, engine: Engine, names: Names, request: Request, now: Instant) -> None:
+        self.account = account
+        self.engine = engine
+        self.names = names
+        self.request = request
+        self.target: Target = request.target
+        self.now = now
+
+    async def database(self) -> Node:
+        """The database that the path names."""
+        return await self.names.database(self.target.database or "")
+
+    async def container(self) -> ContainerView:
+        """The container that the path names, for commands about the container itself."""
+        return await self.names.container(self.target.database or "", self.target.container or "")
+
+    async def owner(self) -> ContainerView:
+        """The container whose children the path names: a missing one is a missing owner, another one is a stale name."""
+        try:
+            view = await self.container()
+        except OwnerNotFound:
+            raise
+        except NotFound as missing:
+            raise OwnerNotFound(missing.message) from None
+        intended = self.request.text(b"x-ms-cosmos-intended-collection-rid")
+        if intended is not None and intended != view.owner.rid:
+            raise BadRequest(
+                "Collection rid does not match: the container was deleted and created again.", substatus=1024
+            )
+        return view
+
+    async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:
+        """An lsn that was reached, the newest unless `seen` will do; NotFound (1002) if the client has seen a later one."""
+        token = self.request.headers.get(b"x-ms-session-token")
+        if seen and not token:
+            return seen
+        lsn = await self.engine.lsn(view.id)
+        if token:
+            session.check(token.decode("latin-1"), lsn)
+        return lsn
+
+    def json(self) -> Any:
+        """The body as strict JSON."""
+        limits = self.account.limits
+        return parse_json(self.request.body, limits, limits.item_bytes)[0]
+
+    def if_match(self, container: int) -> int | None:
+        """The version a write demands in `If-Match`, or None."""
+        header = self.request.text(b"if-match")
+        return None if header is None else version_of(header, container)
+
+    def check_match(self, current: str) -> None:
+        """PreconditionFailed when `If-Match` names another version of a resource that is no item."""
+        header = self.request.text(b"if-match")
+        if header is not None and not etag_matches(header, current):
+            raise PreconditionFailed(STALE)

@@ -1,0 +1,188 @@
+"""Transactional batch and bulk: many operations in one request, all or each for itself."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.commands import Command, Mode, Written
+from mayflydb.engine.engine import BatchRefused
+from mayflydb.frontends.cosmos import errors, partition_key
+from mayflydb.frontends.cosmos import patch as patches
+from mayflydb.frontends.cosmos.calls import Call, version_of
+from mayflydb.frontends.cosmos.commands.items import KEY, charge, partition_of, patch_change
+from mayflydb.frontends.cosmos.resources import item_body, item_etag
+from mayflydb.frontends.cosmos.values import item_id, parse_item
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response
+from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
+
+MAX_OPERATIONS = 100
+
+MODES = {
+    "Create": Mode.CREATE,
+    "Upsert": Mode.UPSERT,
+    "Read": Mode.READ,
+    "Replace": Mode.REPLACE,
+    "Patch": Mode.REPLACE,
+    "Delete": Mode.DELETE,
+}
+
+
+class Operation(msgspec.Struct, rename="camel"):
+    """One operation as clients send it. `resource_body` stays text, so that what is stored is what was sent."""
+
+    operation_type: str
+    id: str | None = None
+    if_match: str | None = None
+    if_none_match: str | None = None
+    partition_key: Any = None
+    resource_body: msgspec.Raw = msgspec.Raw(b"")
+
+
+async def execute(call: Call) -> Response:
+    """POST …/docs with x-ms-cosmos-is-batch-request."""
+    view = await call.owner()
+    operations = _operations(call)
+    if call.request.flag(b"x-ms-cosmos-batch-atomic"):
+        return await _transaction(call, view, operations)
+    return await _bulk(call, view, operations)
+
+
+def _operations(call: Call) -> list[Operation]:
+    call.json()
+    try:
+        operations = msgspec.json.decode(call.request.body, type=list[Operation])
+    except msgspec.ValidationError as error:
+        raise BadRequest(f"The batch is invalid: {error}") from None
+    if not operations:
+        raise BadRequest("The batch has no operations.")
+    if len(operations) > MAX_OPERATIONS:
+        raise BadRequest(f"The batch has {len(operations)} operations; at most {MAX_OPERATIONS} are allowed.")
+    return operations
+
+
+def _command(call: Call, view: ContainerView, operation: Operation, partition: bytes) -> Command:
+    mode = MODES.get(operation.operation_type)
+    if mode is None:
+        raise BadRequest(f"The batch operation type '{operation.operation_type[:100]}' is not known.")
+    if_match = None if operation.if_match is None else version_of(operation.if_match, view.id)
+    limits = call.account.limits
+    body = bytes(operation.resource_body)
+    if operation.operation_type == "Patch":
+        change = patch_change(call, view, partition, patches.parse_patch(body, limits))
+        return Command(mode, partition, _id(operation), change, if_match)
+    if mode in (Mode.READ, Mode.DELETE):
+        return Command(mode, partition, _id(operation), None, if_match)
+    item = parse_item(body, limits)
+    id = item_id(item.doc, limits)
+    if mode is Mode.REPLACE and operation.id not in (None, id):
+        raise BadRequest("The 'id' in the body of a replace is not the id of the operation.")
+    partition_of(view, item, partition)
+    return Command(mode, partition, id.encode(), view.draft(item, partition), if_match)
+
+
+def _id(operation: Operation) -> bytes:
+    if not operation.id:
+        raise BadRequest(f"The batch operation {operation.operation_type} needs an id.")
+    return operation.id.encode()
+
+
+# --- all or nothing ----------------------------------------------------------------------------------------------------
+
+
+async def _transaction(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
+    partition = view.point(call.request.headers.get(KEY))
+    commands: list[Command] = []
+    for index, operation in enumerate(operations):
+        try:
+            commands.append(_command(call, view, operation, partition))
+        except (BadRequest, TooLarge) as error:
+            return await _refused(call, view, partition, len(operations), index, error)
+    try:
+        written = await call.engine.write_all(view.id, commands, call.now)
+    except BatchRefused as refusal:
+        return await _refused(call, view, partition, len(operations), refusal.index, refusal.cause)
+    results = [_result(view, one) for one in written]
+    return await _answer(call, view, partition, 200, results)
+
+
+async def _refused(
+    call: Call, view: ContainerView, partition: bytes, count: int, index: int, error: MayflyError
+) -> Response:
+    results = [_failure(error) if n == index else _bystander() for n in range(count)]
+    return await _answer(call, view, partition, 207, results)
+
+
+def _bystander() -> dict[str, Any]:
+    return {"statusCode": 424, "requestCharge": 0.0}
+
+
+# --- each for itself ---------------------------------------------------------------------------------------------------
+
+
+async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
+    results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
+    failed = any(result["statusCode"] >= 400 for result in results)
+    return await _answer(call, view, None, 207 if failed else 200, list(results))
+
+
+async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[str, Any]:
+    try:
+        partition = _own_partition(view, operation.partition_key)
+        command = _command(call, view, operation, partition)
+        if command.mode is Mode.READ:
+            (written,) = await call.engine.write_all(view.id, [command], call.now)
+        else:
+            written = await call.engine.write(view.id, command, call.now)
+    except BatchRefused as refusal:
+        return _failure(refusal.cause)
+    except MayflyError as error:
+        return _failure(error)
+    return _result(view, written)
+
+
+def _own_partition(view: ContainerView, key: object) -> bytes:
+    """A bulk operation carries its key as JSON inside a JSON string."""
+    if isinstance(key, list):
+        key = msgspec.json.encode(key).decode()
+    if not isinstance(key, str):
+        raise BadRequest("PartitionKey value must be supplied for this operation.")
+    return view.key.logical_partition(_full(view, partition_key.parse_header(key)))
+
+
+def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key.KeyValues:
+    if len(values) != len(view.key.paths):
+        raise BadRequest(partition_key.MISMATCH, substatus=1001)
+    return values
+
+
+# --- results -----------------------------------------------------------------------------------------------------------
+
+
+def _result(view: ContainerView, written: Written) -> dict[str, Any]:
+    if written.mode is Mode.DELETE:
+        return {"statusCode": 204, "requestCharge": charge(written)}
+    return {
+        "statusCode": 201 if written.created else 200,
+        "requestCharge": charge(written),
+        "eTag": item_etag(view.owner, written.record),
+        "resourceBody": msgspec.Raw(item_body(view.owner, written.record)),
+    }
+
+
+def _failure(error: MayflyError) -> dict[str, Any]:
+    answer = errors.answer_of(error)
+    result = {"statusCode": answer.status, "requestCharge": budget.MISS, "message": error.message}
+    return result | ({"subStatusCode": answer.substatus} if answer.substatus else {})
+
+
+async def _answer(
+    call: Call, view: ContainerView, partition: bytes | None, status: int, results: list[dict[str, Any]]
+) -> Response:
+    headers = view.item_headers(partition, await call.engine.lsn(view.id))
+    charged = sum(float(result["requestCharge"]) for result in results)
+    return Response(status, msgspec.json.encode(results), headers, charged)

@@ -1,0 +1,89 @@
+"""The change feed, latest version: the newest state of each visible item, in the order of its last change."""
+
+from __future__ import annotations
+
+from email.utils import parsedate_to_datetime
+
+from mayflydb.engine import budget
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.resources import feed_body, item_body
+from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response
+from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.instant import Instant, from_datetime
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Order, Position
+
+PAGE_BYTES = 4 * 1024 * 1024
+
+
+async def read_feed(call: Call) -> Response:
+    """GET …/docs with A-IM. The answer's etag is the checkpoint to go on from; 304 when nothing is new."""
+    mode = (call.request.text(b"a-im") or "").lower()
+    if mode == "full-fidelity feed":
+        raise Unsupported("The change feed mode 'all versions and deletes' is not supported by Mayfly.")
+    if mode != "incremental feed":
+        raise BadRequest(f"The header A-IM must be 'Incremental Feed', not '{mode[:100]}'.")
+    view = await call.owner()
+    lsn = await call.session_lsn(view)
+    start = _start(call.request.text(b"if-none-match"), lsn)
+    since = None if start else _since(call.request.text(b"if-modified-since"))
+    scope, _ = scope_of(call, view, None)
+    scope = Scope(scope.lower, scope.upper, Order.CHANGED)
+    rows, reached = await _page(call, view, scope, start or 0, since, lsn)
+    headers = [*view.scope_headers(scope, lsn), (b"etag", b'"%d"' % reached)]
+    if not rows:
+        return Response(304, b"", headers, budget.MISS)
+    headers.append((b"x-ms-item-count", b"%d" % len(rows)))
+    size = sum(map(len, rows))
+    return Response(
+        200, feed_body(view.owner.rid, "Documents", rows), headers, budget.query(len(rows), size, len(rows))
+    )
+
+
+async def _page(
+    call: Call, view: ContainerView, scope: Scope, start: int, since: Instant | None, lsn: int
+) -> tuple[list[bytes], int]:
+    """Rows, and the lsn up to which everything was seen: at least `lsn`, what was committed when the request began."""
+    limit = page_size(call)
+    reached = max(lsn, start)
+    rows: list[bytes] = []
+    size = 0
+    async for batch in call.engine.scan(view.node, scope, Position(b"", start), call.now, min(limit, 256)):
+        for record in batch.records:
+            if since is not None and record.written < since:
+                continue
+            rows.append(_row(view, record))
+            size += len(rows[-1])
+            if len(rows) >= limit or size > PAGE_BYTES:
+                return rows, record.lsn
+        reached = max(reached, batch.position.number)
+    return rows, reached
+
+
+def _row(view: ContainerView, record: Record) -> bytes:
+    return item_body(view.owner, record)[:-1] + b',"_lsn":%d}' % record.lsn
+
+
+def _start(header: str | None, lsn: int) -> int | None:
+    """`*`: now; `"<lsn>"`: from there; absent: the beginning."""
+    if header is None:
+        return None
+    text = header.strip().strip('"')
+    if text == "*":
+        return lsn
+    if not text.isascii() or not text.isdigit():
+        raise BadRequest("The header If-None-Match of a change feed must be '*' or the etag of an earlier answer.")
+    return int(text)
+
+
+def _since(header: str | None) -> Instant | None:
+    if header is None:
+        return None
+    try:
+        return from_datetime(parsedate_to_datetime(header))
+    except (ValueError, TypeError):
+        raise BadRequest("The header If-Modified-Since must be a date like 'Tue, 01 Jan 2030 00:00:00 GMT'.") from None

@@ -1,0 +1,134 @@
+"""Containers: list, query, create, read, replace, delete, and their partition key ranges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Definition, Node, PartitionRange
+from mayflydb.frontends.cosmos import partition_key, policies
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
+from mayflydb.frontends.cosmos.resources import container_body, etag_matches, feed_body, owner, range_rows
+from mayflydb.frontends.cosmos.rules import rules_of
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import NotFound, OwnerNotFound
+
+
+def body_of(node: Node) -> dict[str, Any]:
+    """A container as clients see it."""
+    definition = node.definition
+    return container_body(definition.body, owner(node.parent, node.id), definition.version, definition.written)
+
+
+async def _database(call: Call) -> Node:
+    try:
+        return await call.database()
+    except NotFound as missing:
+        raise OwnerNotFound(missing.message) from None
+
+
+async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
+    return [body_of(node) for node in await call.engine.children(database.id)]
+
+
+async def read_feed(call: Call) -> Response:
+    """GET /dbs/{d}/colls."""
+    database = await _database(call)
+    return metadata.feed(call, "DocumentCollections", _rid(database), await _bodies(call, database))
+
+
+async def query(call: Call) -> Response:
+    """POST /dbs/{d}/colls with a query."""
+    database = await _database(call)
+    return metadata.query(call, "DocumentCollections", _rid(database), await _bodies(call, database))
+
+
+def _rid(database: Node) -> str:
+    return owner(database.id, 0).self_link.split("/")[1]
+
+
+async def create(call: Call) -> Response:
+    """POST /dbs/{d}/colls."""
+    database = await _database(call)
+    wanted = policies.parse_container(call.json())
+    throughput = provisioned(call) or (None if database.definition.offer else STANDARD)
+    bounds = partition_key.ranges(1 if throughput is None else throughput.ranges, wanted.partition_key)
+    definition = Definition(
+        body=wanted.to_json(),
+        written=call.now,
+        rules=rules_of(wanted.default_ttl),
+        ranges=tuple(PartitionRange(str(n), lower, upper) for n, (lower, upper) in enumerate(bounds)),
+        offer=stored(throughput),
+    )
+    return _answer(201, await call.engine.definitions.create(database.id, wanted.name, definition))
+
+
+async def read(call: Call) -> Response:
+    """GET /dbs/{d}/colls/{c}."""
+    view = await call.container()
+    response = _answer(200, view.node)
+    headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
+    headers += await _quota(call, view)
+    response.headers = [*headers, *view.item_headers(None, await call.engine.lsn(view.id))]
+    return response
+
+
+async def _quota(call: Call, view: ContainerView) -> list[tuple[bytes, bytes]]:
+    if not call.request.flag(b"x-ms-documentdb-populatequotainfo"):
+        return []
+    visible, kilobytes = await call.engine.insight.usage(view.node, call.now)
+    usage = f"documentSize=0;documentsSize={kilobytes};documentsCount={visible};collectionSize={kilobytes};"
+    quota = "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;"
+    return [(b"x-ms-resource-quota", quota.encode()), (b"x-ms-resource-usage", usage.encode())]
+
+
+async def replace(call: Call) -> Response:
+    """PUT /dbs/{d}/colls/{c}: other policies for the same items, in force with its commit."""
+    view = await call.container()
+    wanted = call.json()
+
+    def change(before: Node) -> Definition:
+        call.check_match(body_of(before)["_etag"])
+        previous = policies.parse_container(before.body)
+        after = policies.parse_container(wanted, previous)
+        return msgspec.structs.replace(before.definition, body=after.to_json(), rules=rules_of(after.default_ttl))
+
+    return _answer(200, await call.engine.definitions.replace(view.id, change, call.now))
+
+
+async def delete(call: Call) -> Response:
+    """DELETE /dbs/{d}/colls/{c}: its items are gone with the commit and cleared away later."""
+    view = await call.container()
+    call.check_match(body_of(view.node)["_etag"])
+    await call.engine.definitions.drop(view.id)
+    return Response(204, charge=budget.METADATA)
+
+
+async def ranges(call: Call) -> Response:
+    """GET …/pkranges; Python asks again with the etag until it is told 304."""
+    try:
+        view = await call.container()
+    except NotFound:
+        raise OwnerNotFound(NOT_FOUND) from None
+    definition = view.node.definition
+    bounds = [(each.lower, each.upper) for each in definition.ranges]
+    rows = range_rows(view.owner, bounds, 1, definition.written)
+    # Ranges never move while a container lives, so its rid is their version.
+    etag = f'"{view.owner.rid}-{len(rows)}"'
+    headers = [(b"etag", etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
+    seen = call.request.text(b"if-none-match")
+    if seen is not None and etag_matches(seen, etag):
+        return Response(304, b"", headers, budget.METADATA)
+    headers.append((b"x-ms-item-count", b"%d" % len(rows)))
+    body = feed_body(view.owner.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
+    return Response(200, body, headers, budget.METADATA)
+
+
+def _answer(status: int, node: Node) -> Response:
+    body = body_of(node)
+    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)

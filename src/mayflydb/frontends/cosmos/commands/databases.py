@@ -1,0 +1,62 @@
+"""Databases: list, query, create, read, delete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.frontends.cosmos import policies
+from mayflydb.frontends.cosmos.calls import SPACE, Call
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.commands.offers import provisioned, stored
+from mayflydb.frontends.cosmos.resources import database_body
+from mayflydb.frontends.cosmos.wire import Response, json_response
+
+
+def body_of(node: Node) -> dict[str, Any]:
+    """A database as clients see it."""
+    definition = node.definition
+    return database_body(node.name, node.id, definition.version, definition.written)
+
+
+async def _bodies(call: Call) -> list[dict[str, Any]]:
+    space = await call.engine.node(SPACE)
+    return [] if space is None else [body_of(node) for node in await call.engine.children(space.id)]
+
+
+async def read_feed(call: Call) -> Response:
+    """GET /dbs."""
+    return metadata.feed(call, "Databases", "", await _bodies(call))
+
+
+async def query(call: Call) -> Response:
+    """POST /dbs with a query."""
+    return metadata.query(call, "Databases", "", await _bodies(call))
+
+
+async def create(call: Call) -> Response:
+    """POST /dbs."""
+    name = policies.parse_database(call.json())
+    throughput = provisioned(call)
+    space = await call.engine.definitions.space(SPACE, call.now)
+    node = await call.engine.definitions.create(space.id, name, Definition({}, call.now, offer=stored(throughput)))
+    return _answer(201, node)
+
+
+async def read(call: Call) -> Response:
+    """GET /dbs/{d}."""
+    return _answer(200, await call.database())
+
+
+async def delete(call: Call) -> Response:
+    """DELETE /dbs/{d}, with everything in it."""
+    node = await call.database()
+    call.check_match(body_of(node)["_etag"])
+    await call.engine.definitions.drop(node.id)
+    return Response(204, charge=budget.METADATA)
+
+
+def _answer(status: int, node: Node) -> Response:
+    body = body_of(node)
+    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)

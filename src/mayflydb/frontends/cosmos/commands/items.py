@@ -1,0 +1,132 @@
+"""Point operations on items: create, upsert, read, replace, patch, delete."""
+
+from __future__ import annotations
+
+from mayflydb.engine import budget
+from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
+from mayflydb.frontends.cosmos import patch as patches
+from mayflydb.frontends.cosmos import queries
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
+from mayflydb.frontends.cosmos.partition_key import MISMATCH
+from mayflydb.frontends.cosmos.resources import etag_matches, item_body, item_etag
+from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response
+from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
+from mayflydb.model.record import Record
+
+KEY = b"x-ms-documentdb-partitionkey"
+
+
+async def read(call: Call) -> Response:
+    """GET …/docs/{id}."""
+    view = await call.owner()
+    partition = view.point(call.request.headers.get(KEY))
+    record = await call.engine.get(view.node, partition, (call.target.id or "").encode(), call.now)
+    lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
+    headers = view.item_headers(partition, lsn)
+    if record is None:
+        raise NotFound(NOT_FOUND, headers=headers, charge=budget.MISS)
+    etag = item_etag(view.owner, record)
+    headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
+    seen = call.request.text(b"if-none-match")
+    if seen is not None and etag_matches(seen, etag):
+        return Response(304, b"", headers, budget.MISS)
+    return Response(200, item_body(view.owner, record), headers, budget.point_read(len(record.value)))
+
+
+async def create(call: Call) -> Response:
+    """POST …/docs."""
+    return await _store(call, Mode.CREATE)
+
+
+async def upsert(call: Call) -> Response:
+    """POST …/docs with x-ms-documentdb-is-upsert."""
+    return await _store(call, Mode.UPSERT)
+
+
+async def replace(call: Call) -> Response:
+    """PUT …/docs/{id}."""
+    return await _store(call, Mode.REPLACE)
+
+
+async def _store(call: Call, mode: Mode) -> Response:
+    view = await call.owner()
+    item = parse_item(call.request.body, call.account.limits)
+    id = item_id(item.doc, call.account.limits)
+    if mode is Mode.REPLACE and id != call.target.id:
+        raise BadRequest("The 'id' in the body is not the id in the path: an item keeps its id.")
+    partition = partition_of(view, item, view.point(call.request.headers.get(KEY)))
+    command = Command(mode, partition, id.encode(), view.draft(item, partition), call.if_match(view.id))
+    return await _write(call, view, command)
+
+
+def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:
+    """The item's logical partition; BadRequest (1001) unless it is the one that was addressed."""
+    values = view.key.extract(item.doc)
+    view.key.check(values)
+    if view.key.logical_partition(values) != addressed:
+        raise BadRequest(MISMATCH, substatus=1001)
+    return addressed
+
+
+async def patch(call: Call) -> Response:
+    """PATCH …/docs/{id}."""
+    view = await call.owner()
+    partition = view.point(call.request.headers.get(KEY))
+    change = patch_change(call, view, partition, patches.parse_patch(call.request.body, call.account.limits))
+    command = Command(Mode.REPLACE, partition, (call.target.id or "").encode(), change, call.if_match(view.id))
+    return await _write(call, view, command)
+
+
+async def delete(call: Call) -> Response:
+    """DELETE …/docs/{id}."""
+    view = await call.owner()
+    partition = view.point(call.request.headers.get(KEY))
+    command = Command(Mode.DELETE, partition, (call.target.id or "").encode(), None, call.if_match(view.id))
+    written = await _commit(call, view, command)
+    lsn = await call.engine.lsn(view.id)
+    return Response(204, b"", view.item_headers(partition, lsn), charge(written))
+
+
+async def _write(call: Call, view: ContainerView, command: Command) -> Response:
+    written = await _commit(call, view, command)
+    record = written.record
+    headers = view.item_headers(command.partition, record.lsn)
+    etag = item_etag(view.owner, record)
+    headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
+    quiet = call.request.headers.get(b"prefer") == b"return=minimal"
+    body = b"" if quiet else item_body(view.owner, record)
+    return Response(201 if written.created else 200, body, headers, charge(written))
+
+
+async def _commit(call: Call, view: ContainerView, command: Command) -> Written:
+    try:
+        return await call.engine.write(view.id, command, call.now)
+    except MayflyError as error:
+        # Clients take session tokens from refusals too.
+        headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
+        error.detail = {**error.detail, "headers": headers}
+        raise
+
+
+def patch_change(call: Call, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
+    """What a patch makes of the item it finds; PreconditionFailed where its condition does not hold."""
+    condition = None if patch.condition is None else queries.condition(patch.condition)
+
+    def change(current: Record) -> Draft:
+        if condition is not None and not condition(view.document(current), call.now):
+            raise PreconditionFailed(STALE)
+        return view.draft(patches.patched(patch, current.value, view.key, call.account.limits), partition)
+
+    return change
+
+
+def charge(written: Written) -> float:
+    """What one write cost."""
+    if written.mode is Mode.DELETE:
+        return budget.DELETE
+    size = len(written.record.value)
+    if written.mode is Mode.READ:
+        return budget.point_read(size)
+    return budget.create(size) if written.created else budget.replace(size)

@@ -1,0 +1,112 @@
+"""Offers: the throughput of databases and containers, listed, queried, read and replaced."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.frontends.cosmos import throughput
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, Call
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.resources import RidKind, database_rid, offer_body, owner, parse_rid
+from mayflydb.frontends.cosmos.throughput import Throughput
+from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import NotFound
+
+STANDARD = Throughput(400)
+"""What a container gets that asked for nothing and shares nothing."""
+
+
+def provisioned(call: Call) -> Throughput | None:
+    """The throughput a create request asks for."""
+    return throughput.parse_headers(
+        call.request.text(b"x-ms-offer-throughput"), call.request.text(b"x-ms-cosmos-offer-autopilot-settings")
+    )
+
+
+def stored(offer: Throughput | None) -> dict[str, Any] | None:
+    """Throughput as a definition keeps it."""
+    return None if offer is None else msgspec.to_builtins(offer)
+
+
+def _loaded(node: Node) -> Throughput | None:
+    offer = node.definition.offer
+    return None if offer is None else msgspec.convert(offer, Throughput)
+
+
+def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
+    """The offer of a database or container, if it has one of its own."""
+    offer = _loaded(node)
+    if offer is None:
+        return None
+    if is_database:
+        rid = database_rid(node.id)
+        link = f"dbs/{rid}/"
+    else:
+        of = owner(node.parent, node.id)
+        rid, link = of.rid, of.self_link
+    return offer_body(node.id, link, rid, offer, node.definition.version, node.definition.written)
+
+
+async def _bodies(call: Call) -> list[dict[str, Any]]:
+    space = await call.engine.node(SPACE)
+    found: list[dict[str, Any] | None] = []
+    for database in [] if space is None else await call.engine.children(space.id):
+        found.append(body_of(database, True))
+        found += [body_of(container, False) for container in await call.engine.children(database.id)]
+    return [body for body in found if body is not None]
+
+
+async def read_feed(call: Call) -> Response:
+    """GET /offers."""
+    return metadata.feed(call, "Offers", "", await _bodies(call))
+
+
+async def query(call: Call) -> Response:
+    """POST /offers: how clients find the offer of a resource, by its `_self`."""
+    return metadata.query(call, "Offers", "", await _bodies(call))
+
+
+async def _node(call: Call) -> tuple[Node, bool]:
+    rid = parse_rid(call.target.id or "")
+    node = await call.engine.node_by_id(rid.number) if rid is not None and rid.kind is RidKind.OFFER else None
+    if node is None or node.definition.offer is None:
+        raise NotFound(NOT_FOUND)
+    space = await call.engine.node(SPACE)
+    return node, space is not None and node.parent == space.id
+
+
+async def read(call: Call) -> Response:
+    """GET /offers/{rid}."""
+    node, is_database = await _node(call)
+    return _answer(node, is_database)
+
+
+async def replace(call: Call) -> Response:
+    """PUT /offers/{rid}: another throughput. The ranges of a container stay as they are."""
+    node, is_database = await _node(call)
+    wanted = throughput.parse_content(
+        _content(call),
+        _loaded(node) or STANDARD,
+        to_autoscale=call.request.flag(b"x-ms-cosmos-migrate-offer-to-autopilot"),
+        to_manual=call.request.flag(b"x-ms-cosmos-migrate-offer-to-manual-throughput"),
+    )
+
+    def change(before: Node) -> Definition:
+        return msgspec.structs.replace(before.definition, offer=stored(wanted))
+
+    return _answer(await call.engine.definitions.replace(node.id, change, call.now), is_database)
+
+
+def _content(call: Call) -> object:
+    body = call.json()
+    return body.get("content") if isinstance(body, dict) else None
+
+
+def _answer(node: Node, is_database: bool) -> Response:
+    body = body_of(node, is_database) or {}
+    headers = [(b"etag", body["_etag"].encode()), (b"x-ms-cosmos-min-throughput", b"400")]
+    return json_response(200, body, headers, budget.METADATA)

@@ -1,0 +1,124 @@
+"""Queries over items, their plans, and the plain feed of a container's items."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mayflydb.clock import monotonic_us
+from mayflydb.engine import budget
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos import continuation, queries
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.pages import Page, Pager, Place
+from mayflydb.frontends.cosmos.partition_key import KeyValues
+from mayflydb.frontends.cosmos.resources import feed_body
+from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import BadRequest
+from mayflydb.query.cosmos_sql import Query, compile_query
+from mayflydb.query.cosmos_sql import plan as make_plan
+
+EVERYTHING = "SELECT * FROM c"
+CROSS_PARTITION = b"x-ms-documentdb-query-enablecrosspartition"
+NOT_ALLOWED = (
+    "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify "
+    "x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
+)
+NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
+NEEDS_PLAN = (
+    "The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception "
+    "that all newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an "
+    "exception (which only happens on older SDK clients), then you can safely ignore this message."
+)
+ALL_FEATURES = frozenset({
+    "Aggregate", "CompositeAggregate", "CountIf", "Distinct", "GroupBy", "ListAndSetAggregate", "MultipleAggregates",
+    "MultipleOrderBy", "NonStreamingOrderBy", "NonValueAggregate", "OffsetAndLimit", "OrderBy", "Top",
+})  # fmt: skip
+
+
+async def read_feed(call: Call) -> Response:
+    """GET …/docs: every item, in creation order."""
+    view = await call.owner()
+    query = compile_query(EVERYTHING, {})
+    scope, _ = scope_of(call, view, None)
+    return await _page(call, view, query, scope, ("", None))
+
+
+async def execute(call: Call) -> Response:
+    """POST …/docs with a query."""
+    view = await call.owner()
+    text, parameters = queries.parse_body(call.request.body, call.account.limits)
+    query = compile_query(text, parameters)
+    order = query.sort_paths()
+    if len(order) > 1 and order not in view.composite_orders:
+        raise BadRequest(NO_COMPOSITE)
+    scope, named = scope_of(call, view, None)
+    if not named:
+        scope = _scope_of_query(call, view, query)
+    return await _page(call, view, query, scope, (text, parameters))
+
+
+def _scope_of_query(call: Call, view: ContainerView, query: Query) -> Scope:
+    """No header says where: the key that WHERE fixes, or the whole container, if the client may and need not merge."""
+    keys = query.key_equalities(view.key.segments)
+    if keys is not None and len(keys) == 1:
+        return view.scope_of_key(_key_values(keys[0]))
+    if not call.request.flag(CROSS_PARTITION):
+        raise BadRequest(NOT_ALLOWED)
+    if query.needs_merge and not call.account.direct:
+        plan = msgspec.json.encode(_plan(view, query, ALL_FEATURES)).decode()
+        raise BadRequest(NEEDS_PLAN, substatus=1004, additional_error_info=plan)
+    return Scope()
+
+
+async def plan(call: Call) -> Response:
+    """POST …/docs with x-ms-cosmos-is-query-plan-request: how a client is to run a query over all partitions."""
+    view = await call.owner()
+    text, parameters = queries.parse_body(call.request.body, call.account.limits)
+    listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
+    features = frozenset(feature.strip() for feature in listed.split(","))
+    return json_response(200, _plan(view, compile_query(text, parameters), features), charge=budget.METADATA)
+
+
+def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
+    def range_of(values: tuple[Any, ...]) -> tuple[str, str]:
+        lower, upper = view.key.prefix_range(_key_values(values))
+        full = len(values) == len(view.key.paths)
+        return lower.hex().upper(), lower.hex().upper() if full else upper.hex().upper()
+
+    return make_plan(query, features, view.key.segments, range_of)
+
+
+def _key_values(values: tuple[Any, ...]) -> KeyValues:
+    return values
+
+
+async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any]) -> Response:
+    lsn = await call.session_lsn(view)
+    bound = continuation.binding(view.id, asked[0], asked[1], [scope.lower.hex(), scope.upper and scope.upper.hex()])
+    token = call.request.text(b"x-ms-continuation")
+    place = Place()
+    if token:
+        place = msgspec.convert(continuation.unseal(call.account.secret, bound, token), Place)
+    started = monotonic_us()
+    page = await Pager(call.engine, view, query, scope, call.now, page_size(call)).page(place)
+    headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
+    if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
+        headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
+    if page.next is not None:
+        sealed = continuation.seal(call.account.secret, bound, msgspec.structs.astuple(page.next))
+        headers.append((b"x-ms-continuation", sealed.encode()))
+    return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
+
+
+def _metrics(page: Page, elapsed_us: int) -> bytes:
+    """What was measured, in the form of the service; parts of the time are not told apart."""
+    return (
+        f"totalExecutionTimeInMs={elapsed_us / 1000:.2f};retrievedDocumentCount={page.reading.records};"
+        f"retrievedDocumentSize={page.reading.size};outputDocumentCount={len(page.rows)};"
+        f"outputDocumentSize={sum(map(len, page.rows))}"
+    ).encode()

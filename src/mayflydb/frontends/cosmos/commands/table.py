@@ -1,0 +1,117 @@
+"""The table of commands: (resource, is it a feed, method) -> what answers it, and whether it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands import account, batches, changes, containers, databases, items, offers, query
+from mayflydb.frontends.cosmos.paths import Resource
+from mayflydb.frontends.cosmos.wire import Request, Response
+from mayflydb.model.errors import BadRequest, Unsupported
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+class Command(msgspec.Struct, frozen=True, gc=False):
+    """What answers a request; `writes`: a read-only key may not."""
+
+    handler: Handler
+    writes: bool = False
+
+
+def _reads(handler: Handler) -> Command:
+    return Command(handler)
+
+
+def _writes(handler: Handler) -> Command:
+    return Command(handler, writes=True)
+
+
+COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
+    (Resource.ACCOUNT, True, "GET"): _reads(account.read),
+    (Resource.DATABASE, True, "GET"): _reads(databases.read_feed),
+    (Resource.DATABASE, True, "POST"): _writes(databases.create),
+    (Resource.DATABASE, False, "GET"): _reads(databases.read),
+    (Resource.DATABASE, False, "DELETE"): _writes(databases.delete),
+    (Resource.CONTAINER, True, "GET"): _reads(containers.read_feed),
+    (Resource.CONTAINER, True, "POST"): _writes(containers.create),
+    (Resource.CONTAINER, False, "GET"): _reads(containers.read),
+    (Resource.CONTAINER, False, "PUT"): _writes(containers.replace),
+    (Resource.CONTAINER, False, "DELETE"): _writes(containers.delete),
+    (Resource.RANGE, True, "GET"): _reads(containers.ranges),
+    (Resource.ITEM, True, "GET"): _reads(query.read_feed),
+    (Resource.ITEM, True, "POST"): _writes(items.create),
+    (Resource.ITEM, False, "GET"): _reads(items.read),
+    (Resource.ITEM, False, "PUT"): _writes(items.replace),
+    (Resource.ITEM, False, "PATCH"): _writes(items.patch),
+    (Resource.ITEM, False, "DELETE"): _writes(items.delete),
+    (Resource.OFFER, True, "GET"): _reads(offers.read_feed),
+    (Resource.OFFER, False, "GET"): _reads(offers.read),
+    (Resource.OFFER, False, "PUT"): _writes(offers.replace),
+}
+
+QUERIES: Mapping[Resource, Command] = {
+    Resource.DATABASE: _reads(databases.query),
+    Resource.CONTAINER: _reads(containers.query),
+    Resource.ITEM: _reads(query.execute),
+    Resource.OFFER: _reads(offers.query),
+}
+
+NAMES: Mapping[Resource, str] = {
+    Resource.USER: "Users",
+    Resource.PERMISSION: "Permissions",
+    Resource.STORED_PROCEDURE: "Stored procedures",
+    Resource.TRIGGER: "Triggers",
+    Resource.USER_DEFINED_FUNCTION: "User-defined functions",
+    Resource.CONFLICT: "Conflicts",
+}
+"""What this version knows by name and refuses."""
+
+_PLAN, _UPSERT, _BATCH = _reads(query.plan), _writes(items.upsert), _writes(batches.execute)
+_CHANGES = _reads(changes.read_feed)
+
+
+def command_for(request: Request) -> Command:
+    """BadRequest or Unsupported, naming the request, where there is none."""
+    target = request.target
+    if target.operation is not None:
+        raise Unsupported(f"The operation '{target.operation}' is not supported by Mayfly.")
+    if request.method == "POST" and target.is_feed and (special := _special(request)) is not None:
+        return special
+    if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and b"a-im" in request.headers:
+        return _CHANGES
+    command = COMMANDS.get((target.resource, target.is_feed, request.method))
+    if command is not None:
+        return command
+    if target.resource in NAMES:
+        return _empty_or_refused(request)
+    path = request.path[:1024].decode("ascii", "backslashreplace")
+    raise BadRequest(f"The method {request.method} is not known for the path '{path}'.")
+
+
+def _special(request: Request) -> Command | None:
+    """What a POST on a feed means other than create: plan, batch, query, upsert, in this order."""
+    headers, resource = request.headers, request.target.resource
+    if resource is Resource.ITEM:
+        if request.flag(b"x-ms-cosmos-is-query-plan-request"):
+            return _PLAN
+        if request.flag(b"x-ms-cosmos-is-batch-request"):
+            return _BATCH
+    if request.flag(b"x-ms-documentdb-isquery") or headers.get(b"content-type", b"").startswith(
+        b"application/query+json"
+    ):
+        return QUERIES.get(resource)
+    if resource is Resource.ITEM and request.flag(b"x-ms-documentdb-is-upsert"):
+        return _UPSERT
+    return None
+
+
+def _empty_or_refused(request: Request) -> Command:
+    resource = request.target.resource
+    if request.method == "GET" and request.target.is_feed and resource not in (Resource.USER, Resource.PERMISSION):
+        return _reads(account.empty_feed)
+    raise Unsupported(f"{NAMES[resource]} are not supported by Mayfly.")

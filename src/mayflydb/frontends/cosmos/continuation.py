@@ -1,0 +1,57 @@
+"""Continuation tokens: where a feed or query goes on, signed and bound to what is being read.
+
+A token is for its own query alone: an edited or foreign one is refused, never guessed at.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.model.errors import BadRequest
+
+Scalar: TypeAlias = str | bytes | int | float | bool | None
+Payload: TypeAlias = tuple[Scalar, ...]
+"""What a token carries: a few scalars, such as the version of the form, partition bytes and a number."""
+
+MAX_CHARACTERS: Final = 12_000
+"""Room for a position at the longest hierarchical key. Keys of up to 600 bytes stay below the 1 KB that clients ask for."""
+
+_MAC_BYTES = 16
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(list[Any])
+
+
+def binding(container: int, query: str, parameters: object, scope: object) -> bytes:
+    """A digest of what is read: container, query text ("" for a feed), parameters and scope, in plain JSON types."""
+    material = msgspec.msgpack.encode((container, query, msgspec.json.encode((parameters, scope), order="sorted")))
+    return hashlib.blake2b(material, digest_size=16).digest()
+
+
+def seal(secret: bytes, bound: bytes, payload: Payload) -> str:
+    """The token, printable ASCII. ValueError when the payload is too large for one."""
+    data = _encoder.encode(payload)
+    token = binascii.b2a_base64(_mac(secret, bound, data) + data, newline=False).decode()
+    if len(token) > MAX_CHARACTERS:
+        raise ValueError(f"a continuation token of {len(token)} characters is over the limit of {MAX_CHARACTERS}")
+    return token
+
+
+def unseal(secret: bytes, bound: bytes, token: str) -> Payload:
+    """The payload that was sealed with this secret for this binding; BadRequest for any other token."""
+    try:
+        sealed = binascii.a2b_base64(token, strict_mode=True) if len(token) <= MAX_CHARACTERS else b""
+    except ValueError:
+        sealed = b""
+    mac, data = sealed[:_MAC_BYTES], sealed[_MAC_BYTES:]
+    if not hmac.compare_digest(mac, _mac(secret, bound, data)):
+        raise BadRequest("The header x-ms-continuation is not a token that was issued for this request.")
+    return tuple(_decoder.decode(data))
+
+
+def _mac(secret: bytes, bound: bytes, data: bytes) -> bytes:
+    return hmac.digest(secret, bound + data, "sha256")[:_MAC_BYTES]

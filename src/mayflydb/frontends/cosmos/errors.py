@@ -1,0 +1,111 @@
+"""From the kinds of failure to HTTP: status, code, substatus, body."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from mayflydb.model import errors as kinds
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """How a kind is told: HTTP status, `code` of the body, substatus unless the error's detail has one."""
+
+    status: int
+    code: str
+    substatus: int = 0
+
+
+ANSWERS: Final[dict[type[kinds.MayflyError], Answer]] = {
+    kinds.MayflyError: Answer(500, "InternalServerError"),
+    kinds.BadRequest: Answer(400, "BadRequest"),
+    kinds.BadQuery: Answer(400, "BadRequest"),
+    kinds.Unsupported: Answer(400, "BadRequest"),
+    kinds.TooLarge: Answer(413, "RequestEntityTooLarge"),
+    kinds.Unauthenticated: Answer(401, "Unauthorized"),
+    kinds.Forbidden: Answer(403, "Forbidden"),
+    kinds.NotFound: Answer(404, "NotFound"),
+    kinds.OwnerNotFound: Answer(404, "NotFound", 1003),
+    kinds.Conflict: Answer(409, "Conflict"),
+    kinds.PreconditionFailed: Answer(412, "PreconditionFailed"),
+    kinds.WriteConflict: Answer(449, "RetryWith"),
+    kinds.Throttled: Answer(429, "429", 3200),
+    kinds.Unavailable: Answer(503, "ServiceUnavailable"),
+    # Clients send a write again after 503, which would do it twice; after 408 they leave that to the caller.
+    kinds.OutcomeUnknown: Answer(408, "RequestTimeout"),
+    kinds.Corrupt: Answer(500, "InternalServerError"),
+    kinds.TimedOut: Answer(408, "RequestTimeout"),
+}
+"""Total: every kind has its own row. A `status` and `code` in an error's detail win (410 Gone has no kind of its own)."""
+
+
+class Rendered(msgspec.Struct, frozen=True, gc=False):
+    """An error as the dispatcher sends it. `retry_after_ms` becomes `x-ms-retry-after-ms`."""
+
+    status: int
+    substatus: int
+    body: bytes
+    retry_after_ms: int | None = None
+
+
+def answer_of(error: kinds.MayflyError) -> Answer:
+    """Status, code and substatus of one error."""
+    answer = next(ANSWERS[kind] for kind in type(error).__mro__ if kind in ANSWERS)
+    detail = error.detail
+    if not detail.keys() & {"status", "code_text", "substatus"}:
+        return answer
+    status, substatus = detail.get("status", answer.status), detail.get("substatus", answer.substatus)
+    code = detail.get("code_text", answer.code)
+    if not (isinstance(status, int) and isinstance(substatus, int) and isinstance(code, str)):
+        raise TypeError("the detail of an error has a status, substatus or code_text of the wrong type")
+    return Answer(status, code, substatus)
+
+
+def render(error: kinds.MayflyError, activity_id: str, request_uri: str, server: str) -> Rendered:
+    """The whole answer. `request_uri` is the path asked for, `server` a product name such as `mayfly/1.0`."""
+    answer = answer_of(error)
+    tail = f"\r\nActivityId: {activity_id}, Request URI: {request_uri}, {server}"
+    body: dict[str, object] = {"code": answer.code, "message": message_text(error, answer) + tail}
+    if (plan := error.detail.get("additional_error_info")) is not None:
+        body["additionalErrorInfo"] = plan
+    retry = error.detail.get("retry_after_ms")
+    return Rendered(answer.status, answer.substatus, _json(body), retry if isinstance(retry, int) else None)
+
+
+def message_text(error: kinds.MayflyError, answer: Answer) -> str:
+    """The message without its tail. Clients look for plain text in 401, 403 and "needs a plan", for JSON in all others."""
+    if answer.status in (401, 403) or answer.substatus == 1004:
+        return error.message
+    if isinstance(error, kinds.BadQuery) and (query := _query_error(error)) is not None:
+        return "Message: " + _json({"errors": [query]}).decode()
+    return "Message: " + _json({"Errors": [error.message]}).decode()
+
+
+def _query_error(error: kinds.BadQuery) -> dict[str, object] | None:
+    """The entry of an error that has a place in the text or a code; None for one that has neither."""
+    detail = error.detail
+    located = "start" in detail and "end" in detail
+    if not located and "code" not in detail:
+        return None
+    entry: dict[str, object] = {"severity": "Error"}
+    if located:
+        entry["location"] = {"start": detail["start"], "end": detail["end"]}
+    if "code" in detail:
+        entry["code"] = detail["code"]
+    return entry | {"message": error.message}
+
+
+def _json(value: object) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_without_surrogates(value))
+
+
+def _without_surrogates(value: object) -> object:
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {name: _without_surrogates(inner) for name, inner in value.items()}
+    return [_without_surrogates(inner) for inner in value] if isinstance(value, list) else value

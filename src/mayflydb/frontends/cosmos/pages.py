@@ -1,0 +1,213 @@
+"""One page of a query over items: scanning, evaluating, and where to go on.
+
+A streaming query resumes behind the last record it read, by the record's place and not by counting, so that items which are
+written, deleted or die between two pages neither repeat nor hide others. Every page is judged at its own `now`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.engine import Engine, Scope
+from mayflydb.frontends.cosmos.resources import item_body
+from mayflydb.frontends.cosmos.views import ContainerView, decode_item
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query
+from mayflydb.store.interface import Position
+
+PAGE_BYTES = 4 * 1024 * 1024
+ROWS_SCANNED = 100_000
+"""A page ends after reading this many records, full or not, so that no request runs for ever."""
+
+LONGEST_KEYS = 500
+"""Bytes of sort values that a continuation token can carry."""
+
+_SYSTEM = ("_rid", "_self", "_etag", "_attachments", "_ts")
+
+
+class Place(msgspec.Struct, frozen=True, array_like=True):
+    """Where the next page begins: behind a record, or `rows` rows into it; `seen` rows of the result came before.
+
+    `keys`: the sort values of the last row of a sorted result as JSON, each in an array that is empty for undefined.
+    """
+
+    partition: bytes = b""
+    number: int = 0
+    rows: int = 0
+    seen: int = 0
+    keys: bytes = b""
+
+
+class Reading(msgspec.Struct):
+    """What was read for a page so far: records, and the bytes of their values."""
+
+    records: int = 0
+    size: int = 0
+
+    def count(self, record: Record) -> None:
+        """One more."""
+        self.records += 1
+        self.size += len(record.value)
+
+
+class Page(msgspec.Struct):
+    """The rows of one page as JSON texts, what was read for them, and the next place (None: this was the last)."""
+
+    rows: list[bytes]
+    reading: Reading
+    next: Place | None
+
+    @property
+    def charge(self) -> float:
+        """In request units."""
+        return budget.query(self.reading.records, self.reading.size, len(self.rows))
+
+
+class Pager:
+    """Makes the page of one request."""
+
+    def __init__(
+        self, engine: Engine, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int
+    ) -> None:
+        self._engine = engine
+        self._view = view
+        self._query = query
+        self._scope = scope
+        self._now = now
+        self._limit = limit
+        self._context = Context(now)
+        self._reading = Reading()
+        text = query.statement.text
+        self._bare = not any(name in text for name in _SYSTEM)
+
+    async def page(self, place: Place) -> Page:
+        """The page that begins there."""
+        if self._query.resumes:
+            return await self._sorted(place)
+        if not self._query.streams:
+            return await self._gathered(place)
+        if self._query.is_identity:
+            return await self._whole(place)
+        return await self._streamed(place)
+
+    async def _records(self, place: Place) -> AsyncIterator[Record]:
+        after = Position(place.partition, place.number) if place.number else None
+        batch = min(256, max(self._limit, 16))
+        async for stretch in self._engine.scan(self._view.node, self._scope, after, self._now, batch):
+            for record in stretch.records:
+                self._reading.count(record)
+                yield record
+
+    def _end(self, rows: list[bytes], place: Place | None) -> Page:
+        return Page(rows, self._reading, place)
+
+    def _remaining(self, seen: int) -> int | None:
+        """How many more rows of the result there may be."""
+        take, skip = self._query.take, self._query.skip
+        return None if take is None else max(0, skip + take - seen)
+
+    async def _whole(self, place: Place) -> Page:
+        """Rows that are the items themselves: their bytes go out as they are stored."""
+        rows: list[bytes] = []
+        size, seen = 0, place.seen
+        matches, context = self._query.matches, self._context
+        remaining = self._remaining(seen)
+        if remaining == 0:
+            return self._end(rows, None)
+        async for record in self._records(place):
+            document = decode_item(record.value) if self._bare else self._view.document(record)
+            if matches(document, context):
+                seen += 1
+                if seen > self._query.skip:
+                    rows.append(item_body(self._view.owner, record))
+                    size += len(rows[-1])
+                if self._remaining(seen) == 0:
+                    return self._end(rows, None)
+            if len(rows) >= self._limit or size > PAGE_BYTES or self._reading.records >= ROWS_SCANNED:
+                return await self._go_on(rows, Place(record.partition, record.seq, 0, seen))
+        return self._end(rows, None)
+
+    async def _streamed(self, place: Place) -> Page:
+        """Rows that each record gives by itself; several where it joins its own arrays."""
+        rows: list[bytes] = []
+        size, seen, before = 0, place.seen, place
+        if self._remaining(seen) == 0:
+            return self._end(rows, None)
+        async for record in self._records(Place(place.partition, place.number - 1 if place.rows else place.number)):
+            inside = place.rows if place.rows and record.seq == place.number else 0
+            for number, row in enumerate(self._query.rows(self._view.document(record), self._context)):
+                if number < inside:
+                    continue
+                if len(rows) >= self._limit or size > PAGE_BYTES:
+                    before = Place(record.partition, record.seq, number, seen) if number else before
+                    return self._end(rows, msgspec.structs.replace(before, seen=seen))
+                seen += 1
+                if seen > self._query.skip:
+                    rows.append(msgspec.json.encode(row))
+                    size += len(rows[-1])
+                if self._remaining(seen) == 0:
+                    return self._end(rows, None)
+            before = Place(record.partition, record.seq, 0, seen)
+            if self._reading.records >= ROWS_SCANNED:
+                return await self._go_on(rows, before)
+        return self._end(rows, None)
+
+    async def _go_on(self, rows: list[bytes], place: Place) -> Page:
+        """A next page only if something is left to read: clients need not fetch an empty one."""
+        async for stretch in self._engine.scan(
+            self._view.node, self._scope, Position(place.partition, place.number), self._now, 16
+        ):
+            if stretch.records:
+                return self._end(rows, place)
+        return self._end(rows, None)
+
+    async def _sorted(self, place: Place) -> Page:
+        """Rows in order, behind the last row of the page before: by its sort values, wherever its record is now."""
+        after = None
+        if place.keys:
+            values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(place.keys))
+            after = Cursor(values, place.number, place.rows)
+        elif place.seen:
+            return await self._gathered(place)
+        remaining = None if self._query.take is None else self._query.take - place.seen
+        wanted = self._limit if remaining is None else min(self._limit, remaining)
+        page = self._query.sorted_page(self._context, after, wanted + 1)
+        async for record in self._records(Place()):
+            page.add(self._view.document(record), record.seq)
+        placed = page.placed()
+        rows: list[bytes] = []
+        size = 0
+        for value, _ in placed[:wanted]:
+            rows.append(msgspec.json.encode(value))
+            size += len(rows[-1])
+            if size > PAGE_BYTES:
+                break
+        if len(placed) <= len(rows) or remaining == len(rows):
+            return self._end(rows, None)
+        return self._end(rows, _behind(placed[len(rows) - 1][1], place.seen + len(rows)))
+
+    async def _gathered(self, place: Place) -> Page:
+        """Groups, aggregates, duplicates and order need every record before the first row."""
+        accumulator = self._query.accumulator(self._context)
+        if not accumulator.full:
+            async for record in self._records(Place()):
+                accumulator.add(self._view.document(record), record.seq)
+                if accumulator.full:
+                    break
+        results: list[Any] = accumulator.results()
+        stop = place.seen + self._limit
+        rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
+        return self._end(rows, Place(seen=stop) if stop < len(results) else None)
+
+
+def _behind(cursor: Cursor, seen: int) -> Place:
+    """The place behind a row of a sorted result; by its number alone where its sort values are too long for a token."""
+    keys = msgspec.json.encode([[] if value is UNDEFINED else [value] for value in cursor.values])
+    if len(keys) > LONGEST_KEYS:
+        return Place(seen=seen)
+    return Place(number=cursor.tie, rows=cursor.row, seen=seen, keys=keys)

@@ -1,0 +1,328 @@
+"""Partition keys: where they lie in an item, how they hash, which range of a container they name.
+
+Clients hash keys themselves to route queries and change feeds, so the effective partition key (EPK) has to agree with
+theirs bit by bit. Here it is kept as bytes (the hex form without the hex): byte order is the order of the hex text.
+Sources: the public azure-cosmos and @azure/cosmos clients.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import pairwise
+from struct import Struct as Packing
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.cosmos.murmur import murmur_32, murmur_128
+from mayflydb.model.errors import BadRequest
+from mayflydb.query.cosmos_sql.values import UNDEFINED, Undefined
+
+KeyValue: TypeAlias = str | float | int | bool | Undefined | None
+KeyValues: TypeAlias = tuple[KeyValue, ...]
+"""One value per path. A missing property is UNDEFINED, a value of its own and not null."""
+
+MISMATCH: Final = (
+    "PartitionKey extracted from document doesn't match the one specified in the header. "
+    "Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
+)
+MAX_TEXT_BYTES: Final = {1: 101, 2: 2048}
+"""The longest string key in UTF-8 bytes, by version."""
+
+_CACHED_BYTES = 512
+_TAGS: Final[dict[object, bytes]] = {UNDEFINED: b"\x00", None: b"\x01", False: b"\x02", True: b"\x03"}
+_NUMBER: Final = Packing("<Bd")
+_BIG_DOUBLE: Final = Packing(">d")
+_SEGMENT: Final = re.compile(r'/(?:"((?:[^"\\]|\\.)+)"|([^/"]+))')
+_SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
+
+
+def parse_property_path(path: object, what: str) -> tuple[str, ...]:
+    """`/a/"b c"/d` as ("a", "b c", "d"). BadRequest naming `what` for anything else."""
+    if not isinstance(path, str) or not path:
+        raise BadRequest(f"The {what} must be a string such as '/name'.")
+    segments: list[str] = []
+    position = 0
+    while position < len(path):
+        match = _SEGMENT.match(path, position)
+        if match is None:
+            raise BadRequest(
+                f"The {what} '{path[:255]}' is not a valid path: it must look like '/name' or '/\"a b\"/c'."
+            )
+        quoted, plain = match.groups()
+        segments.append(plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
+        position = match.end()
+    return tuple(segments)
+
+
+# --- encoding --------------------------------------------------------------------------------------------------------
+
+
+def component(value: KeyValue) -> bytes:
+    """One key value as tagged bytes, which are what is hashed and which no other value shares. -0 is 0; 5 is 5.0."""
+    kind = type(value)
+    if kind is str:
+        return b"\x08" + value.encode("utf-8", "surrogatepass") + b"\xff"  # type: ignore[union-attr]
+    if kind is float or kind is int:
+        try:
+            return _NUMBER.pack(5, value + 0.0)  # type: ignore[operator]
+        except OverflowError:
+            raise BadRequest("A partition key number is out of the range of a double.") from None
+    return _TAGS[value]
+
+
+def _hash_v2(data: bytes) -> bytes:
+    low, high = murmur_128(data)
+    digest = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    # The two top bits stay clear, since FF is the end of every range.
+    return bytes((digest[0] & 0x3F,)) + digest[1:]
+
+
+def encode_number(number: float) -> bytes:
+    """The order-preserving bytes of a number in a version 1 EPK: 8 bits, then groups of 7 bits and a continuation bit."""
+    bits = int.from_bytes(_BIG_DOUBLE.pack(number), "big")
+    bits = (1 << 64) - bits if bits >> 63 else bits ^ (1 << 63)
+    encoded = bytearray((5, bits >> 56))
+    rest = bits << 8 & 0xFFFFFFFFFFFFFFFF
+    while True:
+        group = rest >> 56 & 0xFE
+        rest = rest << 7 & 0xFFFFFFFFFFFFFFFF
+        if not rest:
+            encoded.append(group)
+            return bytes(encoded)
+        encoded.append(group | 1)
+
+
+_NEXT_BYTE: Final = bytes((*range(1, 256), 255))
+
+
+def _hash_v1(data: bytes) -> bytes:
+    if data[0] == 8:
+        text = data[1:-1].decode("utf-8", "surrogatepass")[:100].encode("utf-8", "surrogatepass")
+        shifted = text[:101].translate(_NEXT_BYTE)
+        encoded = b"\x08" + shifted + (b"\x00" if len(text) <= 100 else b"")
+        return encode_number(float(murmur_32(b"\x08" + text + b"\x00"))) + encoded
+    encoded = encode_number(_NUMBER.unpack(data)[1]) if data[0] == 5 else data
+    return encode_number(float(murmur_32(data))) + encoded
+
+
+_HASHES: Final[dict[int, Callable[[bytes], bytes]]] = {1: _hash_v1, 2: _hash_v2}
+# Keyed by tagged bytes: True, 1 and 1.0 are one key of a dict, and hashes of client numbers are predictable.
+_CACHED_HASHES: Final[dict[int, Callable[[bytes], bytes]]] = {
+    version: lru_cache(maxsize=8192)(function) for version, function in _HASHES.items()
+}
+
+
+def _hash(version: int, data: bytes) -> bytes:
+    return (_CACHED_HASHES if len(data) <= _CACHED_BYTES else _HASHES)[version](data)
+
+
+def _partition(version: int, values: KeyValues) -> bytes:
+    components = [component(value) for value in values]
+    return b"".join([*[_hash(version, data) for data in components], *components])
+
+
+# --- the header ------------------------------------------------------------------------------------------------------
+
+
+def parse_header(text: bytes | str) -> KeyValues:
+    """The key in `x-ms-documentdb-partitionkey`: `["a",5]`; `[{}]` undefined, `[null]` null, `[]` none. Else BadRequest."""
+    return _cached_header(text) if len(text) <= _CACHED_BYTES else _parse_header(text)
+
+
+def _parse_header(text: bytes | str) -> KeyValues:
+    try:
+        values = msgspec.json.decode(text, type=list[Any])
+    except (ValueError, RecursionError):
+        raise BadRequest("The header x-ms-documentdb-partitionkey is not a JSON array.") from None
+    return tuple(map(_header_value, values))
+
+
+def _header_value(value: object) -> KeyValue:
+    if value == {} and type(value) is dict:
+        return UNDEFINED
+    if type(value) is dict or type(value) is list:
+        raise BadRequest(
+            "A value in the header x-ms-documentdb-partitionkey must be a string, number, boolean, null or {}."
+        )
+    component(value)  # type: ignore[arg-type]
+    return value  # type: ignore[return-value]
+
+
+_cached_header = lru_cache(maxsize=8192)(_parse_header)
+
+
+def _point(version: int, count: int, text: bytes | str) -> bytes:
+    values = parse_header(text)
+    if len(values) != count:
+        raise BadRequest(MISMATCH, substatus=1001)
+    return _partition(version, values)
+
+
+_cached_point = lru_cache(maxsize=8192)(_point)
+
+
+# --- bounds ----------------------------------------------------------------------------------------------------------
+
+
+def parse_epk(text: str, header: str = "x-ms-start-epk") -> bytes:
+    """An EPK from a header, in hex of either case; `""` is the start and `FF` the end of everything. Else BadRequest."""
+    try:
+        if not text.isalnum() and text:
+            raise ValueError
+        return bytes.fromhex(text)
+    except ValueError:
+        raise BadRequest(f"The header {header} is not an effective partition key in hex.") from None
+
+
+def _successor(epk: bytes) -> bytes:
+    return ((int.from_bytes(epk, "big") + 1) % (1 << 8 * len(epk))).to_bytes(len(epk), "big") if epk else b""
+
+
+def _number_at(epk: bytes, start: int) -> tuple[float, int] | None:
+    """The version 1 number that begins at `start`, and where it ends."""
+    if epk[start : start + 1] != b"\x05" or len(epk) < start + 3:
+        return None
+    bits = epk[start + 1]
+    taken = 8
+    for end in range(start + 2, min(len(epk), start + 12)):
+        bits = bits << 7 | epk[end] >> 1
+        taken += 7
+        if not epk[end] & 1:
+            bits = bits << 64 - taken if taken <= 64 else bits >> taken - 64
+            bits = bits ^ 1 << 63 if bits >> 63 else (1 << 64) - bits
+            return _BIG_DOUBLE.unpack((bits & 0xFFFFFFFFFFFFFFFF).to_bytes(8, "big"))[0], end + 1
+    return None
+
+
+# --- the definition --------------------------------------------------------------------------------------------------
+
+
+class PartitionKeyDefinition(msgspec.Struct, frozen=True):
+    """A container's `partitionKey`. `segments` are the parsed paths; `version_sent`: whether `version` is echoed."""
+
+    paths: tuple[str, ...]
+    kind: Literal["Hash", "MultiHash"]
+    version: Literal[1, 2]
+    version_sent: bool
+    segments: tuple[tuple[str, ...], ...]
+
+    @classmethod
+    def from_json(cls, obj: object) -> PartitionKeyDefinition:
+        """`{"paths":["/pk"],"kind":"Hash","version":2}`; kind and version may be missing (Hash, 1). BadRequest otherwise."""
+        if not isinstance(obj, Mapping):
+            raise BadRequest("The property 'partitionKey' must be an object with 'paths'.")
+        for name in obj:
+            if name not in {"paths", "kind", "version", "systemKey"} or obj.get("systemKey"):
+                raise BadRequest(f"The property 'partitionKey.{str(name)[:255]}' is not supported.")
+        kind = obj.get("kind", "Hash")
+        if kind not in {"Hash", "MultiHash"} if isinstance(kind, str) else True:
+            raise BadRequest("The property 'partitionKey.kind' must be 'Hash' or 'MultiHash'.")
+        paths = obj.get("paths")
+        if not isinstance(paths, list) or not (len(paths) == 1 if kind == "Hash" else 2 <= len(paths) <= 3):
+            wanted = "one path" if kind == "Hash" else "two or three paths"
+            raise BadRequest(f"The property 'partitionKey.paths' must hold {wanted} for kind '{kind}'.")
+        segments = tuple(parse_property_path(path, "partition key path") for path in paths)
+        if len(set(segments)) != len(segments):
+            raise BadRequest("The property 'partitionKey.paths' names a path twice.")
+        for path in segments:
+            if path[0] in _SYSTEM:
+                raise BadRequest(f"The partition key path '/{path[0]}' is a system property.")
+        return cls(tuple(paths), kind, _version(obj, kind), "version" in obj, segments)
+
+    def to_json(self) -> dict[str, object]:
+        """What the container body shows."""
+        body: dict[str, object] = {"paths": list(self.paths), "kind": self.kind}
+        return body | {"version": self.version} if self.version_sent else body
+
+    def extract(self, doc: Mapping[str, Any]) -> KeyValues:
+        """The key of a document, one value per path: UNDEFINED where nothing is, or an object or array."""
+        return tuple([value_at(doc, path) for path in self.segments])
+
+    def check(self, values: KeyValues) -> None:
+        """BadRequest for a string key over the limit; for writes, and before hashing what came in a body."""
+        limit = MAX_TEXT_BYTES[self.version]
+        for value in values:
+            if (
+                isinstance(value, str)
+                and len(value) * 3 > limit
+                and len(value.encode("utf-8", "surrogatepass")) > limit
+            ):
+                raise BadRequest(f"The partition key value exceeds the limit of {limit} bytes.")
+
+    def effective(self, values: KeyValues) -> bytes:
+        """The EPK. Fewer values than paths give the common prefix of everything below them; none gives b""."""
+        version = self.version
+        return b"".join([_hash(version, component(value)) for value in values])
+
+    def logical_partition(self, values: KeyValues) -> bytes:
+        """EPK bytes, then the values themselves: equal exactly for equal values (5 = 5.0), and ordered by EPK."""
+        return _partition(self.version, values)
+
+    def point(self, header: bytes | str) -> bytes:
+        """`logical_partition` of a key header; BadRequest (1001) unless it has one value for each path."""
+        function = _cached_point if len(header) <= _CACHED_BYTES else _point
+        return function(self.version, len(self.paths), header)
+
+    def prefix_range(self, values: KeyValues) -> tuple[bytes, bytes]:
+        """[lower, upper) of all logical partitions at or below these values (any number of them up to the paths')."""
+        if len(values) > len(self.paths):
+            raise BadRequest(MISMATCH, substatus=1001)
+        lower = self.effective(values)
+        return lower, lower + b"\xff"
+
+    def client_range(self, start: str, end: str) -> tuple[bytes, bytes]:
+        """[lower, upper) a client means by `x-ms-start-epk` and `x-ms-end-epk`.
+
+        start = end is a point. In version 1 a point range of an integer key may come with another hash (the Python client
+        takes integers modulo 2^32 first): it is moved to the true place of that key.
+        """
+        lower, upper = parse_epk(start), parse_epk(end, "x-ms-end-epk")
+        if upper < lower:
+            raise BadRequest("The header x-ms-end-epk lies below x-ms-start-epk.")
+        if self.version == 1 and upper in (lower, _successor(lower), lower + b"\xff"):
+            lower = self._true_point(lower)
+            return lower, lower + b"\xff"
+        return lower, lower + b"\xff" if upper == lower else upper
+
+    def _true_point(self, epk: bytes) -> bytes:
+        hashed = _number_at(epk, 0)
+        value = _number_at(epk, hashed[1]) if hashed else None
+        if value is None or value[1] != len(epk) or not value[0].is_integer():
+            return epk
+        return self.effective((value[0],))
+
+
+def _version(obj: Mapping[str, Any], kind: str) -> Literal[1, 2]:
+    # Hierarchical keys have one hash only, so a missing version does not mean 1 there.
+    version = obj.get("version", 1 if kind == "Hash" else 2)
+    if type(version) is not int or version not in (1, 2):
+        raise BadRequest("The property 'partitionKey.version' must be 1 or 2.")
+    if kind == "MultiHash" and version == 1:
+        raise BadRequest("The property 'partitionKey.version' must be 2 for kind 'MultiHash'.")
+    return 1 if version == 1 else 2
+
+
+_SCALARS: Final = frozenset({str, int, float, bool, type(None)})
+
+
+def value_at(doc: Mapping[str, Any], path: tuple[str, ...]) -> KeyValue:
+    """The key value at a path of property names: UNDEFINED for nothing, an object or an array."""
+    value: Any = doc
+    for name in path:
+        if type(value) is not dict or name not in value:
+            return UNDEFINED
+        value = value[name]
+    return value if type(value) in _SCALARS else UNDEFINED
+
+
+def ranges(count: int, definition: PartitionKeyDefinition) -> list[tuple[str, str]]:
+    """(minInclusive, maxExclusive) in upper hex of `count` ranges that divide the key space evenly."""
+    if definition.version == 1:
+        inner = [encode_number(float((2**32 - 1) * i // count)).hex().upper() for i in range(1, count)]
+    else:
+        inner = [f"{(2**126 - 1) * i // count:032X}" for i in range(1, count)]
+    bounds = ["", *inner, "FF"]
+    return list(pairwise(bounds))

@@ -1,0 +1,246 @@
+"""Partial updates: up to ten operations on one document, all or nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from math import isfinite
+from typing import Any, Final, NoReturn, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
+from mayflydb.frontends.cosmos.values import (
+    SYSTEM_PROPERTIES,
+    Item,
+    Limits,
+    check_item,
+    members,
+    parse_json,
+)
+from mayflydb.model.errors import BadRequest
+
+Pointer: TypeAlias = tuple[str, ...]
+
+MAX_OPERATIONS: Final = 10
+_INDEX = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
+_BAD_TILDE = re.compile(r"~(?![01])")
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One step. `value` is UNSET for remove and move, `source` is set for move alone."""
+
+    op: str
+    path: Pointer
+    value: Any = msgspec.UNSET
+    source: Pointer | None = None
+
+
+class Patch(msgspec.Struct, frozen=True):
+    """Operations in order, and the text of a condition such as `from c where c.n > 1`."""
+
+    operations: tuple[Operation, ...]
+    condition: str | None
+
+
+def parse_patch(body: bytes, limits: Limits) -> Patch:
+    """From a body of either form: `{"operations":[…],"condition":"…"}`, or the bare array. BadRequest otherwise."""
+    value, _ = parse_json(body, limits, limits.item_bytes)
+    return patch_of(value)
+
+
+def patch_of(value: object) -> Patch:
+    """As `parse_patch`, from a value that is decoded (part of a batch)."""
+    body = value if isinstance(value, dict) else {"operations": value}
+    if unknown := body.keys() - {"operations", "condition"}:
+        raise BadRequest(f"The property '{min(unknown)[:255]}' is not known in a patch.")
+    entries, condition = body.get("operations"), body.get("condition")
+    if not isinstance(entries, list) or not 1 <= len(entries) <= MAX_OPERATIONS:
+        raise BadRequest(f"A patch must hold 1 to {MAX_OPERATIONS} operations.")
+    if condition is not None and (not isinstance(condition, str) or not condition.strip()):
+        raise BadRequest("The property 'condition' of a patch must be a text like 'from c where c.n > 1'.")
+    return Patch(tuple([_operation(entry) for entry in entries]), condition)
+
+
+_MEMBERS: Final = {
+    "add": {"op", "path", "value"},
+    "set": {"op", "path", "value"},
+    "replace": {"op", "path", "value"},
+    "incr": {"op", "path", "value"},
+    "remove": {"op", "path"},
+    "move": {"op", "path", "from"},
+}
+
+
+def _operation(entry: object) -> Operation:
+    op = entry.get("op") if isinstance(entry, dict) else None
+    if not isinstance(entry, dict) or not isinstance(op, str) or op not in _MEMBERS:
+        raise BadRequest(f"Each operation of a patch must be an object whose 'op' is one of {', '.join(_MEMBERS)}.")
+    # Some clients send `"value": null` with a remove; a value there means nothing.
+    empty = {"value"} if op in ("remove", "move") and entry.get("value") is None else set()
+    allowed = _MEMBERS[op] | empty
+    if missing := _MEMBERS[op] - entry.keys():
+        raise BadRequest(f"The patch operation '{op}' lacks '{min(missing)}'.")
+    if unknown := entry.keys() - allowed:
+        raise BadRequest(f"The patch operation '{op}' does not take '{min(unknown)[:255]}'.")
+    value = entry["value"] if "value" in _MEMBERS[op] else msgspec.UNSET
+    if op == "incr" and type(value) not in (int, float):
+        raise BadRequest("The value of the patch operation 'incr' must be a number.")
+    return Operation(op, _pointer(entry["path"]), value, _pointer(entry["from"]) if op == "move" else None)
+
+
+def _pointer(text: object) -> Pointer:
+    if not isinstance(text, str) or not text.startswith("/") or _BAD_TILDE.search(text):
+        raise BadRequest("The path of a patch operation must be a JSON pointer such as '/a/b'.")
+    return tuple([token.replace("~1", "/").replace("~0", "~") for token in text[1:].split("/")])
+
+
+# --- applying --------------------------------------------------------------------------------------------------------
+
+
+def apply(patch: Patch, doc: Mapping[str, Any], definition: PartitionKeyDefinition) -> dict[str, Any]:
+    """The document after all operations; `doc` stays as it is. BadRequest when one of them fails."""
+    for operation in patch.operations:
+        _check_allowed(operation.path, definition)
+        if operation.source is not None:
+            _check_allowed(operation.source, definition)
+    result = dict(doc)
+    for operation in patch.operations:
+        result = _step(result, operation)
+    before, after = definition.extract(doc), definition.extract(result)
+    if definition.logical_partition(before) != definition.logical_partition(after):
+        raise BadRequest("A patch cannot change the partition key.")
+    return result
+
+
+def patched(patch: Patch, text: bytes, definition: PartitionKeyDefinition, limits: Limits) -> Item:
+    """The stored item after the patch. Properties that no operation names keep their text."""
+    doc: dict[str, Any] = msgspec.json.decode(text)
+    result = apply(patch, doc, definition)
+    touched = {path[0] for operation in patch.operations for path in (operation.path, operation.source) if path}
+    texts = members(text)
+    kept = {name: value if name in touched else texts[name] for name, value in result.items()}
+    return check_item(Item(result, msgspec.json.encode(kept)), limits)
+
+
+def _check_allowed(path: Pointer, definition: PartitionKeyDefinition) -> None:
+    if path[0] == "id" or path[0] in SYSTEM_PROPERTIES:
+        raise BadRequest(f"The property '/{path[0]}' cannot be patched.")
+    for key_path in definition.segments:
+        if path[: len(key_path)] == key_path:
+            raise BadRequest(f"The path '{_shown(path)}' is part of the partition key and cannot be patched.")
+
+
+def _step(doc: dict[str, Any], operation: Operation) -> dict[str, Any]:
+    path, value = operation.path, operation.value
+    if operation.source is not None:
+        source = operation.source
+        if path == source:
+            _change(doc, source, _get)
+            return doc
+        if path[: len(source)] == source:
+            raise BadRequest(f"The patch operation 'move' cannot move '{_shown(source)}' into its own child.")
+        doc, value = _change(doc, source, _take)
+    return _change(doc, path, lambda node, token: _WAYS[operation.op](node, token, value, path))[0]
+
+
+def _change(doc: dict[str, Any], path: Pointer, way: Callable[[Any, str], Any]) -> tuple[dict[str, Any], Any]:
+    """A document that shares all but the way to the change with the old one, and what the change returned."""
+    root: dict[str, Any] = dict(doc)
+    node: Any = root
+    for token in path[:-1]:
+        key = _existing(node, token, path)
+        node[key] = node[key].copy() if type(node[key]) in (dict, list) else _missing(path)
+        node = node[key]
+    if type(node) is not list and type(node) is not dict:
+        _missing(path)
+    return root, way(node, path[-1])
+
+
+def _missing(path: Pointer) -> NoReturn:
+    raise BadRequest(f"The path '{_shown(path)}' of a patch operation does not exist in the item.")
+
+
+def _shown(path: Pointer) -> str:
+    return "/" + "/".join(path)[:255]
+
+
+def _existing(node: Any, token: str, path: Pointer) -> Any:
+    """The key or index of something that is there."""
+    if type(node) is dict and token in node:
+        return token
+    if type(node) is list and _INDEX.fullmatch(token) and int(token) < len(node):
+        return int(token)
+    _missing(path)
+
+
+def _place(node: list[Any], token: str, path: Pointer) -> int:
+    """An index up to the length, which `-` means too."""
+    if token == "-":  # noqa: S105
+        return len(node)
+    if _INDEX.fullmatch(token) and int(token) <= len(node):
+        return int(token)
+    raise BadRequest(f"The path '{_shown(path)}' of a patch operation is no index up to the length of its array.")
+
+
+def _get(node: Any, token: str) -> Any:
+    return node[_existing(node, token, (token,))]
+
+
+def _take(node: Any, token: str) -> Any:
+    return node.pop(_existing(node, token, (token,)))
+
+
+def _add(node: Any, token: str, value: Any, path: Pointer) -> None:
+    if type(node) is list:
+        node.insert(_place(node, token, path), value)
+    else:
+        node[token] = value
+
+
+def _set(node: Any, token: str, value: Any, path: Pointer) -> None:
+    if type(node) is list and (index := _place(node, token, path)) < len(node):
+        node[index] = value
+    else:
+        _add(node, token, value, path)
+
+
+def _replace(node: Any, token: str, value: Any, path: Pointer) -> None:
+    node[_existing(node, token, path)] = value
+
+
+def _remove(node: Any, token: str, _: Any, path: Pointer) -> None:
+    del node[_existing(node, token, path)]
+
+
+def _increment(node: Any, token: str, value: Any, path: Pointer) -> None:
+    if type(node) is dict and token not in node:
+        node[token] = value
+        return
+    key = _existing(node, token, path)
+    if type(node[key]) is not int and type(node[key]) is not float:
+        raise BadRequest(f"The path '{_shown(path)}' of the patch operation 'incr' does not hold a number.")
+    node[key] = _sum(node[key], value)
+
+
+def _sum(a: float, b: float) -> float:
+    try:
+        total = a + b
+        # Numbers are doubles; integers stay exact as far as 64 bits go.
+        if type(total) is int and abs(total) >> 63:
+            total = float(total)
+    except OverflowError:
+        total = float("inf")
+    if not isfinite(total):
+        raise BadRequest("The result of the patch operation 'incr' is out of the range of a double.")
+    return total
+
+
+_WAYS: Final[Mapping[str, Callable[[Any, str, Any, Pointer], None]]] = {
+    "add": _add,
+    "set": _set,
+    "replace": _replace,
+    "remove": _remove,
+    "incr": _increment,
+    "move": _add,
+}

@@ -1,0 +1,151 @@
+"""Request paths: which resource a URL names, and what its caller signs for it."""
+
+from __future__ import annotations
+
+from enum import Enum
+from functools import lru_cache
+from typing import Final
+from urllib.parse import unquote_to_bytes
+
+import msgspec
+
+from mayflydb.frontends.cosmos.resources import parse_rid
+from mayflydb.model.errors import BadRequest, Unsupported
+
+
+class Resource(Enum):
+    """The kinds of resource, by the word that names them in paths."""
+
+    ACCOUNT = ""
+    DATABASE = "dbs"
+    CONTAINER = "colls"
+    ITEM = "docs"
+    RANGE = "pkranges"
+    OFFER = "offers"
+    USER = "users"
+    PERMISSION = "permissions"
+    CONFLICT = "conflicts"
+    STORED_PROCEDURE = "sprocs"
+    TRIGGER = "triggers"
+    USER_DEFINED_FUNCTION = "udfs"
+
+
+_BELOW: Final[dict[str, frozenset[str]]] = {
+    "": frozenset({"dbs", "offers"}),
+    "dbs": frozenset({"colls", "users"}),
+    "colls": frozenset({"docs", "pkranges", "sprocs", "triggers", "udfs", "conflicts", "operations"}),
+    "users": frozenset({"permissions"}),
+}
+_OPERATIONS: Final = frozenset({"partitionkeydelete"})
+_CACHED_BYTES = 512
+
+
+class Target(msgspec.Struct, frozen=True, gc=False):
+    """What a path names. Ids are percent-decoded once; a feed has no id of its own.
+
+    `id` is the last id of a path that names one resource (of any kind, a database or container too). `operation` is a word
+    after `operations/`, with the container as resource. `signed` are the (resource type, resource link) pairs a client may
+    have signed, the usual one first.
+    """
+
+    resource: Resource
+    is_feed: bool
+    database: str | None
+    container: str | None
+    user: str | None
+    id: str | None
+    operation: str | None
+    signed: tuple[tuple[str, str], ...]
+
+    @property
+    def container_path(self) -> str:
+        """`dbs/d/colls/c`, or as much of it as the path names."""
+        names = (("dbs", self.database), ("colls", self.container))
+        return "/".join(f"{word}/{name}" for word, name in names if name is not None)
+
+
+def parse(raw: bytes) -> Target:
+    """Parse the path as it came over the wire, with or without outer slashes. BadRequest, naming it, for an unknown one."""
+    return _cached(raw) if len(raw) <= _CACHED_BYTES else _parse(raw)
+
+
+def _unknown(raw: bytes) -> BadRequest:
+    return BadRequest(f"The path '{raw[:1024].decode('ascii', 'backslashreplace')}' names no resource.")
+
+
+def _segments(raw: bytes) -> list[str]:
+    path = raw.strip(b"/")
+    try:
+        if b"%" not in path:
+            return path.decode().split("/")
+        return [unquote_to_bytes(segment).decode() for segment in path.split(b"/")]
+    except UnicodeDecodeError:
+        raise _unknown(raw) from None
+
+
+_RID_LENGTHS: Final = frozenset({4, 8, 12, 24})
+
+
+def _parse(raw: bytes) -> Target:
+    feed, _, last = raw.rstrip(b"/").rpartition(b"/")
+    # Paths of items differ in their last segment only; one that may be a rid is signed in another way.
+    if feed.endswith(b"/docs") and b"%" not in last and len(last) not in _RID_LENGTHS and last.isascii():
+        of = parse(feed)
+        if of.is_feed and of.resource is Resource.ITEM:
+            id = last.decode()
+            link = f"{of.signed[0][1]}/docs/{id}"
+            return Target(Resource.ITEM, False, of.database, of.container, None, id, None, (("docs", link),))
+    return _parse_whole(raw)
+
+
+def _parse_whole(raw: bytes) -> Target:
+    segments = _segments(raw)
+    if segments == [""]:
+        return Target(Resource.ACCOUNT, True, None, None, None, None, None, (("", ""),))
+    if segments[-1] == "addresses" and len(segments) % 2:
+        raise Unsupported(f"The path '{raw[:1024].decode('ascii', 'backslashreplace')}' belongs to direct mode, which is not "
+                          "supported by Mayfly: use gateway mode.")  # fmt: skip
+    words, ids = segments[::2], segments[1::2]
+    operation = None
+    if words[-1] == "operations" and len(words) == len(ids) and ids[-1] in _OPERATIONS:
+        operation = ids.pop()
+        words.pop()
+    parent = ""
+    for word in words:
+        if word == "operations" or word not in _BELOW.get(parent, ()):
+            raise _unknown(raw)
+        parent = word
+    if not all(ids) or (parent == "pkranges" and len(words) == len(ids)) or (operation and parent != "colls"):
+        raise _unknown(raw)
+    return _target(words, ids, operation)
+
+
+def _target(words: list[str], ids: list[str], operation: str | None) -> Target:
+    is_feed = len(words) > len(ids)
+    names = dict(zip(words, ids, strict=False))
+    return Target(
+        Resource(words[-1]),
+        is_feed,
+        names.get("dbs"),
+        names.get("colls"),
+        names.get("users"),
+        None if is_feed else ids[-1],
+        operation,
+        _signed(words, ids, operation),
+    )
+
+
+def _signed(words: list[str], ids: list[str], operation: str | None) -> tuple[tuple[str, str], ...]:
+    """The link is the whole path with its case kept; what is addressed by rid signs the last rid alone, in lower case."""
+    kind = words[-1]
+    whole = "/".join(part for pair in zip(words, ids, strict=False) for part in pair)
+    links = [whole]
+    if ids and kind == "offers":
+        links.insert(0, ids[-1].lower())
+    elif ids and parse_rid(ids[-1]) is not None:
+        links.append(ids[-1].lower())
+    kinds = [kind, "partitionkey"] if operation else [kind]
+    return tuple((kind, link) for kind in kinds for link in links)
+
+
+_cached = lru_cache(maxsize=8192)(_parse)

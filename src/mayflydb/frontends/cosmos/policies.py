@@ -1,0 +1,302 @@
+"""What a container is told to be: names, key, ttl, unique keys and the other policies, checked and completed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.cosmos.indexing import parse_indexing
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, component, parse_property_path
+from mayflydb.frontends.cosmos.values import MAX_TTL, SYSTEM_PROPERTIES, default_ttl
+from mayflydb.model.errors import BadRequest, Unsupported
+
+UniquePaths: TypeAlias = tuple[tuple[str, ...], ...]
+"""The paths of one unique key, each as property names."""
+
+CompileComputed: TypeAlias = Callable[[str, str], object]
+"""Called with name and query of a computed property; raises BadRequest for a query it cannot evaluate."""
+
+MAX_UNIQUE_KEYS: Final = 10
+MAX_UNIQUE_PATHS: Final = 16
+MAX_COMPUTED: Final = 20
+_FORBIDDEN_IN_NAME = re.compile(r"[/\\?#]")
+_LATER: Final = frozenset({
+    "vectorEmbeddingPolicy", "fullTextPolicy", "clientEncryptionPolicy", "materializedViewDefinition",
+    "materializedViews", "dataMaskingPolicy", "partitionKeyDeleteThroughputFraction", "inAccountRestoreParameters",
+    "restoreParameters", "createMode",
+})  # fmt: skip
+_KNOWN: Final = frozenset({
+    "id", "partitionKey", "defaultTtl", "ttlPropertyPath", "analyticalStorageTtl", "indexingPolicy", "uniqueKeyPolicy",
+    "conflictResolutionPolicy", "geospatialConfig", "computedProperties", "changeFeedPolicy",
+})  # fmt: skip
+_MODE_NONE_TTL: Final = "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection"
+
+
+class ContainerDefinition(msgspec.Struct, frozen=True):
+    """A container's policies in their complete form. `default_ttl`: None off, -1 on without default, or seconds.
+
+    The other members are JSON as it is shown; None: not shown. `change_feed_minutes`: how long deletes stay readable.
+    """
+
+    name: str
+    partition_key: PartitionKeyDefinition
+    default_ttl: int | None
+    indexing: dict[str, Any]
+    unique_keys: tuple[tuple[str, ...], ...]
+    conflicts: dict[str, Any]
+    geospatial: dict[str, Any]
+    computed: tuple[tuple[str, str], ...] | None
+    change_feed_minutes: int | None
+    analytical_ttl: Literal[0] | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The body of the container without its system properties. `parse_container` reads it back."""
+        body: dict[str, Any] = {"id": self.name, "partitionKey": self.partition_key.to_json()}
+        if self.default_ttl is not None:
+            body["defaultTtl"] = self.default_ttl
+        body["indexingPolicy"] = self.indexing
+        body["uniqueKeyPolicy"] = {"uniqueKeys": [{"paths": list(paths)} for paths in self.unique_keys]}
+        body["conflictResolutionPolicy"] = self.conflicts
+        body["geospatialConfig"] = self.geospatial
+        if self.computed is not None:
+            body["computedProperties"] = [{"name": name, "query": query} for name, query in self.computed]
+        if self.change_feed_minutes is not None:
+            body["changeFeedPolicy"] = {"retentionDuration": self.change_feed_minutes}
+        if self.analytical_ttl is not None:
+            body["analyticalStorageTtl"] = self.analytical_ttl
+        return body
+
+
+def parse_container(
+    obj: object, previous: ContainerDefinition | None = None, compile_computed: CompileComputed | None = None
+) -> ContainerDefinition:
+    """From the body of a create, or (with `previous`) of a replace. BadRequest or Unsupported naming the property.
+
+    In a replace, `partitionKey`, `uniqueKeyPolicy` and `conflictResolutionPolicy` may be absent and else must not change;
+    whatever else is absent gets its default. Without `compile_computed`, computed properties are refused.
+    """
+    body = _body(obj, "container")
+    _check_members(body)
+    name = check_name(body.get("id"), "container")
+    if previous is not None and name != previous.name:
+        raise BadRequest("The 'id' of a container cannot be changed.")
+    ttl = default_ttl(body.get("defaultTtl", msgspec.UNSET), "create" if previous is None else "replace")
+    _check_ttl_path(body.get("ttlPropertyPath"), ttl)
+    indexing = parse_indexing(body.get("indexingPolicy"))
+    if ttl is not None and indexing["indexingMode"] == "none":
+        raise BadRequest(_MODE_NONE_TTL)
+    return ContainerDefinition(
+        name,
+        _partition_key(body.get("partitionKey"), previous),
+        ttl,
+        indexing,
+        _unchanged("uniqueKeyPolicy", _unique_policy, body, previous and previous.unique_keys),
+        _unchanged("conflictResolutionPolicy", _conflicts, body, previous and previous.conflicts),
+        _geospatial(body.get("geospatialConfig")),
+        _computed(body.get("computedProperties"), compile_computed),
+        _change_feed(body.get("changeFeedPolicy")),
+        _analytical(body),
+    )
+
+
+def parse_database(obj: object) -> str:
+    """The name in the body of a database create. BadRequest for anything else in it."""
+    body = _body(obj, "database")
+    for name in body:
+        if name != "id" and not name.startswith("_"):
+            raise BadRequest(f"The property '{name[:255]}' of the database is not known.")
+    return check_name(body.get("id"), "database")
+
+
+def check_name(name: object, what: str) -> str:
+    """The name of a database, container or user: 1 to 255 characters, none of / \\ ? #. BadRequest otherwise."""
+    if not isinstance(name, str) or not 1 <= len(name) <= 255:
+        raise BadRequest(f"The property 'id' of the {what} must be a string of 1 to 255 characters.")
+    if _FORBIDDEN_IN_NAME.search(name):
+        raise BadRequest(f"The property 'id' of the {what} holds one of the characters / \\ ? #.")
+    return name
+
+
+def _body(obj: object, what: str) -> Mapping[str, Any]:
+    if not isinstance(obj, Mapping):
+        raise BadRequest(f"The body must be a JSON object that describes a {what}.")
+    return obj
+
+
+def _check_members(body: Mapping[str, Any]) -> None:
+    for name, value in body.items():
+        if name in _LATER and value is not None:
+            raise Unsupported(f"The property '{name}' of a container is not supported by Mayfly.")
+        if name not in _KNOWN and name not in _LATER and not name.startswith("_"):
+            raise BadRequest(f"The property '{name[:255]}' of the container is not known.")
+
+
+def _check_ttl_path(path: object, ttl: int | None) -> None:
+    if path is not None:
+        if ttl is None:
+            raise BadRequest("The property 'ttlPropertyPath' can only be set together with 'defaultTtl'.")
+        raise Unsupported("The property 'ttlPropertyPath' is not supported by Mayfly.")
+
+
+def _partition_key(obj: object, previous: ContainerDefinition | None) -> PartitionKeyDefinition:
+    if previous is None:
+        if obj is None:
+            raise BadRequest("The property 'partitionKey' of the container is missing.")
+        return PartitionKeyDefinition.from_json(obj)
+    before = previous.partition_key
+    if obj is not None:
+        key = PartitionKeyDefinition.from_json(obj)
+        if (key.segments, key.kind, key.version) != (before.segments, before.kind, before.version):
+            raise BadRequest("The 'partitionKey' of a container cannot be changed.")
+    return before
+
+
+def _unchanged(name: str, parse: Callable[[object], Any], body: Mapping[str, Any], before: Any) -> Any:
+    value = body.get(name)
+    if before is None:
+        return parse(value)
+    if value is not None and parse(value) != before:
+        raise BadRequest(f"The '{name}' of a container cannot be changed.")
+    return before
+
+
+# --- unique keys -----------------------------------------------------------------------------------------------------
+
+
+def _unique_policy(obj: object) -> tuple[tuple[str, ...], ...]:
+    keys = [] if obj is None else obj.get("uniqueKeys", []) if isinstance(obj, Mapping) else None
+    if not isinstance(keys, list) or len(keys) > MAX_UNIQUE_KEYS:
+        raise BadRequest(
+            f"The property 'uniqueKeyPolicy.uniqueKeys' must be an array of at most {MAX_UNIQUE_KEYS} keys."
+        )
+    parsed = tuple(_unique_key(key) for key in keys)
+    if len({frozenset(key) for key in parsed}) != len(parsed):
+        raise BadRequest("The property 'uniqueKeyPolicy.uniqueKeys' has the same key twice.")
+    return parsed
+
+
+def _unique_key(key: object) -> tuple[str, ...]:
+    paths = key.get("paths") if isinstance(key, Mapping) else None
+    if not isinstance(paths, list) or not 1 <= len(paths) <= MAX_UNIQUE_PATHS:
+        raise BadRequest(f"A unique key must have 1 to {MAX_UNIQUE_PATHS} 'paths' ('uniqueKeyPolicy.uniqueKeys').")
+    segments = [parse_property_path(path, "path in 'uniqueKeyPolicy.uniqueKeys'") for path in paths]
+    if len(set(segments)) != len(segments):
+        raise BadRequest("A unique key names a path twice ('uniqueKeyPolicy.uniqueKeys').")
+    for path in segments:
+        if path[0] in SYSTEM_PROPERTIES:
+            raise BadRequest(f"The unique key path '/{path[0]}' is a system property ('uniqueKeyPolicy.uniqueKeys').")
+    return tuple(paths)
+
+
+def unique_keys(body: Mapping[str, Any]) -> tuple[UniquePaths, ...]:
+    """The unique keys of a container's body, parsed for `unique_values`."""
+    return tuple(
+        tuple(parse_property_path(path, "unique key path") for path in paths)
+        for paths in _unique_policy(body.get("uniqueKeyPolicy"))
+    )
+
+
+def unique_values(doc: Mapping[str, Any], paths: Sequence[tuple[str, ...]]) -> bytes:
+    """A document's values at the paths of one unique key as bytes that only equal values share; missing counts as null."""
+    return b"".join([_unique_value(doc, path) for path in paths])
+
+
+def _unique_value(doc: Mapping[str, Any], path: tuple[str, ...]) -> bytes:
+    value: Any = doc
+    for name in path:
+        value = value.get(name) if type(value) is dict else None
+    if type(value) is dict or type(value) is list:
+        return b"\x09" + msgspec.json.encode(_as_doubles(value), order="sorted") + b"\xff"
+    return component(value)
+
+
+def _as_doubles(value: Any) -> Any:
+    """The same value with every number a double, so that 5 and 5.0 read alike."""
+    if type(value) is dict:
+        return {name: _as_doubles(inner) for name, inner in value.items()}
+    if type(value) is list:
+        return [_as_doubles(inner) for inner in value]
+    return value + 0.0 if type(value) in (int, float) else value
+
+
+# --- the smaller policies --------------------------------------------------------------------------------------------
+
+
+def _conflicts(obj: object) -> dict[str, Any]:
+    policy = {} if obj is None else obj
+    if not isinstance(policy, Mapping):
+        raise BadRequest("The property 'conflictResolutionPolicy' must be an object.")
+    mode = policy.get("mode", "LastWriterWins")
+    procedure = policy.get("conflictResolutionProcedure") or ""
+    if not isinstance(mode, str) or mode.lower() not in {"lastwriterwins", "custom"}:
+        raise BadRequest("The property 'conflictResolutionPolicy.mode' must be LastWriterWins or Custom.")
+    if procedure:
+        raise Unsupported(
+            "The property 'conflictResolutionPolicy.conflictResolutionProcedure' is not supported by Mayfly."
+        )
+    custom = mode.lower() == "custom"
+    path = policy.get("conflictResolutionPath") or ("" if custom else "/_ts")
+    if path:
+        parse_property_path(path, "conflictResolutionPath")
+    if custom and path:
+        raise BadRequest("The property 'conflictResolutionPolicy.conflictResolutionPath' does not go with mode Custom.")
+    mode = "Custom" if custom else "LastWriterWins"
+    return {"mode": mode, "conflictResolutionPath": path, "conflictResolutionProcedure": ""}
+
+
+def _geospatial(obj: object) -> dict[str, Any]:
+    kind = "Geography" if obj is None else obj.get("type", "Geography") if isinstance(obj, Mapping) else None
+    if kind not in ("Geography", "Geometry"):
+        raise BadRequest("The property 'geospatialConfig.type' must be Geography or Geometry.")
+    return {"type": kind}
+
+
+def _computed(obj: object, compile_computed: CompileComputed | None) -> tuple[tuple[str, str], ...] | None:
+    if obj is None:
+        return None
+    if not isinstance(obj, list) or len(obj) > MAX_COMPUTED:
+        raise BadRequest(f"The property 'computedProperties' must be an array of at most {MAX_COMPUTED} entries.")
+    if obj and compile_computed is None:
+        raise Unsupported("The property 'computedProperties' of a container is not supported by Mayfly.")
+    pairs = tuple(_computed_pair(entry) for entry in obj)
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise BadRequest("The property 'computedProperties' has the same name twice.")
+    for name, query in pairs:
+        if compile_computed is not None:
+            compile_computed(name, query)
+    return pairs
+
+
+def _computed_pair(entry: object) -> tuple[str, str]:
+    pair = (entry.get("name"), entry.get("query")) if isinstance(entry, Mapping) else (None, None)
+    name, query = pair
+    if not isinstance(name, str) or not name or not isinstance(query, str) or not query:
+        raise BadRequest("Each entry of 'computedProperties' must have a 'name' and a 'query'.")
+    if name == "id" or name in SYSTEM_PROPERTIES or not re.fullmatch(r"\w+", name):
+        raise BadRequest(f"The name '{name[:255]}' in 'computedProperties' is reserved or no plain name.")
+    return name, query
+
+
+def _change_feed(obj: object) -> int | None:
+    if obj is None:
+        return None
+    minutes = (
+        obj.get("retentionDuration", 0) if isinstance(obj, Mapping) and not obj.keys() - {"retentionDuration"} else None
+    )
+    if type(minutes) is not int or not 0 <= minutes <= MAX_TTL // 60:
+        raise BadRequest("The property 'changeFeedPolicy' must be like {\"retentionDuration\":10}, in whole minutes.")
+    return minutes
+
+
+def _analytical(body: Mapping[str, Any]) -> Literal[0] | None:
+    value = body.get("analyticalStorageTtl")
+    if value is None:
+        return None
+    if type(value) is not int or value != 0:
+        raise Unsupported(
+            "The property 'analyticalStorageTtl' is not supported by Mayfly, which has no analytical store."
+        )
+    return 0

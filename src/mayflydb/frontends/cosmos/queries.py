@@ -1,0 +1,57 @@
+"""Query texts from requests to compiled queries, and queries over things that are not items."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from mayflydb.frontends.cosmos.values import Limits, parse_json
+from mayflydb.model.errors import BadRequest
+from mayflydb.model.instant import Instant
+from mayflydb.query.cosmos_sql import Context, compile_query
+
+MAX_BODY = 1024 * 1024
+
+
+def parse_body(body: bytes, limits: Limits) -> tuple[str, dict[str, Any]]:
+    """`{"query":"…","parameters":[{"name":"@x","value":…}]}` as text and parameters by name."""
+    value, _ = parse_json(body, limits, MAX_BODY)
+    text = value.get("query") if isinstance(value, dict) else value
+    if not isinstance(text, str):
+        raise BadRequest("The body of a query must be an object with the text in 'query'.")
+    given = value.get("parameters") if isinstance(value, dict) else None
+    if given is None:
+        given = []
+    if not isinstance(given, list):
+        raise BadRequest("The property 'parameters' of a query must be an array.")
+    return text, dict(_parameter(each) for each in given)
+
+
+def _parameter(given: object) -> tuple[str, Any]:
+    name = given.get("name") if isinstance(given, Mapping) else None
+    if not isinstance(name, str) or not name.startswith("@"):
+        raise BadRequest("Each of the 'parameters' of a query must have a 'name' like '@x', and a 'value'.")
+    assert isinstance(given, Mapping)
+    return name, given.get("value")
+
+
+def over_documents(
+    text: str, parameters: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], now: Instant
+) -> list[Any]:
+    """All rows of a query over a few documents."""
+    query = compile_query(text, parameters)
+    context = Context(now)
+    if query.streams:
+        rows = (row for document in documents for row in query.rows(document, context))
+        return list(islice(rows, query.skip, None if query.take is None else query.skip + query.take))
+    accumulator = query.accumulator(context)
+    for place, document in enumerate(documents):
+        accumulator.add(document, place)
+    return accumulator.results()
+
+
+def condition(text: str) -> Callable[[Mapping[str, Any], Instant], bool]:
+    """The condition of a patch, `from c where …`, as a test of a document at an instant."""
+    query = compile_query(f"SELECT * {text}", {})
+    return lambda document, now: query.matches(document, Context(now))

@@ -1,0 +1,344 @@
+"""What resources look like on the wire: rids, etags, system properties, bodies.
+
+Rids are base64 with `/` written `-`: database 4 bytes, user and container 8 (top bit of the second half clear or set),
+children of a container 16, offers 3. The JavaScript client keeps session tokens only for a container rid of 8 bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from binascii import a2b_base64, b2a_base64
+from collections.abc import Iterable, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.frontends.cosmos.throughput import Throughput
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.record import Record
+
+_TOP_BIT = 1 << 31
+_NUMBER_MASK = (1 << 60) - 1
+
+
+class RidKind(Enum):
+    """What a rid names. The values of a container's children are the top 4 bits of their last 8 bytes."""
+
+    ITEM = 0
+    CONFLICT = 4
+    RANGE = 5
+    USER_DEFINED_FUNCTION = 6
+    TRIGGER = 7
+    STORED_PROCEDURE = 8
+    PERMISSION = 9
+    DATABASE = "database"
+    CONTAINER = "container"
+    USER = "user"
+    OFFER = "offer"
+
+
+class Rid(msgspec.Struct, frozen=True):
+    """A rid taken apart: numbers of the database, the container or user in it, the child. An offer has a number only."""
+
+    kind: RidKind
+    database: int = 0
+    owner: int = 0
+    number: int = 0
+
+
+def _text(raw: bytes) -> str:
+    return b2a_base64(raw, newline=False).decode().replace("/", "-")
+
+
+def database_rid(database: int) -> str:
+    """8 characters. OverflowError for a number of more than 32 bits."""
+    return _text(database.to_bytes(4, "big"))
+
+
+def _container_raw(database: int, container: int) -> bytes:
+    if container >> 31:
+        raise OverflowError("a container number has at most 31 bits")
+    return (database << 32 | _TOP_BIT | container).to_bytes(8, "big")
+
+
+def container_rid(database: int, container: int) -> str:
+    """12 characters; never the same for two containers, even of one name, since numbers are not used again."""
+    return _text(_container_raw(database, container))
+
+
+def user_rid(database: int, user: int) -> str:
+    """12 characters."""
+    if user >> 31:
+        raise OverflowError("a user number has at most 31 bits")
+    return _text((database << 32 | user).to_bytes(8, "big"))
+
+
+def child_rid(kind: RidKind, database: int, owner: int, number: int) -> str:
+    """24 characters, for children of a container, or of a user (permissions)."""
+    if not isinstance(kind.value, int) or number >> 60:
+        raise OverflowError(f"{kind.name} {number} has no rid below an owner")
+    top = 0 if kind is RidKind.PERMISSION else _TOP_BIT
+    return _text((database << 96 | (top | owner) << 64 | kind.value << 60 | number).to_bytes(16, "big"))
+
+
+def offer_rid(number: int) -> str:
+    """4 characters. OverflowError for a number of more than 24 bits."""
+    return _text(number.to_bytes(3, "big"))
+
+
+_RID = re.compile(r"[A-Za-z0-9+-]{4}|[A-Za-z0-9+-]{6}==|[A-Za-z0-9+-]{11}=|[A-Za-z0-9+-]{22}==", re.ASCII)
+
+
+def parse_rid(text: str) -> Rid | None:
+    """The parts of a rid; None for a text that is none (names may well look like one: look up names first)."""
+    if _RID.fullmatch(text) is None:
+        return None
+    raw = a2b_base64(text.replace("-", "/"))
+    if _text(raw) != text:
+        return None
+    number = int.from_bytes(raw, "big")
+    if len(raw) == 3:
+        return Rid(RidKind.OFFER, number=number)
+    if len(raw) == 4:
+        return Rid(RidKind.DATABASE, number)
+    if len(raw) == 8:
+        kind = RidKind.CONTAINER if number & _TOP_BIT else RidKind.USER
+        return Rid(kind, number >> 32, number & ~-_TOP_BIT)
+    return _child(number)
+
+
+def _child(number: int) -> Rid | None:
+    in_container = bool(number >> 95 & 1)
+    try:
+        kind = RidKind(number >> 60 & 15)
+    except ValueError:
+        return None
+    if in_container == (kind is RidKind.PERMISSION):
+        return None
+    return Rid(kind, number >> 96, number >> 64 & ~-_TOP_BIT, number & _NUMBER_MASK)
+
+
+# --- etags -----------------------------------------------------------------------------------------------------------
+
+_ETAG = re.compile(r'"?([0-9a-f]{8})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{4})-([0-9a-f]{8})0000"?', re.ASCII)
+
+
+class Etag(msgspec.Struct, frozen=True, gc=False):
+    """A version: lsn within a container, and the second of the write (modulo 2^32)."""
+
+    lsn: int
+    container: int
+    seconds: int
+
+
+def etag(lsn: int, container: int, written: Instant) -> str:
+    """`"0d00b23f-0000-0000-0000-5c7712e80000"`, its quotes included: lsn (48 bits), container (32 bits), `_ts`."""
+    return (
+        f'"{lsn & 0xFFFFFFFF:08x}-{lsn >> 32 & 0xFFFF:04x}-{container >> 16 & 0xFFFF:04x}-{container & 0xFFFF:04x}-'
+        f'{written // SECOND & 0xFFFFFFFF:08x}0000"'
+    )
+
+
+def parse_etag(text: str) -> Etag | None:
+    """The version an etag names, with or without quotes; None for a text that is none of ours."""
+    match = _ETAG.fullmatch(text.strip(" "))
+    if match is None:
+        return None
+    low, high, upper, lower, seconds = (int(group, 16) for group in match.groups())
+    return Etag(high << 32 | low, upper << 16 | lower, seconds)
+
+
+def etag_matches(header: str, current: str) -> bool:
+    """Whether `If-Match` or `If-None-Match` names this version: `*` names all; quotes may be missing."""
+    header = header.strip(" ")
+    return header in (current, "*") or header == current[1:-1]
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+
+class Owner(msgspec.Struct, frozen=True, gc=False):
+    """A container as its items' system properties need it; made once per container."""
+
+    database: int
+    container: int
+    raw: bytes
+    rid: str
+    self_link: str
+    items_link: str
+    items_link_bytes: bytes
+    etag_part: bytes
+
+
+def owner(database: int, container: int) -> Owner:
+    """From the catalogue ids of a database and a container in it."""
+    raw = _container_raw(database, container)
+    rid = _text(raw)
+    self_link = f"dbs/{database_rid(database)}/colls/{rid}/"
+    items_link = f"{self_link}docs/"
+    etag_part = b"%04x-%04x" % (container >> 16 & 0xFFFF, container & 0xFFFF)
+    return Owner(database, container, raw, rid, self_link, items_link, items_link.encode(), etag_part)
+
+
+def item_rid(of: Owner, seq: int) -> str:
+    """24 characters."""
+    return b2a_base64(of.raw + seq.to_bytes(8, "big"), newline=False).decode().replace("/", "-")
+
+
+def item_etag(of: Owner, record: Record) -> str:
+    """The `_etag` of a stored item, quotes included."""
+    low, high, seconds = record.lsn & 0xFFFFFFFF, record.lsn >> 32 & 0xFFFF, record.written // SECOND & 0xFFFFFFFF
+    return (b'"%08x-%04x-%b-%08x0000"' % (low, high, of.etag_part, seconds)).decode()
+
+
+_SUFFIX: Final = (
+    b',"_rid":"%b","_self":"%b%b/","_etag":"\\"%08x-%04x-%b-%08x0000\\"","_attachments":"attachments/","_ts":%d}'
+)
+
+
+def item_suffix(of: Owner, record: Record) -> bytes:
+    """`,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`: what follows a stored object minus its closing brace."""
+    rid = b2a_base64(of.raw + record.seq.to_bytes(8, "big"), newline=False).replace(b"/", b"-")
+    lsn, seconds = record.lsn, record.written // SECOND
+    low, high = lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF
+    return _SUFFIX % (rid, of.items_link_bytes, rid, low, high, of.etag_part, seconds & 0xFFFFFFFF, seconds)
+
+
+def item_body(of: Owner, record: Record) -> bytes:
+    """The item as clients see it: its own text, then the system properties."""
+    value = record.value
+    return value[:-1] + (item_suffix(of, record) if value != b"{}" else item_suffix(of, record)[1:])
+
+
+def item_system(of: Owner, record: Record) -> dict[str, Any]:
+    """The system properties as values, for queries."""
+    rid = item_rid(of, record.seq)
+    return {
+        "_rid": rid,
+        "_self": f"{of.items_link}{rid}/",
+        "_etag": item_etag(of, record),
+        "_attachments": "attachments/",
+        "_ts": record.written // SECOND,
+    }
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def database_body(name: str, database: int, version: int, written: Instant) -> dict[str, Any]:
+    """A database. `version` grows with every change of it, and makes its etag new."""
+    rid = database_rid(database)
+    return {
+        "id": name,
+        "_rid": rid,
+        "_self": f"dbs/{rid}/",
+        "_etag": etag(version, database, written),
+        "_colls": "colls/",
+        "_users": "users/",
+        "_ts": written // SECOND,
+    }
+
+
+def container_body(policies: Mapping[str, Any], of: Owner, version: int, written: Instant) -> dict[str, Any]:
+    """A container: its policies (`ContainerDefinition.to_json()`, `id` included), then the system properties."""
+    return {
+        **policies,
+        "_rid": of.rid,
+        "_self": of.self_link,
+        "_ts": written // SECOND,
+        "_etag": etag(version, of.container, written),
+        "_docs": "docs/",
+        "_sprocs": "sprocs/",
+        "_triggers": "triggers/",
+        "_udfs": "udfs/",
+        "_conflicts": "conflicts/",
+    }
+
+
+def range_rows(of: Owner, bounds: Iterable[tuple[str, str]], version: int, written: Instant) -> list[dict[str, Any]]:
+    """The rows of `pkranges`, from the (min, max) hex bounds in order; ids count from "0"."""
+    bounds = list(bounds)
+    return [
+        _range_row(of, number, low, high, len(bounds), version, written) for number, (low, high) in enumerate(bounds)
+    ]
+
+
+def _range_row(
+    of: Owner, number: int, low: str, high: str, count: int, version: int, written: Instant
+) -> dict[str, Any]:
+    rid = child_rid(RidKind.RANGE, of.database, of.container, number)
+    return {
+        "_rid": rid,
+        "id": str(number),
+        "_etag": etag(version, of.container, written),
+        "minInclusive": low,
+        "maxExclusive": high,
+        "ridPrefix": number,
+        "_self": f"{of.self_link}pkranges/{rid}/",
+        "throughputFraction": 1 / count if count > 1 else 1,
+        "status": "online",
+        "parents": [],
+        "_ts": written // SECOND,
+    }
+
+
+def offer_body(
+    number: int, resource: str, resource_rid: str, throughput: Throughput, version: int, written: Instant
+) -> dict[str, Any]:
+    """An offer: `number` is its own id, `resource` the self link of what it belongs to."""
+    rid = offer_rid(number)
+    return {
+        "resource": resource,
+        "offerType": "Invalid",
+        "offerResourceId": resource_rid,
+        "offerVersion": "V2",
+        "content": throughput.to_json(),
+        "id": rid,
+        "_rid": rid,
+        "_self": f"offers/{rid}/",
+        "_etag": etag(version, number, written),
+        "_ts": written // SECOND,
+    }
+
+
+def feed_body(rid: str, name: str, rows: Sequence[bytes]) -> bytes:
+    """`{"_rid":…,"<name>":[…],"_count":n}` from rows that are JSON already."""
+    return b'{"_rid":"%b","%b":[%b],"_count":%d}' % (rid.encode(), name.encode(), b",".join(rows), len(rows))
+
+
+# .NET reads limits from this text; the other clients ignore it.
+_QUERY_ENGINE: Final = {
+    "allowNewKeywords": True, "maxJoinsPerSqlQuery": 10, "maxQueryRequestTimeoutFraction": 0.9,
+    "maxSqlQueryInputLength": 524288, "maxUdfRefPerSqlQuery": 10, "queryMaxInMemorySortDocumentCount": -1000,
+    "spatialMaxGeometryPointCount": 256, "sqlAllowNonFiniteNumbers": False, "sqlDisableOptimizationFlags": 0,
+    "enableSpatialIndexing": True, "maxInExpressionItemsCount": 2147483647, "maxLogicalAndPerSqlQuery": 2147483647,
+    "maxLogicalOrPerSqlQuery": 2147483647, "maxSpatialQueryCells": 2147483647, "sqlAllowAggregateFunctions": True,
+    "sqlAllowGroupByClause": True, "sqlAllowLike": True, "sqlAllowSubQuery": True, "sqlAllowScalarSubQuery": True,
+    "sqlAllowTop": True,
+}  # fmt: skip
+
+
+def account_document(
+    scheme: str, host: str, consistency: str = "Session", continuous_backup: bool = False
+) -> dict[str, Any]:
+    """The account. Scheme and host are those of the request, since clients send everything else to what stands here."""
+    location = {"name": "Local", "databaseAccountEndpoint": f"{scheme}://{host}/"}
+    return {
+        "_self": "",
+        "id": "mayfly",
+        "_rid": "mayfly",
+        "media": "//media/",
+        "addresses": "//addresses/",
+        "_dbs": "//dbs/",
+        "writableLocations": [location],
+        "readableLocations": [location],
+        "enableMultipleWriteLocations": False,
+        "continuousBackupEnabled": continuous_backup,
+        "enablePerPartitionFailoverBehavior": False,
+        "userReplicationPolicy": {"asyncReplication": False, "minReplicaSetSize": 1, "maxReplicasetSize": 4},
+        "userConsistencyPolicy": {"defaultConsistencyLevel": consistency},
+        "systemReplicationPolicy": {"minReplicaSetSize": 1, "maxReplicasetSize": 4},
+        "readPolicy": {"primaryReadCoefficient": 1, "secondaryReadCoefficient": 1},
+        "queryEngineConfiguration": msgspec.json.encode(_QUERY_ENGINE).decode(),
+    }

@@ -1,0 +1,40 @@
+"""Which records of a container a feed or query is about, from its headers."""
+
+from __future__ import annotations
+
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos import partition_key
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView
+from mayflydb.store.interface import Order
+
+KEY = b"x-ms-documentdb-partitionkey"
+START, END = b"x-ms-start-epk", b"x-ms-end-epk"
+
+
+def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
+    """The scope that the headers name, first match: key, range id and/or hash range; else `whole` or everything.
+
+    The second value tells whether a header named it.
+    """
+    key = call.request.headers.get(KEY)
+    if key is not None and (values := partition_key.parse_header(key)) != ():
+        return view.scope_of_key(values), True
+    range_id = call.request.text(RANGE_ID)
+    within = None if range_id is None else view.range_by_id(range_id.rpartition(",")[2])
+    start = call.request.text(START)
+    if start is not None:
+        return _hash_scope(call, view, start, within.lower if within else b""), True
+    if within is not None:
+        return view.scope_of_range(within), True
+    return whole or Scope(), False
+
+
+def _hash_scope(call: Call, view: ContainerView, start: str, floor: bytes) -> Scope:
+    lower, upper = view.key.client_range(start, call.request.text(END) or "FF")
+    if not lower and upper in (b"\xff", b""):
+        return Scope()
+    for each in view.ranges:
+        if lower == each.lower and (upper == each.upper or (each.upper is None and upper == b"\xff")):
+            return view.scope_of_range(each)
+    return Scope(max(lower, floor), None if upper == b"\xff" else upper, Order.HASHED)

@@ -1,0 +1,117 @@
+"""Items as people name them, id and partition key, to and from the bytes that the store knows them by."""
+
+from __future__ import annotations
+
+from struct import Struct as Packing
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.cosmos.partition_key import (
+    KeyValue,
+    KeyValues,
+    PartitionKeyDefinition,
+    parse_header,
+)
+from mayflydb.frontends.cosmos.rules import rules_of
+from mayflydb.model.errors import BadRequest
+
+UNDEFINED: Final = parse_header("[{}]")[0]
+_DOUBLE: Final = Packing("<d")
+_CONSTANTS: Final[dict[int, KeyValue]] = {0: UNDEFINED, 1: None, 2: False, 3: True}
+_HASH_BYTES: Final = 16
+
+
+class CosmosTargets:
+    """What the admin API needs to know about this front end's containers."""
+
+    space = "cosmos"
+
+    def rules(self, default_ttl: int | None) -> tuple[Rule, ...]:
+        """The rules that a `defaultTtl` stands for."""
+        return rules_of(default_ttl)
+
+    def default_ttl(self, container: Node) -> int | None:
+        """The container's `defaultTtl`; None: off."""
+        value = container.body.get("defaultTtl")
+        return None if value is None else int(value)
+
+    def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
+        """(id, partition key): a value, or a list for a hierarchical key; `{}` stands for a missing property."""
+        definition = _definition(container)
+        shown = [_shown(value) for value in values_in(definition, partition)]
+        return key.decode("utf-8", "surrogatepass"), shown[0] if len(shown) == 1 else shown
+
+    def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
+        """(partition, key) where an item may lie: its key is JSON or plain text, and `5` may be meant either way."""
+        definition = _definition(container)
+        key = id.encode("utf-8", "surrogatepass")
+        if pk is None:
+            if definition.segments != (("id",),):
+                raise BadRequest(f"the partition key {', '.join(definition.paths)} is needed", hint="add pk=VALUE")
+            return [(definition.logical_partition((id,)), key)]
+        return [(definition.logical_partition(values), key) for values in _readings(definition, pk)]
+
+
+def _definition(container: Node) -> PartitionKeyDefinition:
+    return PartitionKeyDefinition.from_json(container.body["partitionKey"])
+
+
+def _readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
+    count = len(definition.paths)
+    readings: list[KeyValues] = []
+    try:
+        value = msgspec.json.decode(pk)
+    except (msgspec.DecodeError, RecursionError):
+        value = UNDEFINED
+    if value is not UNDEFINED:
+        header = pk if isinstance(value, list) else f"[{pk}]"
+        values = parse_header(header)
+        if len(values) == count:
+            readings.append(values)
+    if count == 1:
+        readings.append((pk,))
+    if not readings:
+        raise BadRequest(f"the partition key has {count} parts", hint='write pk as a JSON array: ["a","b"]')
+    return readings
+
+
+def _shown(value: KeyValue) -> Any:
+    if value is UNDEFINED:
+        return {}
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def values_in(definition: PartitionKeyDefinition, partition: bytes) -> KeyValues:
+    """The key values whose `logical_partition` these bytes are."""
+    # A version 1 hash has no fixed length: it ends where the rest hashes to it.
+    starts = [_HASH_BYTES * len(definition.paths)] if definition.version == 2 else range(1, len(partition))
+    for start in starts:
+        found = _components(partition, start)
+        if found is not None and definition.logical_partition(found) == partition:
+            return found
+    raise ValueError("these bytes are no logical partition")
+
+
+def _components(partition: bytes, start: int) -> KeyValues | None:
+    """The values encoded from `start` to the end; None where that is no encoding."""
+    values: list[KeyValue] = []
+    while start < len(partition):
+        tag = partition[start]
+        if tag == 8:
+            end = partition.find(b"\xff", start)
+            if end < 0:
+                return None
+            values.append(partition[start + 1 : end].decode("utf-8", "surrogatepass"))
+            start = end + 1
+        elif tag == 5 and len(partition) >= start + 9:
+            values.append(_DOUBLE.unpack_from(partition, start + 1)[0])
+            start += 9
+        elif tag in _CONSTANTS:
+            values.append(_CONSTANTS[tag])
+            start += 1
+        else:
+            return None
+    return tuple(values)

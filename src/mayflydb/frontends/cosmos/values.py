@@ -1,0 +1,225 @@
+"""Items as they arrive: strict JSON whose text is kept as it was sent, an id, an own ttl; and a container's default ttl."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from math import isinf
+from typing import Any, Final, Literal, NoReturn
+
+import msgspec
+
+from mayflydb.model.errors import BadRequest, TooLarge
+from mayflydb.model.record import IGNORED
+
+SYSTEM_PROPERTIES: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts", "_lsn"})
+"""Properties that a body may bring along from a read and that are not stored (`_lsn` comes from the change feed)."""
+
+MAX_TTL: Final = 2147483647
+MISSING_ID: Final = "The input content is invalid because the required properties - 'id; ' - are missing"
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Most bytes of an item's JSON (a body may be 64 KiB longer), deepest nesting, most bytes of an id."""
+
+    item_bytes: int = 2_097_152
+    nesting: int = 128
+    id_bytes: int = 1023
+
+
+BODY_SLACK: Final = 65_536
+
+
+class Item(msgspec.Struct, frozen=True, gc=False):
+    """`doc`: the values, without system properties. `text`: one JSON object without outer whitespace, to be stored."""
+
+    doc: dict[str, Any]
+    text: bytes
+
+
+_decode = msgspec.json.Decoder().decode
+_encode = msgspec.json.Encoder().encode
+_decode_raw = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
+_NAMES = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"([ \t\r\n]*+:)?', re.DOTALL)
+_ESCAPED_COLON = re.compile(rb"\\u003[aA]")
+_LONG_INTEGER = re.compile(rb"(?<![0-9.eE])(?<![eE][+-])[0-9]{309,}(?![0-9.eE])")
+_TO_ZERO = bytes.maketrans(b"123456789", b"000000000")
+_HUGE = b"0" * 309
+_TO_SQUARE = bytes.maketrans(b"{}", b"[]")
+_NO_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
+_RUNS = re.compile(rb"(\[+)(\]+)")
+_OUT_OF_RANGE = "The input content is invalid: a number is out of the range of a double."
+
+
+def parse_json(body: bytes, limits: Limits, max_bytes: int) -> tuple[Any, bool]:
+    """(value, canonical) of strict JSON: finite numbers, real characters, no name twice, bounded nesting.
+
+    Canonical: compact, spelled as `msgspec.json.encode` would. BadRequest, or TooLarge beyond `max_bytes`.
+    """
+    if len(body) > max_bytes:
+        raise TooLarge(f"The request is larger than the limit of {max_bytes} bytes.")
+    try:
+        value = _decode(body)
+    except (ValueError, RecursionError) as error:
+        _refuse(body, error)
+    if len(body) > 256:
+        _check_depth(body, limits.nesting)
+        if _HUGE in body.translate(_TO_ZERO):
+            _check_integers(body)
+    encoded = _encode(value)
+    # A compact text that decodes and encodes to itself has lost nothing, so no name came twice.
+    if encoded == body:
+        return value, True
+    if _names_in(body, encoded) != _names_in(encoded, body):
+        raise BadRequest("The input content is invalid: an object has the same property name twice.")
+    return value, False
+
+
+def _names_in(text: bytes, other: bytes) -> int:
+    """A number that is the same for a text and its re-encoding exactly if no name was lost."""
+    # Colons in strings survive as they are, unless one is written as an escape.
+    if _ESCAPED_COLON.search(text) is None and _ESCAPED_COLON.search(other) is None:
+        return text.count(b":")
+    return sum(map(bool, _NAMES.findall(text)))
+
+
+def _refuse(body: bytes, error: Exception) -> NoReturn:
+    if not body.strip():
+        raise BadRequest("The input content is invalid: the body is empty.") from None
+    if isinstance(error, RecursionError):
+        raise BadRequest("The input content is invalid: it is nested too deeply.") from None
+    if isinstance(error, msgspec.ValidationError):
+        raise BadRequest(_OUT_OF_RANGE) from None
+    if isinstance(error, UnicodeDecodeError):
+        raise BadRequest("The input content is invalid: it is not UTF-8.") from None
+    raise BadRequest(f"The input content is invalid: {error}.") from None
+
+
+def _outside_strings(text: bytes) -> bytes:
+    """Valid JSON without the contents of its strings."""
+    return b"".join(text.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+
+
+def _check_depth(text: bytes, limit: int) -> None:
+    if text.count(b"[") + text.count(b"{") <= limit:
+        return
+    brackets = _outside_strings(text).translate(_TO_SQUARE, _NO_BRACKETS)
+    # A pass takes away the innermost level everywhere; a few of them leave little of a wide text for the loop.
+    passes = min(8, limit)
+    for _ in range(passes):
+        brackets = brackets.replace(b"[]", b"")
+    level = deepest = passes
+    for opened, closed in _RUNS.findall(brackets):
+        level += len(opened)
+        deepest = max(deepest, level)
+        level -= len(closed)
+    if deepest > limit:
+        raise BadRequest(f"The input content is invalid: it is nested more than {limit} levels deep.")
+
+
+def _check_integers(text: bytes) -> None:
+    # The decoder takes integers of up to 4300 digits; beyond 309 no double holds them.
+    if any(map(isinf, map(float, _LONG_INTEGER.findall(_outside_strings(text))))):
+        raise BadRequest(_OUT_OF_RANGE)
+
+
+def check_item(item: Item, limits: Limits) -> Item:
+    """The item itself; BadRequest or TooLarge when what was put together here is nested too deeply or too large."""
+    _check_depth(item.text, limits.nesting)
+    if len(item.text) > limits.item_bytes:
+        raise TooLarge(f"The item is larger than the limit of {limits.item_bytes} bytes.")
+    return item
+
+
+def parse_item(body: bytes, limits: Limits) -> Item:
+    """An item from a request body. BadRequest, or TooLarge, with a message that says what is wrong."""
+    doc, canonical = parse_json(body, limits, limits.item_bytes + BODY_SLACK)
+    if type(doc) is not dict:
+        raise BadRequest("The input content is invalid: an item must be a JSON object.")
+    text = body if canonical else body.strip()
+    if not SYSTEM_PROPERTIES.isdisjoint(doc):
+        doc = {name: value for name, value in doc.items() if name not in SYSTEM_PROPERTIES}
+        text = _encode(doc) if canonical else _kept(text)
+    if len(text) > limits.item_bytes:
+        raise TooLarge(f"The item is larger than the limit of {limits.item_bytes} bytes.")
+    return Item(doc, text)
+
+
+def _kept(text: bytes) -> bytes:
+    """The text without system properties; what remains keeps its spelling (5e0 stays 5e0)."""
+    return _encode({name: raw for name, raw in members(text).items() if name not in SYSTEM_PROPERTIES})
+
+
+def members(text: bytes) -> dict[str, msgspec.Raw]:
+    """The texts of an object's values, by name; encoding them gives the object with those texts."""
+    return _decode_raw(text)
+
+
+_FORBIDDEN_IN_ID = re.compile(r"[/\\?#]")
+
+
+def item_id(doc: Mapping[str, Any], limits: Limits) -> str:
+    """The `id` of an item. BadRequest when it is missing, no string, empty, too long or has one of `/ \\ ? #`."""
+    value = doc.get("id")
+    if type(value) is not str:
+        if value is None and "id" not in doc:
+            raise BadRequest(MISSING_ID)
+        raise BadRequest("The input content is invalid because the property 'id' must be a string.")
+    if not value or (len(value) * 4 > limits.id_bytes and len(value.encode()) > limits.id_bytes):
+        raise BadRequest(
+            f"The input content is invalid because the property 'id' must have 1 to {limits.id_bytes} bytes."
+        )
+    if _FORBIDDEN_IN_ID.search(value) is not None:
+        raise BadRequest("The input content is invalid because the property 'id' holds one of the characters / \\ ? #.")
+    return value
+
+
+# --- time to live ----------------------------------------------------------------------------------------------------
+
+
+def own_ttl(doc: Mapping[str, Any]) -> tuple[int | None, str | None]:
+    """(override, refusal) of an item: seconds, NEVER, or None when absent; IGNORED with the text of the 400 when invalid.
+
+    The refusal applies only while the container's TTL is on; else the item is stored as it is.
+    """
+    if "ttl" not in doc:
+        return None, None
+    seconds = _ttl_seconds(doc["ttl"])
+    if seconds is None:
+        return IGNORED, ttl_refusal("ttl", doc["ttl"])
+    return seconds, None
+
+
+def _ttl_seconds(value: object) -> int | None:
+    """-1 or 1..2147483647 from a number that equals one of them; None for everything else (booleans are no numbers)."""
+    if type(value) is int or (type(value) is float and value.is_integer()):
+        return int(value) if value == -1 or 1 <= value <= MAX_TTL else None
+    return None
+
+
+def ttl_refusal(name: str, value: object) -> str:
+    """The service's sentence about an invalid ttl; the value as JSON, without the quotes of a string."""
+    shown = _printed(value)
+    return (
+        f"The input {name} '{shown}' is invalid. Ensure to provide a nonzero positive integer less than or equal to "
+        f"'{MAX_TTL}', or '-1' which means never expire."
+    )
+
+
+def _printed(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    return text if len(text) <= 100 else text[:100] + "…"
+
+
+def default_ttl(value: object | msgspec.UnsetType, on: Literal["create", "replace"]) -> int | None:
+    """A container's `defaultTtl` (UNSET: absent): seconds, -1, or None for off. BadRequest when invalid.
+
+    An explicit null switches off in a replace and is refused in a create.
+    """
+    if value is msgspec.UNSET or (value is None and on == "replace"):
+        return None
+    seconds = _ttl_seconds(value)
+    if seconds is None:
+        raise BadRequest(ttl_refusal("defaultTtl", value))
+    return seconds

@@ -1,0 +1,135 @@
+"""A container as the front end works with it: everything that follows from its definition, computed once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine.catalog import Node, PartitionRange
+from mayflydb.engine.commands import Draft
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos import policies
+from mayflydb.frontends.cosmos.indexing import composite_orders
+from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
+from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
+from mayflydb.frontends.cosmos.values import Item, own_ttl
+from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.record import Entry, Record
+from mayflydb.store.interface import Order
+
+RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
+decode_item = msgspec.json.Decoder(dict[str, Any]).decode
+
+
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+
+
+def _header_safe(text: str) -> bytes:
+    """A name in a header: control characters, which would end the line, percent-encoded."""
+    return _CONTROL.sub(lambda found: b"%%%02X" % found.group()[0], text.encode("utf-8", "surrogatepass"))
+
+
+class RangeView(msgspec.Struct, frozen=True):
+    """A partition key range with its bounds as bytes; `upper` None: the end of everything."""
+
+    id: str
+    lower: bytes
+    upper: bytes | None
+    definition: PartitionRange
+
+
+def range_view(definition: PartitionRange) -> RangeView:
+    """From hexadecimal bounds."""
+    upper = None if definition.upper == "FF" else bytes.fromhex(definition.upper)
+    return RangeView(definition.id, bytes.fromhex(definition.lower), upper, definition)
+
+
+class ContainerView:
+    """One container at one version of its definition."""
+
+    def __init__(self, node: Node, database: str) -> None:
+        self.node = node
+        self.id = node.id
+        self.database = database
+        self.owner: Owner = owner(node.parent, node.id)
+        self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])
+        self.ranges: tuple[RangeView, ...] = tuple(range_view(each) for each in node.definition.ranges)
+        self.unique: Sequence[Any] = policies.unique_keys(node.body)
+        self.composite_orders = composite_orders(node.body["indexingPolicy"])
+        self._paths = (
+            (b"x-ms-alt-content-path", _header_safe(f"dbs/{database}/colls/{node.name}")),
+            (b"x-ms-content-path", self.owner.rid.encode()),
+        )
+        self._only = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
+
+    def draft(self, item: Item, partition: bytes) -> Draft:
+        """The record that an item becomes."""
+        override, refusal = own_ttl(item.doc)
+        entries = None
+        if self.unique:
+            entries = tuple(
+                Entry(number, partition + policies.unique_values(item.doc, paths))
+                for number, paths in enumerate(self.unique)
+            )
+        return Draft(item.text, override, None, entries, refusal)
+
+    def document(self, record: Record) -> dict[str, Any]:
+        """A stored item decoded, with its system properties: what queries see."""
+        document = decode_item(record.value)
+        document.update(item_system(self.owner, record))
+        return document
+
+    def range_of(self, partition: bytes) -> RangeView:
+        """The range that holds a logical partition."""
+        for each in self.ranges:
+            if each.upper is None or partition < each.upper:
+                return each
+        return self.ranges[-1]
+
+    def range_by_id(self, id: str) -> RangeView:
+        """BadRequest with status 410, as for a range that was split away, for an unknown id."""
+        for each in self.ranges:
+            if each.id == id:
+                return each
+        raise MayflyError(f"The partition key range '{id}' is gone.", status=410, code_text="Gone", substatus=1002)
+
+    def point(self, header: bytes | None) -> bytes:
+        """The logical partition that a key header names; BadRequest without one."""
+        if header is None:
+            raise BadRequest("PartitionKey value must be supplied for this operation.")
+        return self.key.point(header)
+
+    def scope_of_key(self, values: KeyValues) -> Scope:
+        """The records of a full key, or of everything below the first parts of a hierarchical one."""
+        if len(values) == len(self.key.paths):
+            partition = self.key.logical_partition(values)
+            return Scope(partition, partition + b"\0", Order.HASHED)
+        lower, upper = self.key.prefix_range(values)
+        return Scope(lower, upper, Order.HASHED)
+
+    def scope_of_range(self, within: RangeView) -> Scope:
+        """The records of one range, in creation order."""
+        return Scope(within.lower, within.upper, Order.CREATED)
+
+    def item_headers(self, partition: bytes | None, lsn: int) -> list[tuple[bytes, bytes]]:
+        """Session token, range id and paths; clients file the token under the container's two names.
+
+        Without the id of the range, the Python client takes the range for a new one and reads all of them again.
+        """
+        range_id = self._only
+        if range_id is None and partition is not None:
+            range_id = self.range_of(partition).id.encode()
+        common = (b"lsn", b"%d" % lsn), *self._paths
+        if range_id is not None:
+            return [(b"x-ms-session-token", b"%b:-1#%d" % (range_id, lsn)), (RANGE_ID, range_id), *common]
+        token = b",".join(b"%b:-1#%d" % (each.id.encode(), lsn) for each in self.ranges)
+        return [(b"x-ms-session-token", token), *common]
+
+    def scope_headers(self, scope: Scope, lsn: int) -> list[tuple[bytes, bytes]]:
+        """The same for a feed or query; the id of its range only where all of it lies in one."""
+        end = self.range_of(scope.lower).upper
+        within = end is None or (scope.upper is not None and scope.upper <= end)
+        return self.item_headers(scope.lower if within else None, lsn)

@@ -1,0 +1,411 @@
+"""HTTP and HTTPS on one port: connections are taken here, told apart by their first byte, and handed to uvicorn's protocol.
+
+Whoever connects has a few seconds for everything up to the end of the first request's headers, handshake included, so that
+half-open and slow clients cost a socket for a moment and nothing more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import logging
+import re
+import resource
+import socket
+import ssl
+import struct
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+import msgspec
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
+from uvicorn.server import ServerState
+
+log = logging.getLogger(__name__)
+
+TLS_HANDSHAKE = 0x16
+BACKLOG = 1024
+CLOSING_TURNS, LAST_TURNS = 100, 5
+ACCEPTS_PER_TURN = 64
+OUT_OF_DESCRIPTORS = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+CertificateSource = Callable[[], Awaitable[ssl.SSLContext]]
+"""Gives the TLS context; asked at each handshake, so that the first one makes it."""
+
+
+class Deadlines(msgspec.Struct, frozen=True):
+    """Seconds a client may take; `head` counts from the connection's start for the first request."""
+
+    head: float = 5.0
+    body: float = 30.0
+    idle: int = 120
+    pause: float = 1.0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`connections` at once (the rest are reset), bytes of one request's headers."""
+
+    connections: int = 1000
+    head: int = 32 * 1024
+    deadlines: Deadlines = Deadlines()
+
+
+DEFAULTS = Limits()
+
+
+def affordable(connections: int) -> int:
+    """At most three quarters of the descriptors the process may have: the store needs some too."""
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return connections if soft == resource.RLIM_INFINITY else min(connections, soft * 3 // 4)
+
+
+class HeadTooLarge(Exception):
+    """A request's headers are over the limit."""
+
+
+class Sending:
+    """What an application sends, in one write where head and body come one after the other: one packet, one system call.
+
+    It stands before the `send` of uvicorn's cycle, which takes over for everything that is not of a known length at once.
+    """
+
+    __slots__ = ("_cycle", "_start")
+
+    def __init__(self, cycle: RequestResponseCycle) -> None:
+        self._cycle = cycle
+        self._start: Any = None
+
+    async def __call__(self, message: Any) -> None:
+        cycle, start = self._cycle, self._start
+        if start is None and not cycle.response_started and message["type"] == "http.response.start":
+            self._start = message
+            return
+        self._start = None
+        if start is not None and not self._at_once(start, message):
+            await RequestResponseCycle.send(cycle, start)
+            start = None
+        if start is None:
+            await RequestResponseCycle.send(cycle, message)
+
+    def _at_once(self, start: Any, message: Any) -> bool:
+        cycle, body = self._cycle, message.get("body", b"")
+        headers = start["headers"]
+        if message.get("more_body") or cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
+            return False
+        if cycle.scope["method"] == "HEAD" or headers[-1] != (b"content-length", b"%d" % len(body)):
+            return False
+        lines = [b"%b: %b" % header for header in headers]
+        head = b"\r\n".join(lines)
+        if len(_LINE_END.findall(head)) != len(lines) - 1:
+            return False  # Something in it would end a line early; uvicorn refuses it.
+        cycle.response_started = cycle.response_complete = True
+        cycle.waiting_for_100_continue = False
+        cycle.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[start["status"]], head, body))
+        cycle.message_event.set()
+        cycle.on_response()
+        return True
+
+
+_LINE_END = re.compile(rb"[\r\n\0]\n?")
+
+
+IDLE, HEAD, BODY = range(3)
+
+
+class Connection(HttpToolsProtocol):
+    """uvicorn's HTTP/1.1 protocol, with a deadline for headers and body and a limit on the size of headers."""
+
+    def __init__(
+        self, config: Config, state: ServerState, limits: Limits, deadline: float, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        super().__init__(config, state, {}, loop)
+        self.access_log = False
+        self._limits = limits
+        self._deadline = deadline
+        self._stage = HEAD
+        self._timed = HEAD
+        self._timer: asyncio.TimerHandle | None = None
+        self._arrived = 0
+        self._too_large = False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._timer = self.loop.call_at(self._deadline, self.abort)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._time(IDLE)
+        super().connection_lost(exc)
+
+    def abort(self) -> None:
+        """Drop the connection, whatever it is about."""
+        self.transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        if self._stage != BODY and self._arrived > self._limits.head:
+            # The parser keeps headers that never end, so it gets no more of them.
+            self._refuse()
+            return
+        self._arrived += len(data)
+        super().data_received(data)
+        stage = self._stage
+        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its declaration says
+        if stage == IDLE and (cycle is None or cycle.response_complete):
+            # Nothing but blank lines so far.
+            stage = HEAD
+        if stage != self._timed and not self.transport.is_closing():
+            self._time(stage)
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.send = Sending(cycle)  # type: ignore[method-assign]
+        super()._start_asgi_task(cycle, app)
+
+    def on_message_begin(self) -> None:
+        self._stage = HEAD
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        if self._arrived > self._limits.head:
+            size = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
+            size += sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
+            if size > self._limits.head:
+                self._too_large = True
+                raise HeadTooLarge
+        self._stage = BODY
+        super().on_headers_complete()
+
+    def on_message_complete(self) -> None:
+        self._stage = IDLE
+        self._arrived = 0
+        super().on_message_complete()
+
+    def send_400_response(self, msg: str) -> None:
+        if self._too_large:
+            self._refuse()
+        else:
+            super().send_400_response(msg)
+
+    def _refuse(self) -> None:
+        self.transport.write(
+            b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+        )
+        self.transport.close()
+
+    def _time(self, stage: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self._timed = stage
+        if stage != IDLE:
+            deadlines = self._limits.deadlines
+            self._timer = self.loop.call_later(deadlines.head if stage == HEAD else deadlines.body, self.abort)
+
+
+class Listener:
+    """Serves an ASGI application on sockets that are already bound."""
+
+    def __init__(self, app: Any, certificate: CertificateSource, limits: Limits = DEFAULTS) -> None:
+        self._certificate = certificate
+        self._limits = msgspec.structs.replace(limits, connections=affordable(limits.connections))
+        self._state = ServerState()
+        self._config = Config(
+            app,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            date_header=False,
+            timeout_keep_alive=limits.deadlines.idle,
+        )
+        self._config.load()
+        self._sockets: list[socket.socket] = []
+        self._doors: set[Door] = set()
+        self._admissions: set[asyncio.Task[None]] = set()
+
+    @property
+    def connections(self) -> int:
+        """How many clients are connected, those included that have said nothing yet."""
+        return len(self._state.connections) + len(self._doors) + len(self._admissions)
+
+    def serve(self, sockets: Sequence[socket.socket]) -> None:
+        """Take connections from now on."""
+        self._loop = asyncio.get_running_loop()
+        self._sockets = list(sockets)
+        for each in sockets:
+            each.setblocking(False)
+            self._loop.add_reader(each, self._accept, each)
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                client, _ = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno in OUT_OF_DESCRIPTORS:
+                    self._pause(listening, error)
+                    return
+                raise
+            if self.connections >= self._limits.connections:
+                reset(client)
+            else:
+                client.setblocking(False)
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._doors.add(Door(self, client, self._loop, self._limits.deadlines.head))
+
+    def _pause(self, listening: socket.socket, error: OSError) -> None:
+        log.warning("no more connections for a moment: %s", error)
+        self._loop.remove_reader(listening)
+        self._loop.call_later(self._limits.deadlines.pause, self._take_up, listening)
+
+    def _take_up(self, listening: socket.socket) -> None:
+        if listening in self._sockets:
+            self._loop.add_reader(listening, self._accept, listening)
+
+    def left(self, door: Door) -> None:
+        """Nobody stands at this door any more."""
+        self._doors.discard(door)
+
+    def admit(self, door: Door, first: int, deadline: float) -> None:
+        """The client has sent its first byte."""
+        self._doors.discard(door)
+        task = self._loop.create_task(self._admit(door.socket, first == TLS_HANDSHAKE, deadline))
+        self._admissions.add(task)
+
+        def ended(task: asyncio.Task[None]) -> None:
+            self._admissions.discard(task)
+            if task.cancelled():
+                # Before its first step, where it could not close anything itself.
+                door.socket.close()
+
+        task.add_done_callback(ended)
+
+    async def _admit(self, client: socket.socket, tls: bool, deadline: float) -> None:
+        def connection() -> Connection:
+            return Connection(self._config, self._state, self._limits, deadline, self._loop)
+
+        try:
+            if not tls:
+                await self._loop.connect_accepted_socket(connection, client)
+                return
+            context = await self._certificate()
+            left = max(0.001, deadline - self._loop.time())
+            await self._loop.connect_accepted_socket(connection, client, ssl=context, ssl_handshake_timeout=left)
+        except (OSError, asyncio.CancelledError) as error:
+            # A client that does not trust the certificate ends here, as does one that speaks another TLS.
+            log.debug("a connection came to nothing: %s", error)
+            client.close()
+
+    async def close(self, grace: float) -> None:
+        """Take no more connections, let requests in work finish for up to `grace` seconds, then drop what is left."""
+        for each in self._sockets:
+            self._loop.remove_reader(each)
+            each.close()
+        self._sockets.clear()
+        for door in list(self._doors):
+            door.shut()
+        for admission in list(self._admissions):
+            admission.cancel()
+        for connection in list(self._state.connections):
+            connection.shutdown()
+        tasks = list(self._state.tasks)
+        if tasks:
+            await asyncio.wait(tasks, timeout=grace)
+        for connection in list(self._state.connections):
+            # TLS goes on closing until the client has said goodbye too, which may be never.
+            connection.transport.abort()
+        for task in list(self._state.tasks):
+            task.cancel()
+        await asyncio.gather(*self._state.tasks, *self._admissions, return_exceptions=True)
+        # A transport lets go of its socket some turns of the loop after its protocol is told; the loop may end with this call.
+        turns = CLOSING_TURNS
+        while turns:
+            turns = min(turns - 1, CLOSING_TURNS if self._state.connections else LAST_TURNS)
+            await asyncio.sleep(0)
+
+
+class Door:
+    """A connection that has said nothing yet."""
+
+    def __init__(
+        self, listener: Listener, client: socket.socket, loop: asyncio.AbstractEventLoop, patience: float
+    ) -> None:
+        self.socket = client
+        self._listener = listener
+        self._loop = loop
+        self._deadline = loop.time() + patience
+        self._timer = loop.call_at(self._deadline, self._expire)
+        loop.add_reader(client, self._look)
+
+    def _look(self) -> None:
+        try:
+            first = self.socket.recv(1, socket.MSG_PEEK)
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError:
+            first = b""
+        if not first:
+            self.shut()
+            return
+        self._leave()
+        self._listener.admit(self, first[0], self._deadline)
+
+    def _leave(self) -> None:
+        self._timer.cancel()
+        self._loop.remove_reader(self.socket)
+        self._listener.left(self)
+
+    def _expire(self) -> None:
+        self._leave()
+        reset(self.socket)
+
+    def shut(self) -> None:
+        """Close without a word."""
+        self._leave()
+        self.socket.close()
+
+
+def reset(client: socket.socket) -> None:
+    """Abort: the client hears of it at once, and nothing of the connection stays behind here."""
+    with contextlib.suppress(OSError):
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    client.close()
+
+
+def bind(host: str, port: int) -> list[socket.socket]:
+    """Listening sockets; OSError when the port is taken.
+
+    `localhost` is 127.0.0.1, and ::1 where that exists and the port is free there; port 0 is the same free port on both.
+    """
+    if host == "localhost":
+        first = _bound(socket.AF_INET, "127.0.0.1", port)
+        with contextlib.suppress(OSError):
+            return [first, _bound(socket.AF_INET6, "::1", first.getsockname()[1])]
+        return [first]
+    found = {(int(info[0]), str(info[4][0])) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
+    bound: list[socket.socket] = []
+    try:
+        for family, address in sorted(found):
+            bound.append(_bound(family, address, bound[0].getsockname()[1] if bound else port))
+    except OSError:
+        for each in bound:
+            each.close()
+        raise
+    return bound
+
+
+def _bound(family: int, address: str, port: int) -> socket.socket:
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if family == socket.AF_INET6:
+            # `::` alone means every address of both kinds.
+            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address != "::"))
+        listening.bind((address, port))
+        listening.listen(BACKLOG)
+    except BaseException:
+        listening.close()
+        raise
+    return listening

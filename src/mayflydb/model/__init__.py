@@ -1,0 +1,1 @@
+"""Records, keys, instants and errors: the words every other package speaks."""

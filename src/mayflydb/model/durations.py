@@ -1,0 +1,95 @@
+"""Durations and times as people write them: `90`, `1h30m`, `PT1H`; `2030-01-01T00:00:00Z`, Unix seconds."""
+
+from __future__ import annotations
+
+import re
+
+from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span, from_rfc3339, to_datetime
+
+LONGEST: Span = (1 << 63) - 1
+"""Spans fit signed 64-bit microseconds: about 292,000 years."""
+
+_UNITS: dict[str, Span] = {"w": 7 * DAY, "d": DAY, "h": HOUR, "m": MINUTE, "s": SECOND, "ms": MILLISECOND, "us": 1}
+
+_NUMBER = r"(\d{1,19}(?:\.\d{1,18})?)"
+_PLAIN = re.compile(_NUMBER, re.ASCII)
+_COMPACT = re.compile("".join(rf"(?:{_NUMBER}{unit})?" for unit in _UNITS), re.ASCII)
+_ISO = re.compile(
+    rf"P(?:{_NUMBER}W)?(?:{_NUMBER}D)?(?:T(?=\d)(?:{_NUMBER}H)?(?:{_NUMBER}M)?(?:{_NUMBER}S)?)?", re.ASCII
+)
+_CALENDAR = re.compile(r"P\d[\d.]*[YM].*|.*\d\s*(?:M|mo|mon|months?|y|Y|years?)\b.*", re.ASCII)
+_UNIX = re.compile(r"(-?)" + _NUMBER, re.ASCII)
+
+_FORMS = "write 90, 90s, 1h30m, 7d or PT1H"
+
+
+def parse_span(text: str) -> Span:
+    """The span that `text` names; ValueError with a sentence for people when it names none.
+
+    A bare number is seconds. Units are w, d, h, m, s, ms and us, longest first, each once; ISO 8601 durations may use W, D,
+    H, M (after the T) and S. Months and years are refused, because their length depends on where they start.
+    """
+    stripped = text.strip()
+    if _PLAIN.fullmatch(stripped):
+        return _bounded(_scaled(stripped, SECOND), text)
+    compact = _COMPACT.fullmatch(stripped)
+    if compact and stripped:
+        return _bounded(_total(compact, tuple(_UNITS.values())), text)
+    iso = _ISO.fullmatch(stripped)
+    if iso and any(iso.groups()):
+        return _bounded(_total(iso, (7 * DAY, DAY, HOUR, MINUTE, SECOND)), text)
+    if _CALENDAR.fullmatch(stripped):
+        raise ValueError(f"{text!r} counts in months or years, whose length varies; {_FORMS}")
+    raise ValueError(f"{text!r} is not a duration; {_FORMS}")
+
+
+def format_span(span: Span) -> str:
+    """The shortest compact form: `1h30m`, `0s`. `parse_span` gives the same span back."""
+    if span < 0:
+        return "-" + format_span(-span)
+    parts: list[str] = []
+    for unit, length in _UNITS.items():
+        # A week is seldom what people count in, so that seven days stay seven days.
+        if unit != "w" and span >= length:
+            count, span = divmod(span, length)
+            parts.append(f"{count}{unit}")
+    return "".join(parts) or "0s"
+
+
+def parse_instant(text: str) -> Instant:
+    """The instant that `text` names: RFC 3339 with an offset, or Unix seconds; ValueError with a sentence for people."""
+    stripped = text.strip()
+    try:
+        unix = _UNIX.fullmatch(stripped)
+        instant = _signed(unix) if unix else from_rfc3339(stripped)
+        to_datetime(instant)
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"{text!r} is not a time; write 2030-01-01T00:00:00Z (an offset is needed) or Unix seconds"
+        ) from None
+    return instant
+
+
+def _signed(match: re.Match[str]) -> Instant:
+    size = _scaled(match[2], SECOND)
+    return -size if match[1] else size
+
+
+def _total(match: re.Match[str], lengths: tuple[Span, ...]) -> Span:
+    return sum(_scaled(number, length) for number, length in zip(match.groups(), lengths, strict=True) if number)
+
+
+def _scaled(number: str, unit: Span) -> Span:
+    """`number` times `unit`, exact; ValueError for a fraction of a microsecond."""
+    whole, _, fraction = number.partition(".")
+    numerator = int(whole + fraction) * unit
+    span, rest = divmod(numerator, int("1" + "0" * len(fraction)))
+    if rest:
+        raise ValueError(f"{number!r} is finer than a microsecond")
+    return span
+
+
+def _bounded(span: Span, text: str) -> Span:
+    if span > LONGEST:
+        raise ValueError(f"{text!r} is longer than 292,000 years")
+    return span

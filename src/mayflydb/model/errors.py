@@ -1,0 +1,89 @@
+"""The kinds of failure. Stores and engine raise only these; each front end has one table from kind to wire code."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class MayflyError(Exception):
+    """Base of all kinds. `retryable`: the same request may succeed later without being changed."""
+
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **detail: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.detail: Mapping[str, object] = detail
+
+
+class BadRequest(MayflyError):
+    """The request is malformed or breaks a rule of the protocol."""
+
+
+class BadQuery(BadRequest):
+    """The query text is wrong. Detail may hold `code`, `start` and `end` (characters of the text)."""
+
+
+class Unsupported(BadRequest):
+    """The real service can do this and Mayfly cannot; the message names the feature."""
+
+
+class TooLarge(MayflyError):
+    """A body, item or result is over its limit."""
+
+
+class Unauthenticated(MayflyError):
+    """Who asks could not be established."""
+
+
+class Forbidden(MayflyError):
+    """Who asks is known and may not."""
+
+
+class NotFound(MayflyError):
+    """The record does not exist, or is hidden."""
+
+
+class OwnerNotFound(NotFound):
+    """The database or container that should hold it does not exist."""
+
+
+class Conflict(MayflyError):
+    """The key, name or unique value is taken by something visible."""
+
+
+class PreconditionFailed(MayflyError):
+    """The record's version is not the one the caller named."""
+
+
+class WriteConflict(MayflyError):
+    """Somebody else committed first; nothing was done."""
+
+    retryable = True
+
+
+class Throttled(MayflyError):
+    """Over the request-unit budget. Detail `retry_after_ms`."""
+
+    retryable = True
+
+
+class Unavailable(MayflyError):
+    """The store cannot work now (closing, disk full, unreachable); nothing was done."""
+
+    retryable = True
+
+
+class OutcomeUnknown(MayflyError):
+    """A commit failed in a way that leaves open whether it happened."""
+
+
+class Corrupt(MayflyError):
+    """Stored bytes do not match their checksum."""
+
+
+class TimedOut(MayflyError):
+    """The request's deadline passed; nothing was done."""
+
+    retryable = True

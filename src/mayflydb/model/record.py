@@ -1,0 +1,61 @@
+"""The record: what lives and dies as a whole."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mayflydb.model.instant import Instant
+
+NEVER = -1
+"""An override that keeps its record for ever."""
+
+IGNORED = 0
+"""An own ttl that is present but not valid: it counts as absent and is shown where people look."""
+
+
+class Record(msgspec.Struct, frozen=True, gc=False):
+    """One stored item, document or row.
+
+    `partition` names the logical partition by bytes whose order is the order of its hash; `key` is the identity within
+    it. `value` is the protocol's own encoding. `written` is the instant of the last write, `anchor` the instant its life is
+    counted from (None: never dies), `override` its own ttl in seconds (None: absent; NEVER; IGNORED). `lsn` orders all changes
+    of a container and names this version of the record; `seq` is its place in creation order and survives updates.
+    """
+
+    partition: bytes
+    key: bytes
+    value: bytes
+    written: Instant
+    anchor: Instant | None
+    override: int | None
+    lsn: int
+    seq: int
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One index entry of a record: `key` under the container's index number `index`, in byte order."""
+
+    index: int
+    key: bytes
+
+
+class Expiry(msgspec.Struct, frozen=True):
+    """One death, written by the transaction that removed the record.
+
+    `lsn` is the event's own place in the container's change order, `version` the lsn of the record that died, `how` is `sweep`,
+    `run now` or `replaced`; `id` orders the events of the whole store.
+    """
+
+    id: int
+    container: int
+    partition: bytes
+    key: bytes
+    version: int
+    lsn: int
+    anchor: Instant
+    override: int | None
+    cause: str
+    rule_version: int
+    deadline: Instant
+    purged: Instant
+    how: str

@@ -1,0 +1,108 @@
+"""The portal as a Starlette application: the admin API, the certificate, metrics, and one page."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
+from mayflydb.portal import metrics
+from mayflydb.portal.admin import Admin, Operation
+from mayflydb.portal.problems import CONTENT_TYPE, problem, problem_of
+
+MAX_BODY = 64 * 1024
+PEM = "application/x-pem-file"
+
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+def portal_app(admin: Admin) -> Starlette:
+    """Routes from the table of operations, and the few answers that are not JSON."""
+    routes: list[BaseRoute] = [
+        Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])
+        for operation in admin.operations()
+    ]
+
+    async def info(request: Request) -> Response:
+        _no_query(request)
+        return _json(admin.info(f"{request.scope['scheme']}://{request.headers['host']}"))
+
+    async def certificate(request: Request) -> Response:
+        return Response(await admin.ca_pem(), media_type=PEM)
+
+    async def measurements(request: Request) -> Response:
+        return Response(await metrics.exposition(admin), media_type=metrics.CONTENT_TYPE)
+
+    routes += [
+        Route("/_mayfly/info", info),
+        Route("/_mayfly/cert", certificate),
+        Route("/_explorer/emulator.pem", certificate),
+        Route("/metrics", measurements),
+    ]
+    handlers: Any = {MayflyError: _failed, HTTPException: _refused, Exception: _broken}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _endpoint(operation: Operation) -> Endpoint:
+    decode = msgspec.json.Decoder(operation.takes).decode
+
+    async def from_body(request: Request) -> Response:
+        _no_query(request)
+        body = await _body(request)
+        return await answer(lambda: decode(body or b"{}"))
+
+    async def from_query(request: Request) -> Response:
+        query = dict(request.query_params)
+        return await answer(lambda: msgspec.convert(query, operation.takes, strict=False))
+
+    async def answer(parse: Callable[[], msgspec.Struct]) -> Response:
+        try:
+            taken = parse()
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise BadRequest(str(error)) from error
+        return _json(await operation.call(taken))
+
+    return from_body if operation.method == "POST" else from_query
+
+
+async def _body(request: Request) -> bytes:
+    body = b""
+    async for part in request.stream():
+        body += part
+        if len(body) > MAX_BODY:
+            raise TooLarge(f"the body is over {MAX_BODY} bytes")
+    return body
+
+
+def _no_query(request: Request) -> None:
+    for name in request.query_params:
+        raise BadRequest(f"there is no query parameter {name} here")
+
+
+def _json(document: Any) -> Response:
+    return Response(msgspec.json.encode(document), media_type="application/json")
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    assert isinstance(error, MayflyError)
+    status, document = problem_of(error)
+    return Response(document, status, media_type=CONTENT_TYPE)
+
+
+async def _refused(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)
+    detail = f"{request.method} {request.url.path}"
+    document = problem(error.status_code, error.detail, detail, "the admin API is described in the documentation")
+    return Response(document, error.status_code, dict(error.headers or {}), CONTENT_TYPE)
+
+
+async def _broken(request: Request, error: Exception) -> Response:
+    # Starlette raises it again afterwards, so that the listener logs it.
+    return Response(problem(500, "Internal error", "the log says more"), 500, media_type=CONTENT_TYPE)

@@ -1,0 +1,174 @@
+"""The hands on the clock, as the admin API and in-process tests hold them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from mayflydb.clock import SystemClock, VirtualClock, wall_us
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.sweeping import next_deadline
+from mayflydb.engine.timeline import Advanced, SweepMode, Timeline, newest_write
+from mayflydb.model.errors import BadRequest, Conflict, Forbidden
+from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.portal import shapes
+from mayflydb.portal.targets import Directory, Place
+
+
+class Hands:
+    """Reads and moves time. Moving needs `allowed`, and makes a real clock virtual."""
+
+    def __init__(self, engine: Engine, directory: Directory, allowed: bool) -> None:
+        self._engine = engine
+        self._directory = directory
+        self._allowed = allowed
+        self._timeline: Timeline | None = None
+        self._moving = asyncio.Lock()
+        if isinstance(engine.time.clock, VirtualClock):
+            self._timeline = Timeline(engine, engine.time.clock)
+
+    async def show(self) -> dict[str, Any]:
+        """now, mode, frozen, offset_seconds from the host's time, next_expiry (null: nothing dies)."""
+        clock = self._engine.time.clock
+        now = await self._engine.now()
+        return {
+            "now": shapes.time(now),
+            "mode": clock.mode,
+            "frozen": isinstance(clock, VirtualClock) and clock.frozen,
+            "offset_seconds": 0 if clock.mode == "real" else round((now - wall_us()) / SECOND),
+            "next_expiry": shapes.time_or_none(await self.next_expiry()),
+        }
+
+    async def next_expiry(self) -> Instant | None:
+        """The earliest deadline that lies ahead; None: nothing dies."""
+        store, nodes, now = self._engine.store, self._engine.nodes, await self._engine.now()
+        places = await self._directory.containers()
+        found = [await next_deadline(store, nodes, place.node.id, now) for place in places]
+        return min((deadline for deadline in found if deadline is not None), default=None)
+
+    async def advance(self, span: Span | None, sweep: SweepMode = "scheduled") -> dict[str, Any]:
+        """Walk on by a span, or (None) to the next expiry, if there is one. Returns when all that was due is done."""
+        self.check_allowed("moved")
+        async with self._moving:
+            timeline = await self._take()
+            places = await self._directory.containers()
+            nodes = [place.node for place in places]
+            now = await self._engine.now()
+            to = (await timeline.next_expiry(nodes) or now) if span is None else now + span
+            if to > shapes.LAST:
+                raise BadRequest("the clock ends with the year 9999")
+            return _account(await timeline.walk(to, nodes, sweep), to - now, places)
+
+    async def set(self, to: Instant, force: bool = False) -> dict[str, Any]:
+        """Walk on to an instant; Conflict for the past, unless nothing stored is newer and `force` is given."""
+        self.check_allowed("moved")
+        if not 0 <= to <= shapes.LAST:
+            raise BadRequest("the clock runs from 1970 to the end of 9999")
+        async with self._moving:
+            places = await self._directory.containers()
+            now = await self._engine.now()
+            if to < now:
+                await self._check_nothing_newer(to, places)
+                if not force:
+                    raise Conflict("that is in the past", hint='nothing stored is newer: add "force": true')
+                (await self._take()).set_back(to)
+                return await self.show()
+            timeline = await self._take()
+            return _account(await timeline.walk(to, [place.node for place in places], "scheduled"), to - now, places)
+
+    async def freeze(self) -> dict[str, Any]:
+        """Let time stand still."""
+        self.check_allowed("stopped")
+        async with self._moving:
+            (await self._take()).freeze()
+        return await self.show()
+
+    async def resume(self) -> dict[str, Any]:
+        """Let time tick on; a real clock does."""
+        self.check_allowed("moved")
+        async with self._moving:
+            if self._timeline is not None:
+                self._timeline.resume()
+        return await self.show()
+
+    async def to_real(self) -> dict[str, Any]:
+        """Back to the host's time; Conflict while the store holds anything newer than that."""
+        self.check_allowed("moved")
+        async with self._moving:
+            if self._timeline is not None:
+                wall = wall_us()
+                if wall < await self._engine.now():
+                    await self._check_nothing_newer(wall, await self._directory.containers())
+                    self._engine.roll_back(wall)
+                self._engine.time.follow(SystemClock())
+                self._timeline = None
+                self._engine.reaper.wake()
+        return await self.show()
+
+    async def to_start(self) -> None:
+        """Over an empty store: a virtual clock goes back to where it started, and stands still or ticks as before."""
+        async with self._moving:
+            clock = self._engine.time.clock
+            if isinstance(clock, VirtualClock):
+                clock.set(clock.start)
+            self._engine.roll_back(clock.now())
+
+    async def start_at(self, instant: Instant) -> None:
+        """Over an empty store: a virtual clock that stands still at this instant, which a reset goes back to."""
+        self.check_allowed("moved")
+        async with self._moving:
+            clock = VirtualClock(instant)
+            self._engine.time.follow(clock)
+            self._timeline = Timeline(self._engine, clock)
+            self._engine.roll_back(instant)
+
+    async def confirm(self) -> dict[str, Any]:
+        """A person vouches for the host's time after a jump; purging goes on."""
+        clock = self._engine.time.clock
+        if not isinstance(clock, SystemClock):
+            raise Conflict("a virtual clock is never fenced: there is nothing to confirm")
+        clock.confirm()
+        self._engine.reaper.wake()
+        return await self.show()
+
+    def check_allowed(self, what: str) -> None:
+        """Forbidden unless this server lets people travel in time."""
+        if not self._allowed:
+            raise Forbidden(
+                f"time may not be {what} on this server",
+                hint="serve with --allow-time-travel (server.allow_time_travel)",
+            )
+
+    async def _take(self) -> Timeline:
+        """The hands of the virtual clock; a real one becomes virtual here and ticks on from now."""
+        if self._timeline is None:
+            clock = VirtualClock(await self._engine.now())
+            clock.resume()
+            self._engine.time.follow(clock)
+            self._timeline = Timeline(self._engine, clock)
+        return self._timeline
+
+    async def _check_nothing_newer(self, instant: Instant, places: list[Place]) -> None:
+        newest = await newest_write(self._engine.store, [place.node for place in places])
+        if newest is not None and newest > instant:
+            raise Conflict(
+                f"the store holds something written at {shapes.time(newest)}, later than {shapes.time(instant)}",
+                hint="reset the store first",
+            )
+
+
+def _account(walk: Advanced, span: Span, places: list[Place]) -> dict[str, Any]:
+    # A ticking clock goes a little further than it was asked to while the walk lasts: that is no part of the walk.
+    names: Mapping[int, str] = {place.node.id: place.target for place in places}
+    return {
+        "now": shapes.time(walk.now),
+        "advanced_seconds": shapes.seconds(span),
+        "expired": sum(walk.expired.get(id, 0) for id in names),
+        "purged": sum(walk.purged.get(id, 0) for id in names),
+        "by_target": {
+            target: {"expired": walk.expired.get(id, 0), "purged": walk.purged.get(id, 0)}
+            for id, target in names.items()
+            if walk.expired.get(id) or walk.purged.get(id)
+        },
+    }

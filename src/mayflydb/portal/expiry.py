@@ -1,0 +1,180 @@
+"""What dies, when and why, as the admin API tells it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.insight import Forecast, Insight
+from mayflydb.engine.sweeping import next_deadline
+from mayflydb.expiry.deadline import deadline
+from mayflydb.expiry.explain import explain
+from mayflydb.expiry.ranges import lanes
+from mayflydb.model.errors import NotFound
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.portal import requests, shapes
+from mayflydb.portal.targets import Directory, Place
+from mayflydb.store.interface import Due, Expiries, Get, Totals
+
+PAGE = 1000
+
+
+class Outlook:
+    """Reads the future under the rules in force, or under others. Changes nothing."""
+
+    def __init__(self, engine: Engine, directory: Directory) -> None:
+        self._engine = engine
+        self._directory = directory
+        self._insight = Insight(engine.store)
+
+    async def listing(self, target: str | None = None) -> dict[str, Any]:
+        """Every container with its rule, counts and next expiry."""
+        now = await self._engine.now()
+        return {"now": shapes.time(now), "targets": [await self._row(p, now) for p in await self._find(target)]}
+
+    async def _row(self, place: Place, now: Instant) -> dict[str, Any]:
+        counts = await self.counts(place, now)
+        ahead = await next_deadline(self._engine.store, self._engine.nodes, place.node.id, now)
+        default = place.targets.default_ttl(place.node)
+        return {"target": place.target, "default_ttl": default, **counts, "next_expiry": shapes.time_or_none(ahead)}
+
+    async def totals(self, place: Place) -> Totals:
+        """What a container holds, hidden records included."""
+        return await self._insight.totals(place.node.id)
+
+    async def counts(self, place: Place, now: Instant) -> dict[str, int]:
+        """Records that are visible, hidden or due and not yet purged, and what their own ttls are."""
+        totals = await self._insight.totals(place.node.id)
+        hiding = [rule for rule in place.node.rules if rule.hides]
+        hidden = (await self._insight.due_counts(place.node.id, hiding, [now]))[0]
+        due = (await self._insight.due_counts(place.node.id, place.node.rules, [now]))[0]
+        return {
+            "records": totals.records - hidden,
+            "hidden": hidden,
+            "due": due,
+            "own_ttl": totals.own,
+            "ignored_ttl": totals.ignored,
+        }
+
+    async def preview(self, target: str, default_ttl: int | None) -> dict[str, Any]:
+        """What would follow if this default were set now."""
+        place = await self._directory.container(target)
+        now = await self._engine.now()
+        found = await self._insight.preview(place.node, place.targets.rules(default_ttl), now)
+        return {
+            "now": shapes.time(now),
+            "current": place.targets.default_ttl(place.node),
+            "proposed": default_ttl,
+            "records": found.records,
+            "expire_now": found.expire_now,
+            "expire_within": found.expire_within,
+            "own_ttl": found.own_ttl,
+            "never": found.never,
+            "reappear_now": found.reappear_now,
+            "exact": True,
+            "sample": [self._identity(place, record)[0] for record in found.sample],
+        }
+
+    async def forecast(self, wanted: requests.Forecast) -> dict[str, Any]:
+        """Deaths per bucket from now on; the first bucket starts now."""
+        now = await self._engine.now()
+        span = wanted.span()
+        width = span // wanted.buckets
+        found = [
+            await self._insight.forecast(place.node, now, span, wanted.buckets)
+            for place in await self._find(wanted.target)
+        ]
+        counts = [sum(each.buckets[n].count for each in found) for n in range(wanted.buckets)]
+        return {
+            "now": shapes.time(now),
+            "bucket_seconds": shapes.seconds(width),
+            "buckets": [{"from": shapes.time(now + width * n), "count": count} for n, count in enumerate(counts)],
+            **_sums(found),
+            "exact": True,
+        }
+
+    async def explain(self, target: str, id: str, pk: str | None) -> dict[str, Any]:
+        """One record, hidden ones included: its deadline, and why; or why it has none."""
+        place = await self._directory.container(target)
+        now = await self._engine.now()
+        for partition, key in place.targets.places(place.node, id, pk):
+            record = await self._engine.store.read(Get(place.node.id, partition, key))
+            if record is not None:
+                why = explain(record, place.node.rules, now)
+                return {
+                    "now": shapes.time(now),
+                    **self._named(place, record),
+                    "state": why.state,
+                    "deadline": shapes.time_or_none(why.deadline),
+                    "reason": why.reason,
+                    "text": why.text,
+                }
+        raise NotFound(f"there is no such record in {place.target}", hint="purged records are not kept")
+
+    async def due(self, wanted: requests.DueList) -> dict[str, Any]:
+        """Records by deadline, those that are hidden already included, unless `from` says now."""
+        now = await self._engine.now()
+        since = 0 if wanted.since is None else requests.moment(wanted.since)
+        to = shapes.LAST if wanted.to is None else requests.moment(wanted.to)
+        limit = wanted.checked_limit()
+        found: list[tuple[Instant, str, Record, Place]] = []
+        for place in await self._find(wanted.target):
+            found += [(when, place.target, record, place) for when, record in await self._due(place, since, to, limit)]
+        found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
+        rows = []
+        for when, _, record, place in found[:limit]:
+            why = explain(record, place.node.rules, now)
+            shown = {"deadline": shapes.time(when), "state": why.state, "reason": why.reason, "text": why.text}
+            rows.append(self._named(place, record) | shown)
+        return {"now": shapes.time(now), "records": rows}
+
+    async def _due(self, place: Place, since: Instant, to: Instant, limit: int) -> list[tuple[Instant, Record]]:
+        found: list[tuple[Instant, Record]] = []
+        for lane in lanes(place.node.rules):
+            first, last = lane.bound(since), lane.bound(to)
+            if first is not None and last is not None:
+                records = await self._engine.store.read(Due(place.node.id, lane.path, last, (first, 0), limit))
+                found += [(when, each) for each in records if (when := deadline(each, place.node.rules)) is not None]
+        return found
+
+    async def expiries(self, after: int) -> list[dict[str, Any]]:
+        """Every record that age removed, with a number above `after`, in the order it went; of containers that are there."""
+        places = {place.node.id: place for place in await self._find(None)}
+        found: list[dict[str, Any]] = []
+        while events := await self._engine.store.read(Expiries(None, after, PAGE)):
+            after = events[-1].id
+            for event in events:
+                place = places.get(event.container)
+                if place is not None:
+                    id, pk = place.targets.identity(place.node, event.partition, event.key)
+                    found.append(
+                        {
+                            "seq": event.id,
+                            "target": place.target,
+                            "id": id,
+                            "pk": pk,
+                            "due": event.deadline,
+                            "purged_at": event.purged,
+                            "reason": event.cause,
+                        }
+                    )
+        return found
+
+    async def _find(self, target: str | None) -> list[Place]:
+        return await self._directory.containers(target)
+
+    def _identity(self, place: Place, record: Record) -> tuple[str, Any]:
+        return place.targets.identity(place.node, record.partition, record.key)
+
+    def _named(self, place: Place, record: Record) -> dict[str, Any]:
+        id, pk = self._identity(place, record)
+        return {"target": place.target, "id": id, "pk": pk}
+
+
+def _sums(found: list[Forecast]) -> dict[str, int]:
+    names = ("due_now", "in_horizon", "later", "never")
+    rows = [msgspec.structs.asdict(each) for each in found]
+    return {name: sum(row[name] for row in rows) for name in names}

@@ -1,0 +1,104 @@
+"""Prometheus text: what can be counted in one look at the store."""
+
+from __future__ import annotations
+
+import platform
+
+from mayflydb import __version__
+from mayflydb.clock import SystemClock, wall_us
+from mayflydb.engine.sweeping import next_deadline
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.targets import Place
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+MOST_CONTAINERS = 200
+
+_HELP: dict[str, tuple[str, str]] = {
+    "mayfly_build_info": ("gauge", "The version that runs."),
+    "mayfly_ready": ("gauge", "1 while the server answers."),
+    "mayfly_clock_virtual": ("gauge", "1 while people hold the clock."),
+    "mayfly_clock_fenced": ("gauge", "1 while purging waits because the host's clock jumped."),
+    "mayfly_clock_offset_seconds": ("gauge", "How far the clock is ahead of the host's."),
+    "mayfly_items": ("gauge", "Records that are visible."),
+    "mayfly_ttl_default_seconds": ("gauge", "The default ttl; -1 without a default, absent while off."),
+    "mayfly_ttl_backlog_items": ("gauge", "Records that are due and not yet purged."),
+    "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
+    "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
+    "mayfly_ttl_next_expiry_timestamp_seconds": ("gauge", "When the next record dies."),
+}
+
+Sample = tuple[str, dict[str, str], float]
+
+
+async def exposition(admin: Admin) -> str:
+    """All families, each with its help and type."""
+    samples = [*await _clock(admin), *await _containers(admin)]
+    lines: list[str] = []
+    for family, (kind, text) in _HELP.items():
+        lines += [f"# HELP {family} {text}", f"# TYPE {family} {kind}"]
+        lines += [_line(*sample) for sample in samples if sample[0] == family]
+    return "\n".join(lines) + "\n"
+
+
+async def _clock(admin: Admin) -> list[Sample]:
+    clock = admin.engine.time.clock
+    offset = 0.0 if clock.mode == "real" else (await admin.engine.now() - wall_us()) / SECOND
+    storage = admin.engine.store.description.partition(":")[0]
+    build = {"version": __version__, "python": platform.python_version(), "storage": storage}
+    return [
+        ("mayfly_build_info", build, 1),
+        ("mayfly_ready", {}, 1),
+        ("mayfly_clock_virtual", {}, clock.mode == "virtual"),
+        ("mayfly_clock_fenced", {}, isinstance(clock, SystemClock) and clock.fenced),
+        ("mayfly_clock_offset_seconds", {}, round(offset, 3)),
+    ]
+
+
+async def _containers(admin: Admin) -> list[Sample]:
+    """Per container; beyond the 200th, added up under `_other` (times: the worst of them)."""
+    now = await admin.engine.now()
+    folded: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    for number, place in enumerate(await admin.directory.containers()):
+        protocol, _, path = place.target.partition(":")
+        database, _, container = path.partition("/") if number < MOST_CONTAINERS else ("_other", "", "_other")
+        labels = (("protocol", protocol), ("db", database), ("container", container))
+        for family, value in await _counts(admin, place, now):
+            before = folded.get((family, labels))
+            folded[family, labels] = value if before is None else _fold(family, before, value)
+    return [(family, dict(labels), value) for (family, labels), value in folded.items()]
+
+
+async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, float]]:
+    counts = await admin.outlook.counts(place, now)
+    store, nodes = admin.engine.store, admin.engine.nodes
+    oldest = await next_deadline(store, nodes, place.node.id) if counts["due"] else None
+    following = await next_deadline(store, nodes, place.node.id, now)
+    default = place.targets.default_ttl(place.node)
+    values: dict[str, float | None] = {
+        "mayfly_items": counts["records"],
+        "mayfly_ttl_default_seconds": default,
+        "mayfly_ttl_backlog_items": counts["due"],
+        "mayfly_ttl_purged_total": admin.engine.reaper.purged[place.node.id],
+        "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - oldest) / SECOND,
+        "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
+    }
+    return [(family, value) for family, value in values.items() if value is not None]
+
+
+def _fold(family: str, before: float, value: float) -> float:
+    if family == "mayfly_ttl_purge_lag_seconds":
+        return max(before, value)
+    if family in ("mayfly_ttl_next_expiry_timestamp_seconds", "mayfly_ttl_default_seconds"):
+        return min(before, value)
+    return before + value
+
+
+def _line(family: str, labels: dict[str, str], value: float) -> str:
+    shown = ",".join(f'{name}="{_escaped(text)}"' for name, text in labels.items())
+    number = str(int(value)) if float(value).is_integer() else repr(value)
+    return f"{family}{{{shown}}} {number}" if shown else f"{family} {number}"
+
+
+def _escaped(text: str) -> str:
+    return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")

@@ -1,0 +1,40 @@
+"""Errors as problem documents (RFC 9457): title, status, detail, and our hint at what to try."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.model import errors as kinds
+
+STATUS: Final[dict[type[kinds.MayflyError], tuple[int, str]]] = {
+    kinds.MayflyError: (500, "Internal error"),
+    kinds.BadRequest: (400, "Bad request"),
+    kinds.TooLarge: (413, "Too large"),
+    kinds.Unauthenticated: (401, "Not authenticated"),
+    kinds.Forbidden: (403, "Refused"),
+    kinds.NotFound: (404, "Not found"),
+    kinds.Conflict: (409, "Conflict"),
+    kinds.PreconditionFailed: (412, "Precondition failed"),
+    kinds.WriteConflict: (409, "Conflict"),
+    kinds.Throttled: (429, "Too many requests"),
+    kinds.Unavailable: (503, "Store not available"),
+    kinds.OutcomeUnknown: (500, "Outcome unknown"),
+    kinds.Corrupt: (500, "Stored data is damaged"),
+    kinds.TimedOut: (503, "Timed out"),
+}
+
+CONTENT_TYPE: Final = "application/problem+json"
+
+
+def problem(status: int, title: str, detail: str, hint: str = "") -> bytes:
+    """The document."""
+    document: dict[str, Any] = {"type": "about:blank", "title": title, "status": status, "detail": detail}
+    return msgspec.json.encode(document | ({"hint": hint} if hint else {}))
+
+
+def problem_of(error: kinds.MayflyError) -> tuple[int, bytes]:
+    """Status and document of a failure."""
+    status, title = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+    return status, problem(status, title, error.message, str(error.detail.get("hint", "")))

@@ -1,0 +1,134 @@
+"""Bodies and queries of the admin API. An unknown member is an error: a word misspelt must not be a wish ignored."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Literal
+
+import msgspec
+
+from mayflydb.engine.timeline import SweepMode
+from mayflydb.model.durations import LONGEST, parse_instant, parse_span
+from mayflydb.model.errors import BadRequest
+from mayflydb.model.instant import SECOND, Instant, Span
+
+MAX_TTL = 2_147_483_647
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """No members."""
+
+
+class Advance(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One of `seconds`, `by` (a duration) and `to`."""
+
+    seconds: Decimal | None = None
+    by: str | None = None
+    to: Literal["next-expiry"] | None = None
+    sweep: SweepMode = "scheduled"
+
+    def span(self) -> Span | None:
+        """How far; None: to the next expiry."""
+        if sum(member is not None for member in (self.seconds, self.by, self.to)) != 1:
+            raise BadRequest("one of seconds, by and to is needed", hint='{"seconds": 60} or {"by": "1h30m"}')
+        if self.to is not None:
+            return None
+        if self.by is not None:
+            return duration(self.by)
+        span = (self.seconds or Decimal()) * SECOND
+        if not 0 <= span <= LONGEST or span != int(span):
+            raise BadRequest(f"{self.seconds} is not a number of seconds from 0 on, to the microsecond")
+        return int(span)
+
+
+class SetClock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where to."""
+
+    to: str | int
+    force: bool = False
+
+    def instant(self) -> Instant:
+        return moment(str(self.to))
+
+
+class Purge(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, or one target."""
+
+    target: str | None = None
+
+
+class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, or one target."""
+
+    target: str | None = None
+    keep_clock: bool = False
+
+
+class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A default that might be set: null off, -1 on without a default, or seconds."""
+
+    target: str
+    default_ttl: int | None
+
+    def default(self) -> int | None:
+        if self.default_ttl is not None and self.default_ttl != -1 and not 1 <= self.default_ttl <= MAX_TTL:
+            raise BadRequest(f"{self.default_ttl} is no default_ttl", hint=f"null, -1, or 1 to {MAX_TTL}")
+        return self.default_ttl
+
+
+class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """All containers, or those of one target."""
+
+    target: str | None = None
+
+
+class Forecast(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """How far, in how many steps, of what."""
+
+    horizon: str = "1h"
+    buckets: int = 60
+    target: str | None = None
+
+    def span(self) -> Span:
+        span = duration(self.horizon)
+        if not 1 <= self.buckets <= 1000 or span < self.buckets:
+            raise BadRequest(f"{self.horizon} in {self.buckets} buckets", hint="1 to 1000 buckets, each 1us or longer")
+        return span
+
+
+class Explain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One record. `pk` is JSON or plain text."""
+
+    target: str
+    id: str
+    pk: str | None = None
+
+
+class DueList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Records by deadline within [from, to]."""
+
+    target: str | None = None
+    since: str | None = msgspec.field(default=None, name="from")
+    to: str | None = None
+    limit: int = 100
+
+    def checked_limit(self) -> int:
+        if not 1 <= self.limit <= 1000:
+            raise BadRequest(f"a limit of {self.limit}", hint="1 to 1000")
+        return self.limit
+
+
+def duration(text: str) -> Span:
+    """A span as people write it; BadRequest says how."""
+    try:
+        return parse_span(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None
+
+
+def moment(text: str) -> Instant:
+    """A time as people write it; BadRequest says how."""
+    try:
+        return parse_instant(text)
+    except ValueError as error:
+        raise BadRequest(str(error)) from None

@@ -1,0 +1,75 @@
+"""Purging on demand, starting afresh, counting."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mayflydb.engine.engine import Engine
+from mayflydb.model.errors import MayflyError
+from mayflydb.portal import shapes
+from mayflydb.portal.clock import Hands
+from mayflydb.portal.expiry import Outlook
+from mayflydb.portal.targets import Directory
+
+
+class Upkeep:
+    """Work on the whole store, or on one target of it."""
+
+    def __init__(self, engine: Engine, directory: Directory, hands: Hands, outlook: Outlook) -> None:
+        self._engine = engine
+        self._directory = directory
+        self._hands = hands
+        self._outlook = outlook
+
+    async def purge(self, target: str | None = None) -> dict[str, Any]:
+        """Remove what is due now, whatever the schedule, as far as time is trusted. An error means that some may be left."""
+        places = await self._directory.containers(target)
+        now = await self._engine.now()
+        only = None if target is None else [place.node.id for place in places]
+        done = await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "run now", only)
+        by_target = {place.target: done[place.node.id] for place in places if done[place.node.id]}
+        return {"now": shapes.time(now), "purged": sum(by_target.values()), "by_target": by_target}
+
+    async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:
+        """Forget everything, or a target; says how much that was. Without a target a virtual clock goes back to its start."""
+        self._hands.check_allowed("reset")
+        places = await self._directory.containers(target)
+        records = [(await self._outlook.totals(place)).records for place in places]
+        if target is None:
+            databases = len(await self._directory.databases())
+            await self._engine.reset()
+            if keep_clock:
+                self._engine.roll_back(await self._engine.now())
+            else:
+                await self._hands.to_start()
+        else:
+            databases = int("/" not in target)
+            await self._engine.definitions.drop((await self._directory.node(target)).id)
+        now = await self._engine.now()
+        counts = {"databases": databases, "containers": len(places), "records": sum(records)}
+        return {"now": shapes.time(now), **counts}
+
+    async def stats(self) -> dict[str, Any]:
+        """Counts in all, and per container; `purged` since the server started."""
+        now = await self._engine.now()
+        rows = {}
+        for place in await self._directory.containers():
+            counts = await self._outlook.counts(place, now)
+            rows[place.target] = counts | {"purged": self._engine.reaper.purged[place.node.id]}
+        return {
+            "now": shapes.time(now),
+            "databases": len(await self._directory.databases()),
+            "containers": len(rows),
+            "records": sum(row["records"] for row in rows.values()),
+            "targets": rows,
+        }
+
+    async def health(self) -> dict[str, str]:
+        """`store`: ok, or why it cannot answer; `clock`: real or virtual."""
+        store = "ok"
+        try:
+            await self._engine.now()
+            await self._directory.databases()
+        except MayflyError as error:
+            store = str(error)
+        return {"store": store, "clock": self._engine.time.clock.mode}

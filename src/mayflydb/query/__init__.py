@@ -1,0 +1,1 @@
+"""Query languages: text in, pure functions over decoded values out."""

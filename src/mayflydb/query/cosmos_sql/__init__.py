@@ -1,0 +1,25 @@
+"""The query language of Azure Cosmos DB for NoSQL: text to closures over decoded JSON, and the plans its clients ask for."""
+
+from __future__ import annotations
+
+from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.execute import Cursor
+from mayflydb.query.cosmos_sql.parser import parse
+from mayflydb.query.cosmos_sql.printer import print_select
+from mayflydb.query.cosmos_sql.query import Accumulator, Query, compile_query
+from mayflydb.query.cosmos_sql.query_plan import plan
+from mayflydb.query.cosmos_sql.syntax import Statement
+from mayflydb.query.cosmos_sql.values import UNDEFINED
+
+__all__ = [
+    "UNDEFINED",
+    "Accumulator",
+    "Context",
+    "Cursor",
+    "Query",
+    "Statement",
+    "compile_query",
+    "parse",
+    "plan",
+    "print_select",
+]

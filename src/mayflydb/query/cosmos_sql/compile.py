@@ -1,0 +1,263 @@
+"""Expressions into closures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.cosmos_sql import operators
+from mayflydb.query.cosmos_sql.aggregates import AGGREGATES
+from mayflydb.query.cosmos_sql.faults import ARGUMENT_COUNT, UNKNOWN_FUNCTION, UNRESOLVED, bad_query, unsupported
+from mayflydb.query.cosmos_sql.functions import FUNCTIONS, REFUSED
+from mayflydb.query.cosmos_sql.functions.signature import Function
+from mayflydb.query.cosmos_sql.operators import Constant, Evaluate, Frame
+from mayflydb.query.cosmos_sql.scope import (
+    CONTEXT_SLOT,
+    Grouping,
+    Parameters,
+    Scope,
+    Slots,
+    find_aggregate,
+    is_aggregate,
+)
+from mayflydb.query.cosmos_sql.syntax import (
+    Array,
+    Between,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    In,
+    Like,
+    Literal,
+    Logical,
+    Name,
+    Node,
+    Object,
+    Parameter,
+    Path,
+    Subquery,
+    Unary,
+)  # fmt: skip
+from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
+
+COMPOSITION: Final = "Compositions of aggregates and other expressions are not allowed."
+
+SubqueryCompiler: TypeAlias = Callable[[Subquery, Scope], Evaluate]
+
+
+class Expressions:
+    """Compiles the expressions of one SELECT.
+
+    `subqueries` compiles a nested SELECT. With a `grouping`, aggregates become reads of their results and what has no aggregate
+    becomes a read of the group's value; without one, aggregates are an error.
+    """
+
+    def __init__(
+        self, parameters: Parameters, slots: Slots, scope: Scope, subqueries: SubqueryCompiler,
+        grouping: Grouping | None = None,
+    ) -> None:  # fmt: skip
+        self.parameters = parameters
+        self.slots = slots
+        self.scope = scope
+        self.subqueries = subqueries
+        self.grouping = grouping
+
+    def ungrouped(self) -> Expressions:
+        """The same for expressions that are evaluated on single rows."""
+        return Expressions(self.parameters, self.slots, self.scope, self.subqueries)
+
+    def compile(self, node: Expression) -> Evaluate:
+        """The closure of `node`; BadQuery for unknown names, wrong argument counts and missing parameters."""
+        if self.grouping is not None and not isinstance(node, Literal | Parameter):
+            if is_aggregate(node):
+                return self._aggregate(node, self.grouping)
+            if find_aggregate(node) is None:
+                slot = self.slots.take()
+                self.grouping.leaves.append((slot, self.ungrouped().compile(node)))
+                return operators.read(slot)
+        compiler: Callable[[Expressions, Any], Evaluate] = _COMPILERS[type(node)]
+        return compiler(self, node)
+
+    def all(self, nodes: Sequence[Expression]) -> list[Evaluate]:
+        """The closures of several nodes."""
+        return [self.compile(node) for node in nodes]
+
+    def condition(self, node: Expression) -> Evaluate:
+        """A closure that is true exactly where `node` is, and otherwise anything else."""
+        if isinstance(node, Logical):
+            parts = [self.condition(operand) for operand in node.operands]
+            return operators.all_true(parts) if node.operator == "AND" else operators.any_true(parts)
+        return self.compile(node)
+
+    def _aggregate(self, node: Any, grouping: Grouping) -> Evaluate:
+        name = node.name.upper()
+        if len(node.arguments) != 1:
+            raise bad_query(f"The {name} function requires 1 argument(s).", node.start, node.end, ARGUMENT_COUNT)
+        slot = self.slots.take()
+        grouping.aggregates.append((slot, AGGREGATES[name], self.ungrouped().compile(node.arguments[0])))
+        return operators.read(slot)
+
+    def parameter(self, node: Parameter) -> Value:
+        """What the caller supplied."""
+        if node.name not in self.parameters:
+            raise bad_query(f"The query parameter '{node.name}' is used but was not supplied.", node.start, node.end)
+        return self.parameters[node.name]
+
+    def name(self, node: Name) -> Evaluate:
+        """An alias, read from its place."""
+        return operators.read(self.slot_of(node))
+
+    def slot_of(self, node: Name) -> int:
+        """The place of an alias."""
+        slot = self.scope.resolve(node.name)
+        if slot is None:
+            raise bad_query(f"Identifier '{node.name}' could not be resolved.", node.start, node.end, UNRESOLVED)
+        return slot
+
+    def path(self, node: Path) -> Evaluate:
+        """Properties by name in the quickest way, other steps in general."""
+        base = self.compile(node.base)
+        steps = self.all(node.steps)
+        names = [step.value for step in steps if isinstance(step, Constant) and type(step.value) is str]
+        if len(names) < len(steps):
+            return _folded(operators.steps_of(base, steps), [base, *steps])
+        if len(names) == 1 and isinstance(node.base, Name) and self.grouping is None:
+            return operators.property_of(self.slot_of(node.base), names[0])
+        return _folded(operators.properties_of(base, names), [base])
+
+    def unary(self, node: Unary) -> Evaluate:
+        """A prefix operator."""
+        operand = self.compile(node.operand)
+        found = operators.negated(operand) if node.operator == "NOT" else operators.signed(node.operator, operand)
+        return _folded(found, [operand])
+
+    def binary(self, node: Binary) -> Evaluate:
+        """An infix operator."""
+        left, right = self.compile(node.left), self.compile(node.right)
+        if node.operator in operators.COMPARISONS:
+            found = operators.comparison(node.operator, left, right)
+        elif node.operator == "||":
+            found = operators.joined(left, right)
+        elif node.operator == "??":
+            found = operators.coalesced(left, right)
+        else:
+            found = operators.arithmetic(node.operator, left, right)
+        return _folded(found, [left, right])
+
+    def like(self, node: Like) -> Evaluate:
+        """LIKE."""
+        escape = None if node.escape is None else self.compile(node.escape)
+        if isinstance(escape, Constant) and type(escape.value) is str and len(escape.value) != 1 and node.escape:
+            raise bad_query("The ESCAPE of LIKE must be a single character.", node.escape.start, node.escape.end)
+        found = operators.matches_like(self.compile(node.operand), self.compile(node.pattern), escape)
+        return operators.negated(found) if node.negated else found
+
+    def call(self, node: Call) -> Evaluate:
+        """A built-in function."""
+        name = node.name.upper()
+        if node.udf:
+            raise unsupported(f"The user-defined function 'udf.{node.name}'", node.start, node.end)
+        if name in AGGREGATES:
+            raise bad_query(COMPOSITION, node.start, node.end)
+        if name in REFUSED:
+            raise unsupported(f"The function {node.name}", node.start, node.end)
+        function = FUNCTIONS.get(name)
+        if function is None:
+            message = f"'{node.name}' is not a recognized built-in function name."
+            raise bad_query(message, node.start, node.end, UNKNOWN_FUNCTION)
+        if not function.accepts(len(node.arguments)):
+            raise bad_query(_count_message(name, function), node.start, node.end, ARGUMENT_COUNT)
+        arguments = self.all(node.arguments)
+        found = _call(function, arguments)
+        return found if function.contextual else _folded(found, arguments)
+
+
+def _count_message(name: str, function: Function) -> str:
+    if function.maximum is None:
+        wanted = f"at least {function.minimum}"
+    elif function.minimum == function.maximum:
+        wanted = str(function.minimum)
+    else:
+        wanted = f"{function.minimum} to {function.maximum}"
+    return f"The {name} function requires {wanted} argument(s)."
+
+
+def _folded(found: Evaluate, parts: Sequence[Evaluate]) -> Evaluate:
+    """The value itself if nothing in it depends on a row."""
+    return Constant(found([])) if all(isinstance(part, Constant) for part in parts) else found
+
+
+def _call(function: Function, arguments: Sequence[Evaluate]) -> Evaluate:
+    """A call with its type checks; those of one and two arguments are written out."""
+    compute, types = function.compute, function.types_of(len(arguments))
+    if function.contextual:
+        return lambda frame: compute(frame[CONTEXT_SLOT])
+    if len(arguments) == 1:
+        (argument,), (accepted,) = arguments, types
+
+        def call_one(frame: Frame) -> Value:
+            value = argument(frame)
+            return compute(value) if type(value) in accepted else UNDEFINED
+
+        return call_one
+    if len(arguments) == 2:
+        (first, second), (accepted_first, accepted_second) = arguments, types
+
+        def call_two(frame: Frame) -> Value:
+            one, other = first(frame), second(frame)
+            return compute(one, other) if type(one) in accepted_first and type(other) in accepted_second else UNDEFINED
+
+        return call_two
+
+    def call(frame: Frame) -> Value:
+        values = [argument(frame) for argument in arguments]
+        for value, accepted in zip(values, types, strict=True):
+            if type(value) not in accepted:
+                return UNDEFINED
+        return compute(*values)
+
+    return call
+
+
+def _between(expressions: Expressions, node: Between) -> Evaluate:
+    found = operators.between(*expressions.all((node.operand, node.low, node.high)))
+    return operators.negated(found) if node.negated else found
+
+
+def _in(expressions: Expressions, node: In) -> Evaluate:
+    found = operators.contained(expressions.compile(node.operand), expressions.all(node.choices))
+    return operators.negated(found) if node.negated else found
+
+
+def _conditional(expressions: Expressions, node: Conditional) -> Evaluate:
+    return operators.conditional(*expressions.all((node.test, node.chosen, node.otherwise)))
+
+
+def _array(expressions: Expressions, node: Array) -> Evaluate:
+    items = expressions.all(node.items)
+    return _folded(operators.array_of(items), items)
+
+
+def _object(expressions: Expressions, node: Object) -> Evaluate:
+    fields = [(field.name, expressions.compile(field.value)) for field in node.fields]
+    return _folded(operators.object_of(fields), [field for _, field in fields])
+
+
+_COMPILERS: Final[dict[type[Node], Callable[[Expressions, Any], Evaluate]]] = {
+    Literal: lambda expressions, node: Constant(node.value),
+    Parameter: lambda expressions, node: Constant(expressions.parameter(node)),
+    Name: Expressions.name,
+    Path: Expressions.path,
+    Unary: Expressions.unary,
+    Binary: Expressions.binary,
+    Logical: lambda expressions, node: operators.logical(node.operator, expressions.all(node.operands)),
+    Between: _between,
+    In: _in,
+    Like: Expressions.like,
+    Conditional: _conditional,
+    Call: Expressions.call,
+    Array: _array,
+    Object: _object,
+    Subquery: lambda expressions, node: expressions.subqueries(node, expressions.scope),
+}

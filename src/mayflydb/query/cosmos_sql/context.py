@@ -1,0 +1,26 @@
+"""What an execution may know besides its documents."""
+
+from __future__ import annotations
+
+import hashlib
+
+from mayflydb.model.instant import Instant
+
+_FRACTION_BITS = 53
+
+
+class Context:
+    """One execution of a query: `now` for the time functions, `seed` for RAND. Use one for each request."""
+
+    __slots__ = ("drawn", "now", "seed")
+
+    def __init__(self, now: Instant, seed: int = 0) -> None:
+        self.now = now
+        self.seed = seed
+        self.drawn = 0
+
+    def chance(self) -> float:
+        """The next number in [0, 1); the same seed gives the same sequence."""
+        self.drawn += 1
+        digest = hashlib.blake2b(b"%d:%d" % (self.seed, self.drawn), digest_size=8).digest()
+        return (int.from_bytes(digest, "big") >> (64 - _FRACTION_BITS)) / (1 << _FRACTION_BITS)

@@ -1,0 +1,31 @@
+"""Errors of the language, with the service's codes and the place in the query text."""
+
+from __future__ import annotations
+
+from mayflydb.model.errors import BadQuery, Unsupported
+
+SYNTAX = "SC1001"
+UNRESOLVED = "SC2001"
+UNKNOWN_FUNCTION = "SC2005"
+STAR_WITH_GROUP_BY = "SC2041"
+ARGUMENT_COUNT = "SC2050"
+NOT_GROUPED = "SC2102"
+UNSUPPORTED_ORDER_BY = "2206"
+
+
+def bad_query(message: str, start: int, end: int, code: str | None = None) -> BadQuery:
+    """A BadQuery whose detail names the characters [start, end) of the query text, and the code if the service has one."""
+    if code is None:
+        return BadQuery(message, start=start, end=end)
+    return BadQuery(message, code=code, start=start, end=end)
+
+
+def syntax_error(near: str, start: int, end: int) -> BadQuery:
+    """SC1001. `near` is the text that was not understood, shortened; empty at the end of the query."""
+    shown = near if len(near) <= 40 else near[:37] + "..."
+    return bad_query(f"Syntax error, incorrect syntax near '{shown}'.", start, end, SYNTAX)
+
+
+def unsupported(feature: str, start: int, end: int) -> Unsupported:
+    """The service knows this feature and Mayfly does not."""
+    return Unsupported(f"{feature} is not supported by Mayfly.", start=start, end=end)

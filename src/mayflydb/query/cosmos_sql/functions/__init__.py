@@ -1,0 +1,36 @@
+"""The built-in functions by upper-case name, and the names that are known and refused."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+from mayflydb.query.cosmos_sql.functions import array, date, mathematical, pattern, string, types
+from mayflydb.query.cosmos_sql.functions.signature import Function
+
+FAMILIES: Final = (mathematical, string, pattern, array, types, date)
+
+_OTHER_SPELLINGS: Final = {
+    "CONTAINS_ALL_CI": "CONTAINSALLCI",
+    "CONTAINS_ALL_CS": "CONTAINSALLCS",
+    "CONTAINS_ANY_CI": "CONTAINSANYCI",
+    "CONTAINS_ANY_CS": "CONTAINSANYCS",
+    "OBJECT_TO_ARRAY": "OBJECTTOARRAY",
+}
+"""Microsoft's reference writes these both ways."""
+
+
+def _table() -> dict[str, Function]:
+    table = {function.name: function for family in FAMILIES for function in family.FUNCTIONS}
+    table.update({spelling: table[name] for spelling, name in _OTHER_SPELLINGS.items()})
+    return table
+
+
+FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_table())
+
+REFUSED: Final = frozenset({
+    "ST_AREA", "ST_DISTANCE", "ST_INTERSECTS", "ST_ISVALID", "ST_ISVALIDDETAILED", "ST_WITHIN", "VECTORDISTANCE",
+    "FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "FULLTEXTSCORE", "RRF", "HASH",
+})  # fmt: skip
+"""Known and refused by name: spatial, vector and full-text search, and a hash whose rule is not public."""

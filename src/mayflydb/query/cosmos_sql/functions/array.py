@@ -1,0 +1,129 @@
+"""Array functions and those that turn objects and arrays into one another."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mayflydb.query.cosmos_sql.aggregates import Maximum, Minimum
+from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.numbers import double, number, whole
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key, same
+
+
+def _within(wanted: Value, held: Value) -> bool:
+    """Partial match: every property of `wanted` is in `held`; what is no object must be the same."""
+    if type(wanted) is dict and type(held) is dict:
+        return all(name in held and _within(value, held[name]) for name, value in wanted.items())
+    return same(wanted, held)
+
+
+def _contains(items: list[Any], wanted: Value, partial: bool = False) -> bool:
+    if partial:
+        return any(_within(wanted, item) for item in items)
+    return any(same(wanted, item) for item in items)
+
+
+def _contains_any(items: list[Any], *wanted: Value) -> bool:
+    held = {group_key(item) for item in items}
+    return any(group_key(value) in held for value in wanted if value is not UNDEFINED)
+
+
+def _contains_all(items: list[Any], *wanted: Value) -> bool:
+    held = {group_key(item) for item in items}
+    return all(value is not UNDEFINED and group_key(value) in held for value in wanted)
+
+
+def _slice(items: list[Any], start: float, count: float | None = None) -> Value:
+    place = whole(start)
+    size = len(items) if count is None else whole(count)
+    if place is None or size is None:
+        return UNDEFINED
+    # A negative start counts from the end, and stops at the first element.
+    place = max(place + len(items), 0) if place < 0 else place
+    return items[place : place + max(size, 0)]
+
+
+def _concat(*arrays: list[Any]) -> list[Any]:
+    return [item for items in arrays for item in items]
+
+
+def _numbers(items: Sequence[Any]) -> list[float] | None:
+    return [double(item) for item in items] if all(type(item) in NUMBERS for item in items) else None
+
+
+def _sum(items: list[Any]) -> Value:
+    numbers = _numbers(items)
+    return UNDEFINED if numbers is None else number(sum(numbers))
+
+
+def _average(items: list[Any]) -> Value:
+    numbers = _numbers(items)
+    return number(sum(numbers) / len(numbers)) if numbers else UNDEFINED
+
+
+def _median(items: list[Any]) -> Value:
+    numbers = _numbers(items)
+    return number(statistics.median(numbers)) if numbers else UNDEFINED
+
+
+def _minimum(items: list[Any]) -> Value:
+    state = Minimum()
+    for item in items:
+        state.add(item)
+    return state.result()
+
+
+def _maximum(items: list[Any]) -> Value:
+    state = Maximum()
+    for item in items:
+        state.add(item)
+    return state.result()
+
+
+def _choose(index: float, *choices: Value) -> Value:
+    place = whole(index)
+    return choices[place - 1] if place is not None and 1 <= place <= len(choices) else UNDEFINED
+
+
+def _object_to_array(held: dict[str, Any], key: str = "k", value: str = "v") -> list[dict[str, Any]]:
+    return [{key: name, value: item} for name, item in held.items()]
+
+
+def _distinct(items: Sequence[Any]) -> dict[bytes, Any]:
+    found: dict[bytes, Any] = {}
+    for item in items:
+        found.setdefault(group_key(item), item)
+    return found
+
+
+def _difference(left: list[Any], right: list[Any]) -> list[Any]:
+    removed = _distinct(right)
+    return [item for key, item in _distinct(left).items() if key not in removed]
+
+
+def _intersection(left: list[Any], right: list[Any]) -> list[Any]:
+    kept = _distinct(right)
+    return [item for key, item in _distinct(left).items() if key in kept]
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (
+    function("ARRAY_CONCAT", "aa?a+", _concat),
+    function("ARRAY_CONTAINS", "av?b", _contains),
+    function("ARRAY_CONTAINS_ALL", "a*?*+", _contains_all),
+    function("ARRAY_CONTAINS_ANY", "a*?*+", _contains_any),
+    function("ARRAY_LENGTH", "a", len),
+    function("ARRAY_SLICE", "an?n", _slice),
+    function("ARRAY_AVG", "a", _average),
+    function("ARRAY_MAX", "a", _maximum),
+    function("ARRAY_MEDIAN", "a", _median),
+    function("ARRAY_MIN", "a", _minimum),
+    function("ARRAY_SUM", "a", _sum),
+    function("CHOOSE", "n*?*+", _choose),
+    function("OBJECTTOARRAY", "o?ss", _object_to_array),
+    function("SETDIFFERENCE", "aa", _difference),
+    function("SETEQUAL", "aa", lambda left, right: _distinct(left).keys() == _distinct(right).keys()),
+    function("SETINTERSECT", "aa", _intersection),
+    function("SETUNION", "aa", lambda left, right: list(_distinct(left + right).values())),
+)

@@ -1,0 +1,116 @@
+"""Text into tokens."""
+
+from __future__ import annotations
+
+import re
+from enum import Enum
+from typing import Final, NamedTuple
+
+from mayflydb.query.cosmos_sql.faults import syntax_error
+
+
+class Kind(Enum):
+    """What a token is; the end of the text is a token too."""
+
+    WORD = "word"
+    NUMBER = "number"
+    STRING = "string"
+    PARAMETER = "parameter"
+    MARK = "mark"
+    END = "end"
+
+
+class Token(NamedTuple):
+    """`text` is what stands in the query, `upper` the same in upper case for words, `value` a literal's value."""
+
+    kind: Kind
+    text: str
+    upper: str
+    value: object
+    start: int
+    end: int
+
+
+# Alternatives cannot match the same text in two ways, so that matching takes linear time.
+_TOKEN: Final = re.compile(
+    r"""
+    (?P<SPACE>(?:\s+|--[^\n]*)+)
+  | (?P<WORD>[^\W\d]\w*)
+  | (?P<NUMBER>(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?)
+  | (?P<STRING>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+  | (?P<PARAMETER>@\w+)
+  | (?P<MARK>>>>|>>|<<|<=|>=|<>|!=|\|\||\?\?|[=<>|^&~+\-*/%?:,.()\[\]{}])
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED: Final = {
+    '"': '"', "'": "'", "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t",
+}  # fmt: skip
+
+_EXACT_INTEGER: Final = 1 << 64
+
+
+def tokenize(text: str) -> list[Token]:
+    """All tokens of `text`, closed by one of kind END; BadQuery SC1001 for what is no token."""
+    tokens: list[Token] = []
+    position, size = 0, len(text)
+    match = _TOKEN.match
+    while position < size:
+        found = match(text, position)
+        if found is None:
+            raise syntax_error(text[position : position + 1], position, position + 1)
+        end = found.end()
+        if found.lastgroup != "SPACE":
+            tokens.append(_token(found, text, position, end))
+        position = end
+    tokens.append(Token(Kind.END, "", "", None, size, size))
+    return tokens
+
+
+def _token(found: re.Match[str], text: str, start: int, end: int) -> Token:
+    shown = found.group()
+    match found.lastgroup:
+        case "WORD":
+            return Token(Kind.WORD, shown, shown.upper(), None, start, end)
+        case "MARK":
+            return Token(Kind.MARK, shown, shown, None, start, end)
+        case "PARAMETER":
+            return Token(Kind.PARAMETER, shown, shown, shown, start, end)
+        case "STRING":
+            return Token(Kind.STRING, shown, shown, _string(shown, start), start, end)
+    if text[end : end + 1].isidentifier():
+        raise syntax_error(shown + text[end], start, end + 1)
+    return Token(Kind.NUMBER, shown, shown, _number(shown, start, end), start, end)
+
+
+def _number(shown: str, start: int, end: int) -> float:
+    """An int where the text is one of at most 64 bits, as JSON decoding gives it, else the double."""
+    if shown.isdecimal() and len(shown) <= 20 and (whole := int(shown)) < _EXACT_INTEGER:
+        return whole
+    number = float(shown)
+    if number in (float("inf"), float("-inf")):
+        raise syntax_error(shown, start, end)
+    return int(number) if number.is_integer() and abs(number) < 2**53 else number
+
+
+def _string(shown: str, start: int) -> str:
+    body = shown[1:-1]
+    if "\\" not in body:
+        return body
+
+    def replaced(match: re.Match[str]) -> str:
+        code, letter = match.groups()
+        if code:
+            return chr(int(code, 16))
+        if letter not in _ESCAPED:
+            place = start + 1 + match.start()
+            raise syntax_error(match.group(), place, place + len(match.group()))
+        return _ESCAPED[letter]
+
+    try:
+        # Two \u escapes may be the halves of one character; half a character alone is an error.
+        return _ESCAPE.sub(replaced, body).encode("utf-16", "surrogatepass").decode("utf-16")
+    except UnicodeDecodeError:
+        raise syntax_error(shown, start, start + len(shown)) from None

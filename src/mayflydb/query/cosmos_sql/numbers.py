@@ -1,0 +1,113 @@
+"""Arithmetic on IEEE doubles: what is not finite is undefined, and whole results are ints so that they print without a point."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
+
+EXACT: Final = 1 << 53
+"""Up to here every integer is a double."""
+
+_WORD: Final = 1 << 32
+_LONG: Final = 1 << 63
+
+
+def number(result: float) -> Value:
+    """`result` as a value: undefined if not finite, an int if whole and exact."""
+    if type(result) is int:
+        if -EXACT <= result <= EXACT:
+            return result
+        try:
+            return float(result)
+        except OverflowError:
+            return UNDEFINED
+    if not math.isfinite(result):
+        return UNDEFINED
+    return int(result) if result.is_integer() and -EXACT <= result <= EXACT else result
+
+
+def double(value: float) -> float:
+    """A number that arithmetic may use: integers beyond the exact ones become doubles, so that none grows without bound."""
+    if type(value) is int and not -EXACT <= value <= EXACT:
+        try:
+            return float(value)
+        except OverflowError:
+            return math.inf if value > 0 else -math.inf
+    return value
+
+
+def whole(value: float) -> int | None:
+    """The integer that `value` equals; None for a fraction and for what does not fit 64 bits."""
+    if type(value) is int:
+        return value if -_LONG <= value < _LONG else None
+    return int(value) if -_LONG <= value < _LONG and value.is_integer() else None
+
+
+def long(result: int) -> Value:
+    """A result of the 64-bit integer functions: exact, undefined when it does not fit."""
+    return result if -_LONG <= result < _LONG else UNDEFINED
+
+
+def add(left: float, right: float) -> Value:
+    """`left + right`."""
+    return number(double(left) + double(right))
+
+
+def subtract(left: float, right: float) -> Value:
+    """`left - right`."""
+    return number(double(left) - double(right))
+
+
+def multiply(left: float, right: float) -> Value:
+    """`left * right`."""
+    return number(double(left) * double(right))
+
+
+def divide(left: float, right: float) -> Value:
+    """`left / right`; undefined for a zero divisor."""
+    return number(double(left) / double(right)) if right else UNDEFINED
+
+
+def remainder(left: float, right: float) -> Value:
+    """`left % right` with the sign of `left`, as in JavaScript; undefined for a zero divisor."""
+    dividend = double(left)
+    if not right or not math.isfinite(dividend):
+        return UNDEFINED
+    return number(math.fmod(dividend, double(right)))
+
+
+def negate(value: float) -> Value:
+    """`-value`."""
+    return number(-double(value))
+
+
+def signed_word(value: float) -> int:
+    """JavaScript's ToInt32: truncated, modulo 2^32, signed."""
+    held = double(value)
+    if not math.isfinite(held):
+        return 0
+    word = math.trunc(held) % _WORD
+    return word - _WORD if word >= _WORD // 2 else word
+
+
+def _shift(value: float) -> int:
+    return signed_word(value) & 31
+
+
+ARITHMETIC: Final[dict[str, Callable[[float, float], Value]]] = {
+    "+": add,
+    "-": subtract,
+    "*": multiply,
+    "/": divide,
+    "%": remainder,
+    "&": lambda left, right: signed_word(left) & signed_word(right),
+    "|": lambda left, right: signed_word(left) | signed_word(right),
+    "^": lambda left, right: signed_word(left) ^ signed_word(right),
+    "<<": lambda left, right: signed_word(signed_word(left) << _shift(right)),
+    ">>": lambda left, right: signed_word(left) >> _shift(right),
+    ">>>": lambda left, right: (signed_word(left) % _WORD) >> _shift(right),
+}
+"""The infix operators on two numbers."""

@@ -1,0 +1,353 @@
+"""Operators as closures: each takes the closures of its operands and gives one that evaluates a frame."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.cosmos_sql.like import Matcher, like
+from mayflydb.query.cosmos_sql.numbers import ARITHMETIC, negate, signed_word
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, comparable, group_key, same
+
+Frame: TypeAlias = list[Any]
+"""The row under evaluation: the context, the document, then one place for every alias and intermediate value."""
+
+Evaluate: TypeAlias = Callable[[Frame], Value]
+
+
+class Constant:
+    """The closure of a value known before any row is seen."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __call__(self, frame: Frame) -> Value:
+        return self.value
+
+
+# Comparison.
+
+_Test: TypeAlias = Callable[[Any, Any], bool]
+_ORDERINGS: Final[dict[str, _Test]] = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+_MIRRORED: Final = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+COMPARISONS: Final = frozenset(_MIRRORED)
+
+
+def comparison(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
+    """`left symbol right`, true, false or undefined."""
+    if isinstance(left, Constant) and not isinstance(right, Constant):
+        left, right, symbol = right, left, _MIRRORED[symbol]
+    if symbol in _ORDERINGS:
+        if isinstance(right, Constant) and type(right.value) in NUMBERS:
+            return _number_ordering(symbol, left, right.value)
+        return _ordering(_ORDERINGS[symbol], left, right)
+    wanted = symbol == "="
+    if isinstance(right, Constant):
+        return _equality_with(left, right.value, wanted)
+
+    def equal(frame: Frame) -> Value:
+        one, other = left(frame), right(frame)
+        if one is UNDEFINED or other is UNDEFINED:
+            return UNDEFINED
+        return same(one, other) is wanted
+
+    return equal
+
+
+def _equality_with(left: Evaluate, held: Value, wanted: bool) -> Evaluate:
+    if type(held) is str and wanted:
+        # A string equals nothing but itself in Python too.
+        def equals_text(frame: Frame) -> Value:
+            value = left(frame)
+            return value == held if value is not UNDEFINED else UNDEFINED
+
+        return equals_text
+    if held is UNDEFINED:
+        return Constant(UNDEFINED)
+
+    def equals(frame: Frame) -> Value:
+        value = left(frame)
+        return same(value, held) is wanted if value is not UNDEFINED else UNDEFINED
+
+    return equals
+
+
+def _number_ordering(symbol: str, left: Evaluate, held: float) -> Evaluate:
+    """The four are written out: a call of `operator.lt` costs as much as everything else here."""
+    if symbol == "<":
+
+        def ordered(frame: Frame) -> Value:
+            value = left(frame)
+            return value < held if type(value) in NUMBERS else UNDEFINED
+
+    elif symbol == "<=":
+
+        def ordered(frame: Frame) -> Value:
+            value = left(frame)
+            return value <= held if type(value) in NUMBERS else UNDEFINED
+
+    elif symbol == ">":
+
+        def ordered(frame: Frame) -> Value:
+            value = left(frame)
+            return value > held if type(value) in NUMBERS else UNDEFINED
+
+    else:
+
+        def ordered(frame: Frame) -> Value:
+            value = left(frame)
+            return value >= held if type(value) in NUMBERS else UNDEFINED
+
+    return ordered
+
+
+def _ordered(test: _Test, left: Value, right: Value) -> Value:
+    if not comparable(left, right):
+        return UNDEFINED
+    return test(0, 0) if left is None else test(left, right)
+
+
+def _ordering(test: _Test, left: Evaluate, right: Evaluate) -> Evaluate:
+    return lambda frame: _ordered(test, left(frame), right(frame))
+
+
+def between(operand: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
+    """`operand BETWEEN low AND high`."""
+
+    def evaluate(frame: Frame) -> Value:
+        value = operand(frame)
+        above, below = _ordered(operator.ge, value, low(frame)), _ordered(operator.le, value, high(frame))
+        if above is False or below is False:
+            return False
+        return True if above is True and below is True else UNDEFINED
+
+    return evaluate
+
+
+def contained(operand: Evaluate, choices: Sequence[Evaluate]) -> Evaluate:
+    """`operand IN (choices)`: undefined for an undefined operand, else whether any choice is the same."""
+    constants = [choice.value for choice in choices if isinstance(choice, Constant)]
+    others = [choice for choice in choices if not isinstance(choice, Constant)]
+    texts = frozenset(value for value in constants if type(value) is str)
+    keys = frozenset(group_key(value) for value in constants if type(value) is not str and value is not UNDEFINED)
+
+    def evaluate(frame: Frame) -> Value:
+        value = operand(frame)
+        if value is UNDEFINED:
+            return UNDEFINED
+        if (value in texts) if type(value) is str else (keys and group_key(value) in keys):
+            return True
+        return any(other is not UNDEFINED and same(value, other) for other in (choice(frame) for choice in others))
+
+    return evaluate
+
+
+def matches_like(operand: Evaluate, pattern: Evaluate, escape: Evaluate | None) -> Evaluate:
+    """`operand LIKE pattern ESCAPE escape`; undefined unless all are strings."""
+    if isinstance(pattern, Constant) and (escape is None or isinstance(escape, Constant)):
+        held = None if escape is None else escape.value
+        if type(pattern.value) is not str or (escape is not None and type(held) is not str):
+            return Constant(UNDEFINED)
+        return _matched(operand, like(pattern.value, held))
+
+    def evaluate(frame: Frame) -> Value:
+        value, wanted = operand(frame), pattern(frame)
+        mark = None if escape is None else escape(frame)
+        if type(value) is not str or type(wanted) is not str or not (escape is None or type(mark) is str):
+            return UNDEFINED
+        return like(wanted, mark)(value)
+
+    return evaluate
+
+
+def _matched(operand: Evaluate, matcher: Matcher) -> Evaluate:
+    def evaluate(frame: Frame) -> Value:
+        value = operand(frame)
+        return matcher(value) if type(value) is str else UNDEFINED
+
+    return evaluate
+
+
+# Logic with three values.
+
+
+def negated(operand: Evaluate) -> Evaluate:
+    """`NOT operand`."""
+
+    def evaluate(frame: Frame) -> Value:
+        value = operand(frame)
+        return not value if type(value) is bool else UNDEFINED
+
+    return evaluate
+
+
+def logical(symbol: str, parts: Sequence[Evaluate]) -> Evaluate:
+    """AND or OR: the deciding value wins wherever it stands, and what is neither true nor false counts as undefined."""
+    deciding = symbol == "OR"
+
+    def evaluate(frame: Frame) -> Value:
+        result: Value = not deciding
+        for part in parts:
+            value = part(frame)
+            if value is deciding:
+                return deciding
+            if type(value) is not bool:
+                result = UNDEFINED
+        return result
+
+    return evaluate
+
+
+def all_true(parts: Sequence[Evaluate]) -> Evaluate:
+    """Whether every part is true: AND where false and undefined mean the same, as in WHERE."""
+    if len(parts) == 2:
+        first, second = parts
+        return lambda frame: first(frame) is True and second(frame) is True
+
+    def evaluate(frame: Frame) -> Value:
+        for part in parts:  # noqa: SIM110 -- a generator would cost more than the test
+            if part(frame) is not True:
+                return False
+        return True
+
+    return evaluate
+
+
+def any_true(parts: Sequence[Evaluate]) -> Evaluate:
+    """Whether some part is true: OR where false and undefined mean the same."""
+
+    def evaluate(frame: Frame) -> Value:
+        for part in parts:  # noqa: SIM110 -- a generator would cost more than the test
+            if part(frame) is True:
+                return True
+        return False
+
+    return evaluate
+
+
+def coalesced(left: Evaluate, right: Evaluate) -> Evaluate:
+    """`left ?? right`: replaces undefined and leaves null alone."""
+
+    def evaluate(frame: Frame) -> Value:
+        value = left(frame)
+        return right(frame) if value is UNDEFINED else value
+
+    return evaluate
+
+
+def conditional(test: Evaluate, chosen: Evaluate, otherwise: Evaluate) -> Evaluate:
+    """`test ? chosen : otherwise`: chosen only if the test is true."""
+    return lambda frame: chosen(frame) if test(frame) is True else otherwise(frame)
+
+
+# Numbers and strings.
+
+
+def arithmetic(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
+    """An infix operator on numbers."""
+    compute = ARITHMETIC[symbol]
+
+    def evaluate(frame: Frame) -> Value:
+        one, other = left(frame), right(frame)
+        if type(one) in NUMBERS and type(other) in NUMBERS:
+            return compute(one, other)
+        return UNDEFINED
+
+    return evaluate
+
+
+def joined(left: Evaluate, right: Evaluate) -> Evaluate:
+    """`left || right`."""
+
+    def evaluate(frame: Frame) -> Value:
+        one, other = left(frame), right(frame)
+        return one + other if type(one) is str and type(other) is str else UNDEFINED
+
+    return evaluate
+
+
+_SIGNS: Final[dict[str, Callable[[Any], Value]]] = {
+    "-": negate,
+    "+": lambda value: value,
+    "~": lambda value: ~signed_word(value),
+}
+
+
+def signed(symbol: str, operand: Evaluate) -> Evaluate:
+    """A prefix `-`, `+` or `~`."""
+    compute = _SIGNS[symbol]
+
+    def evaluate(frame: Frame) -> Value:
+        value = operand(frame)
+        return compute(value) if type(value) in NUMBERS else UNDEFINED
+
+    return evaluate
+
+
+# Paths.
+
+
+def read(slot: int) -> Evaluate:
+    """The value at one place of the frame."""
+    return operator.itemgetter(slot)
+
+
+def property_of(slot: int, name: str) -> Evaluate:
+    """`alias.name`, the most frequent expression of all."""
+
+    def evaluate(frame: Frame) -> Value:
+        held = frame[slot]
+        return held.get(name, UNDEFINED) if type(held) is dict else UNDEFINED
+
+    return evaluate
+
+
+def properties_of(base: Evaluate, names: Sequence[str]) -> Evaluate:
+    """`base.a.b…` with names only."""
+
+    def evaluate(frame: Frame) -> Value:
+        held = base(frame)
+        for name in names:
+            if type(held) is not dict:
+                return UNDEFINED
+            held = held.get(name, UNDEFINED)
+        return held
+
+    return evaluate
+
+
+def step(held: Value, key: Value) -> Value:
+    """`held[key]`: a property by string, an element by a whole number from 0."""
+    if type(key) is str:
+        return held.get(key, UNDEFINED) if type(held) is dict else UNDEFINED
+    if type(held) is not list or type(key) not in NUMBERS or not 0 <= key < len(held) or key != int(key):
+        return UNDEFINED
+    return held[int(key)]
+
+
+def steps_of(base: Evaluate, keys: Sequence[Evaluate]) -> Evaluate:
+    """`base[k]…` with any keys."""
+
+    def evaluate(frame: Frame) -> Value:
+        held = base(frame)
+        for key in keys:
+            held = step(held, key(frame))
+        return held
+
+    return evaluate
+
+
+# Constructors.
+
+
+def array_of(items: Sequence[Evaluate]) -> Evaluate:
+    """`[a, b]`; undefined items are dropped."""
+    return lambda frame: [value for item in items if (value := item(frame)) is not UNDEFINED]
+
+
+def object_of(fields: Sequence[tuple[str, Evaluate]]) -> Evaluate:
+    """`{"a": x}`; undefined properties are left out."""
+    return lambda frame: {name: value for name, field in fields if (value := field(frame)) is not UNDEFINED}

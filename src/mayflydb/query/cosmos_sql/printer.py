@@ -1,0 +1,205 @@
+"""A syntax tree back into text. Reading the text again gives the same tree."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any, Final
+
+from mayflydb.query.cosmos_sql.parser import POWERS
+from mayflydb.query.cosmos_sql.syntax import (
+    Array,
+    Between,
+    Binary,
+    Call,
+    Conditional,
+    Expression,
+    FilterSlot,
+    In,
+    Item,
+    Like,
+    Literal,
+    Logical,
+    Name,
+    Node,
+    Object,
+    Parameter,
+    Path,
+    Select,
+    Source,
+    Subquery,
+    Unary,
+)  # fmt: skip
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED
+
+FILTER_SLOT: Final = "{documentdb-formattableorderbyquery-filter}"
+"""What clients of the query plan replace in the rewritten text."""
+
+_PREFIX = 100
+_PRIMARY = 200
+_COMPARISON = POWERS["="]
+
+
+def print_select(select: Select) -> str:
+    """The query, one clause a line."""
+    lines = [_head(select)]
+    if select.sources:
+        lines.append("FROM " + "\nJOIN ".join(map(_source, select.sources)))
+    if select.where is not None:
+        lines.append("WHERE " + print_expression(select.where))
+    if select.group_by:
+        lines.append("GROUP BY " + ", ".join(map(print_expression, select.group_by)))
+    if select.order_by:
+        keys = (print_expression(key.expression) + (" DESC" if key.descending else "") for key in select.order_by)
+        lines.append("ORDER BY " + ", ".join(keys))
+    if select.offset is not None and select.limit is not None:
+        lines.append(f"OFFSET {print_expression(select.offset)} LIMIT {print_expression(select.limit)}")
+    return "\n".join(lines)
+
+
+def _head(select: Select) -> str:
+    words = ["SELECT"]
+    if select.distinct:
+        words.append("DISTINCT")
+    if select.top is not None:
+        words.append("TOP " + print_expression(select.top))
+    if select.star:
+        words.append("*")
+    elif select.value is not None:
+        words.append("VALUE " + print_expression(select.value))
+    else:
+        words.append(", ".join(map(_item, select.items)))
+    return " ".join(words)
+
+
+def _item(item: Item) -> str:
+    text = print_expression(item.expression)
+    if item.alias is None:
+        return text
+    return f"{text} AS {item.alias if item.alias.isidentifier() and item.alias.isascii() else _string(item.alias)}"
+
+
+def _source(source: Source) -> str:
+    text = print_expression(source.expression)
+    if source.unnest:
+        return f"{source.alias} IN {text}"
+    return text if source.alias is None else f"{text} AS {source.alias}"
+
+
+def print_expression(expression: Expression) -> str:
+    """One expression, with the brackets it needs."""
+    return _print(expression)[0]
+
+
+def _within(expression: Node, floor: int) -> str:
+    """The text of an operand, in brackets if it binds more loosely than `floor`."""
+    text, power = _print(expression)
+    return text if power >= floor else f"({text})"
+
+
+def _print(node: Node) -> tuple[str, int]:
+    """The text and how tightly its outermost operator binds."""
+    return _PRINTERS[type(node)](node)
+
+
+def _string(value: str) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _literal(node: Literal) -> tuple[str, int]:
+    if node.value is UNDEFINED:
+        return "undefined", _PRIMARY
+    text = json.dumps(node.value, ensure_ascii=False)
+    # A dot behind a number would belong to the number.
+    return text, _PREFIX if type(node.value) in NUMBERS else _PRIMARY
+
+
+def _path(node: Path) -> tuple[str, int]:
+    parts = [_within(node.base, _PRIMARY)]
+    for step in node.steps:
+        if isinstance(step, Literal) and type(step.value) is str and step.value.isidentifier() and step.value.isascii():
+            parts.append("." + step.value)
+        else:
+            parts.append(f"[{print_expression(step)}]")
+    return "".join(parts), _PRIMARY
+
+
+def _unary(node: Unary) -> tuple[str, int]:
+    operand = _within(node.operand, _PREFIX)
+    # A blank keeps two minus signs from starting a comment.
+    blank = " " if node.operator == "NOT" or operand[0] in "+-" else ""
+    return f"{node.operator}{blank}{operand}", _PREFIX
+
+
+def _binary(node: Binary) -> tuple[str, int]:
+    power = POWERS[node.operator]
+    return f"{_within(node.left, power)} {node.operator} {_within(node.right, power + 1)}", power
+
+
+def _logical(node: Logical) -> tuple[str, int]:
+    power = POWERS[node.operator]
+    return f" {node.operator} ".join(_within(operand, power + 1) for operand in node.operands), power
+
+
+def _between(node: Between) -> tuple[str, int]:
+    low, high = _within(node.low, _COMPARISON + 1), _within(node.high, _COMPARISON + 1)
+    return f"{_negatable(node)}BETWEEN {low} AND {high}", _COMPARISON
+
+
+def _in(node: In) -> tuple[str, int]:
+    return f"{_negatable(node)}IN ({', '.join(map(print_expression, node.choices))})", _COMPARISON
+
+
+def _like(node: Like) -> tuple[str, int]:
+    text = f"{_negatable(node)}LIKE {_within(node.pattern, _COMPARISON + 1)}"
+    return text if node.escape is None else f"{text} ESCAPE {_within(node.escape, _PRIMARY)}", _COMPARISON
+
+
+def _negatable(node: Between | In | Like) -> str:
+    return f"{_within(node.operand, _COMPARISON)} {'NOT ' if node.negated else ''}"
+
+
+def _conditional(node: Conditional) -> tuple[str, int]:
+    power = POWERS["?"]
+    chosen, otherwise = print_expression(node.chosen), _within(node.otherwise, power)
+    return f"{_within(node.test, power + 1)} ? {chosen} : {otherwise}", power
+
+
+def _call(node: Call) -> tuple[str, int]:
+    arguments = ", ".join(map(print_expression, node.arguments))
+    return f"{'udf.' if node.udf else ''}{node.name}({arguments})", _PRIMARY
+
+
+def _object(node: Object) -> tuple[str, int]:
+    fields = ", ".join(f"{_string(field.name)}: {print_expression(field.value)}" for field in node.fields)
+    return "{" + fields + "}", _PRIMARY
+
+
+def _subquery(node: Subquery) -> tuple[str, int]:
+    return f"{node.form}({print_select(node.select)})", _PRIMARY
+
+
+def _filter_slot(node: FilterSlot) -> tuple[str, int]:
+    if node.condition is None:
+        return f"({FILTER_SLOT})", _PRIMARY
+    return f"(({print_expression(node.condition)}) AND ({FILTER_SLOT}))", _PRIMARY
+
+
+_PRINTERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
+    Literal: _literal,
+    Parameter: lambda node: (node.name, _PRIMARY),
+    Name: lambda node: (node.name, _PRIMARY),
+    Path: _path,
+    Unary: _unary,
+    Binary: _binary,
+    Logical: _logical,
+    Between: _between,
+    In: _in,
+    Like: _like,
+    Conditional: _conditional,
+    Call: _call,
+    Array: lambda node: (f"[{', '.join(map(print_expression, node.items))}]", _PRIMARY),
+    Object: _object,
+    Subquery: _subquery,
+    FilterSlot: _filter_slot,
+}

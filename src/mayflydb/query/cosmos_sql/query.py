@@ -1,0 +1,175 @@
+"""A query that is ready to run: compiled for its parameters, reusable for all pages of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, frames, rows
+from mayflydb.query.cosmos_sql.faults import bad_query
+from mayflydb.query.cosmos_sql.keys import KeyPath, fixed_keys, sort_paths
+from mayflydb.query.cosmos_sql.operators import Frame
+from mayflydb.query.cosmos_sql.parser import parse
+from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
+from mayflydb.query.cosmos_sql.select import Selects
+from mayflydb.query.cosmos_sql.syntax import Name, Select, Statement
+from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
+
+
+class Query:
+    """A compiled query. It does not change; executions keep their state in a Context and an Accumulator.
+
+    `needs_merge`: the rows of several partitions must be merged, not only appended. `streams`: each document gives its rows by
+    itself through `rows`; the caller then drops the first `skip` rows and stops after `take` more (None: never). `is_identity`: a
+    streaming query whose rows are the documents themselves, so that whoever holds their bytes needs only `matches`.
+    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document.
+    """
+
+    __slots__ = (
+        "_blank", "_where", "is_identity", "needs_merge", "parameters", "program", "reads_documents", "skip", "statement",
+        "streams", "take",
+    )  # fmt: skip
+
+    def __init__(self, statement: Statement, parameters: Parameters, program: Program, slots: int) -> None:
+        select = statement.select
+        self.statement = statement
+        self.parameters = parameters
+        self.program = program
+        self.reads_documents = bool(select.sources)
+        self.streams = program.streams and self.reads_documents
+        self.skip = program.skip
+        self.take = program.take
+        self.needs_merge = needs_merge(select)
+        self.is_identity = self.streams and _is_identity(select)
+        self._where = program.where
+        # The places of the frame after the context and the document.
+        self._blank: list[Value] = [UNDEFINED] * (slots - 2)
+
+    def matches(self, document: Value, context: Context) -> bool:
+        """Whether some row of the document passes WHERE."""
+        if self.program.inputs:
+            return any(True for _ in frames(self.program, self._frame(document, context)))
+        where = self._where
+        return where is None or where([context, document, *self._blank]) is True
+
+    def rows(self, document: Value, context: Context) -> Iterator[Value]:
+        """The result rows of one document, for a query that streams; JSON values, before `skip` and `take`."""
+        return rows(self.program, self._frame(document, context))
+
+    def accumulator(self, context: Context) -> Accumulator:
+        """A fresh accumulator: one execution of the whole query."""
+        return Accumulator(self, context, accumulate(self.program))
+
+    @property
+    def resumes(self) -> bool:
+        """Whether a page can begin behind a row by its sort values: ORDER BY, without groups and DISTINCT."""
+        return bool(self.program.orders) and self.program.grouping is None and not self.program.distinct
+
+    def sorted_page(self, context: Context, after: Cursor | None, rows: int) -> SortedPage:
+        """An accumulator for at most `rows` rows of a query that resumes, behind the row at `after`."""
+        return SortedPage(self, context, Sorted(self.program, after, rows))
+
+    def key_equalities(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
+        """The partition keys that WHERE admits, as tuples over `paths`; None if it does not fix every path.
+
+        It is a superset: WHERE must still be applied. An empty list means that no key can match.
+        """
+        fixed = fixed_keys(self.statement.select, self.parameters, paths)
+        return fixed if fixed is None or not fixed or len(fixed[0]) == len(paths) else None
+
+    def key_prefixes(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
+        """The same for as many leading paths as are fixed; None if not even the first is."""
+        return fixed_keys(self.statement.select, self.parameters, paths)
+
+    def sort_paths(self) -> tuple[tuple[KeyPath | None, bool], ...]:
+        """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
+        return sort_paths(self.statement.select)
+
+    def _frame(self, document: Value, context: Context) -> Frame:
+        return [context, document, *self._blank]
+
+
+class Accumulator:
+    """Collects documents and gives the query's result: groups, duplicates, order, TOP, OFFSET and LIMIT included."""
+
+    __slots__ = ("_accumulation", "_context", "_count", "_query")
+
+    def __init__(self, query: Query, context: Context, accumulation: Accumulation) -> None:
+        self._query = query
+        self._context = context
+        self._accumulation = accumulation
+        self._count = 0
+        if not query.reads_documents:
+            self._feed(UNDEFINED, 0)
+
+    @property
+    def full(self) -> bool:
+        """Whether further documents cannot change the result."""
+        return not self._query.reads_documents or self._accumulation.full
+
+    def add(self, document: Value, tie: Any = None) -> None:
+        """Take a document. Rows with the same sort keys come in the order of `tie`, by default that of the calls."""
+        self._count += 1
+        if self._query.reads_documents:
+            self._feed(document, self._count if tie is None else tie)
+
+    def _feed(self, document: Value, tie: Any) -> None:
+        program, feed = self._query.program, self._accumulation.feed
+        frame = self._query._frame(document, self._context)  # noqa: SLF001 -- the two are one unit
+        if program.inputs:
+            for row, _ in enumerate(frames(program, frame)):
+                feed(frame, (tie, row))
+        elif program.where is None or program.where(frame) is True:
+            # The usual case, a document that is its own only row, without the generators.
+            feed(frame, (tie, 0))
+
+    def results(self) -> list[Value]:
+        """The result rows. Call it once, after the last document."""
+        return self._accumulation.results(self._query._frame(UNDEFINED, self._context))  # noqa: SLF001 -- as above
+
+
+class SortedPage(Accumulator):
+    """Collects documents for one page of a sorted result."""
+
+    __slots__ = ("_sorted",)
+
+    def __init__(self, query: Query, context: Context, accumulation: Sorted) -> None:
+        super().__init__(query, context, accumulation)
+        self._sorted = accumulation
+
+    def placed(self) -> list[tuple[Value, Cursor]]:
+        """The page's rows in order, each with the place behind which another page can begin."""
+        return self._sorted.placed()
+
+
+def needs_merge(select: Select) -> bool:
+    """ORDER BY, DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate."""
+    selected = [select.value] if select.value is not None else [item.expression for item in select.items]
+    return bool(
+        select.order_by
+        or select.distinct
+        or select.group_by
+        or select.top is not None
+        or select.offset is not None
+        or any(map(find_aggregate, selected))
+    )
+
+
+def _is_identity(select: Select) -> bool:
+    source = select.sources[0]
+    if len(select.sources) > 1 or source.unnest or not isinstance(source.expression, Name):
+        return False
+    alias = source.expression.name if source.alias is None else source.alias
+    return select.star or (isinstance(select.value, Name) and select.value.name == alias)
+
+
+def compile_query(text: str, parameters: Parameters) -> Query:
+    """The query of `text` with its parameters (`@name` -> decoded JSON) built in; BadQuery or Unsupported."""
+    statement = parse(text)
+    selects = Selects(parameters)
+    try:
+        program = selects.program(statement.select, container=bool(statement.select.sources))
+    except RecursionError:
+        raise bad_query("The query is nested too deeply.", 0, len(text)) from None
+    return Query(statement, parameters, program, selects.slots.count)

@@ -1,0 +1,100 @@
+"""Where names and intermediate values live in a frame."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+from mayflydb.query.cosmos_sql.aggregates import AGGREGATES, Aggregate
+from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
+from mayflydb.query.cosmos_sql.syntax import Call, Node, Subquery, children
+from mayflydb.query.cosmos_sql.values import Value
+
+Parameters: TypeAlias = Mapping[str, Value]
+"""`@name` -> decoded JSON."""
+
+CONTEXT_SLOT: Final = 0
+DOCUMENT_SLOT: Final = 1
+
+ROOT: Final = "ROOT"
+"""The builtin name of the container, in any case; an alias of that name hides it."""
+
+
+class Slots:
+    """Hands out places in the frame; every alias of the whole query has its own."""
+
+    def __init__(self) -> None:
+        self.count = DOCUMENT_SLOT + 1
+
+    def take(self) -> int:
+        """The next free place."""
+        self.count += 1
+        return self.count - 1
+
+
+class Scope:
+    """The aliases that a SELECT can see: its own and those of the SELECTs around it.
+
+    `container` says whether ROOT, and an unknown name at the head of FROM, mean the document.
+    """
+
+    def __init__(self, outer: Scope | None, *, container: bool) -> None:
+        self.outer = outer
+        self.container = container
+        self.own: dict[str, int] = {}
+
+    def resolve(self, name: str) -> int | None:
+        """The place of `name`, or None."""
+        scope: Scope | None = self
+        while scope is not None:
+            if name in scope.own:
+                return scope.own[name]
+            scope = scope.outer
+        return DOCUMENT_SLOT if self.container and name.upper() == ROOT else None
+
+
+class Grouping:
+    """What a SELECT with GROUP BY or aggregates computes for each row, and where the group's values go in the frame.
+
+    `leaves` are the parts of the projection without aggregates: they are the same for all rows of a group and are evaluated on
+    its first. `aggregates` are fed with every row.
+    """
+
+    def __init__(self, keys: tuple[Evaluate, ...]) -> None:
+        self.keys = keys
+        self.leaves: list[tuple[int, Evaluate]] = []
+        self.aggregates: list[tuple[int, Callable[[], Aggregate], Evaluate]] = []
+
+    def start(self, frame: Frame) -> tuple[list[Value], list[Aggregate]]:
+        """A new group whose first row is in `frame`."""
+        return [leaf(frame) for _, leaf in self.leaves], [state() for _, state, _ in self.aggregates]
+
+    def feed(self, states: list[Aggregate], frame: Frame) -> None:
+        """Add the row in `frame` to a group."""
+        for state, (_, _, argument) in zip(states, self.aggregates, strict=True):
+            state.add(argument(frame))
+
+    def finish(self, group: tuple[list[Value], list[Aggregate]], frame: Frame) -> None:
+        """Put the group's values where the projection reads them."""
+        leaves, states = group
+        for (slot, _), value in zip(self.leaves, leaves, strict=True):
+            frame[slot] = value
+        for (slot, _, _), state in zip(self.aggregates, states, strict=True):
+            frame[slot] = state.result()
+
+
+def is_aggregate(node: Node) -> bool:
+    """Whether `node` is a call of an aggregate function."""
+    return isinstance(node, Call) and not node.udf and node.name.upper() in AGGREGATES
+
+
+def find_aggregate(root: Node) -> Node | None:
+    """The first aggregate in an expression, those of its subqueries not counted."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if is_aggregate(node):
+            return node
+        if not isinstance(node, Subquery):
+            waiting.extend(children(node))
+    return None

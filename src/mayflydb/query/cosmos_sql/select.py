@@ -1,0 +1,279 @@
+"""SELECT statements into programs: names, clauses and the rules about aggregates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Final, cast
+
+from mayflydb.query.cosmos_sql import operators
+from mayflydb.query.cosmos_sql.compile import COMPOSITION, Expressions
+from mayflydb.query.cosmos_sql.execute import Input, Program, collect, rows
+from mayflydb.query.cosmos_sql.faults import (
+    NOT_GROUPED,
+    STAR_WITH_GROUP_BY,
+    UNSUPPORTED_ORDER_BY,
+    bad_query,
+    unsupported,
+)  # fmt: skip
+from mayflydb.query.cosmos_sql.numbers import whole
+from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
+from mayflydb.query.cosmos_sql.printer import print_expression
+from mayflydb.query.cosmos_sql.scope import (
+    DOCUMENT_SLOT,
+    ROOT,
+    Grouping,
+    Parameters,
+    Scope,
+    Slots,
+    find_aggregate,
+    is_aggregate,
+)
+from mayflydb.query.cosmos_sql.syntax import (
+    EXPRESSIONS,
+    Array,
+    Expression,
+    Literal,
+    Name,
+    Node,
+    Object,
+    Order,
+    Parameter,
+    Path,
+    Select,
+    Source,
+    Subquery,
+    children,
+    output_name,
+    output_names,
+)  # fmt: skip
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
+
+MOST_JOINS: Final = 10
+
+
+class Selects:
+    """Compiles the SELECTs of one query; they share its parameters and the places of the frame."""
+
+    def __init__(self, parameters: Parameters) -> None:
+        self.parameters = parameters
+        self.slots = Slots()
+
+    def program(self, select: Select, outer: Scope | None = None, *, container: bool = False) -> Program:
+        """The program of a SELECT inside `outer`; `container`: an unknown name at the head of FROM means the container."""
+        scope = Scope(outer, container=container or (outer is not None and outer.container))
+        expressions = Expressions(self.parameters, self.slots, scope, self.subquery)
+        inputs = self._inputs(select, expressions, container=container)
+        where = None if select.where is None else expressions.condition(select.where)
+        grouping = self._grouping(select, expressions)
+        orders = tuple((expressions.compile(order.expression), order.descending) for order in _checked_orders(select))
+        if grouping is not None:
+            expressions = Expressions(self.parameters, self.slots, scope, self.subquery, grouping)
+        skip, take = self._window(select, expressions)
+        return Program(
+            inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
+            distinct=select.distinct, skip=skip, take=take,
+        )  # fmt: skip
+
+    # FROM.
+
+    def _inputs(self, select: Select, expressions: Expressions, *, container: bool) -> tuple[Input, ...]:
+        if len(select.sources) > MOST_JOINS + 1:
+            extra = select.sources[MOST_JOINS + 1]
+            raise bad_query(f"A query may have at most {MOST_JOINS} JOINs.", extra.start, extra.end)
+        inputs: list[Input] = []
+        for place, source in enumerate(select.sources):
+            head = container and place == 0
+            if head and isinstance(source.expression, Name) and not source.unnest:
+                self._bind(expressions.scope, source, DOCUMENT_SLOT)
+                continue
+            values = self._values(source, expressions, head=head)
+            slot = self.slots.take()
+            self._bind(expressions.scope, source, slot)
+            inputs.append(Input(slot, values))
+        return tuple(inputs)
+
+    def _bind(self, scope: Scope, source: Source, slot: int) -> None:
+        alias = source.alias if source.alias is not None else output_name(source.expression)
+        if alias is None:
+            return
+        if alias in scope.own:
+            message = f"The input alias '{alias}' is specified more than once in the FROM clause."
+            raise bad_query(message, source.start, source.end)
+        scope.own[alias] = slot
+
+    def _values(self, source: Source, expressions: Expressions, *, head: bool) -> Callable[[Frame], Iterable[Value]]:
+        if isinstance(source.expression, Subquery):
+            produce = self._derived(source.expression, expressions.scope, head=head)
+            return (lambda frame: _elements(produce(frame))) if source.unnest else produce
+        evaluate = self._collection(source.expression, expressions, head=head)
+        if source.unnest:
+
+            def elements(frame: Frame) -> Iterable[Value]:
+                held = evaluate(frame)
+                return held if type(held) is list else ()
+
+            return elements
+
+        def single(frame: Frame) -> Iterable[Value]:
+            held = evaluate(frame)
+            return () if held is UNDEFINED else (held,)
+
+        return single
+
+    def _collection(self, node: Expression, expressions: Expressions, *, head: bool) -> Evaluate:
+        """At the head of FROM the first name is the container, whatever it is called."""
+        if not head:
+            return expressions.compile(node)
+        if isinstance(node, Path):
+            return operators.steps_of(operators.read(DOCUMENT_SLOT), expressions.all(node.steps))
+        return operators.read(DOCUMENT_SLOT)
+
+    def _derived(self, node: Subquery, scope: Scope, *, head: bool) -> Callable[[Frame], Iterable[Value]]:
+        program = self.program(node.select, scope, container=head)
+        if program.streams and program.skip == 0 and program.take is None:
+            return lambda frame: rows(program, frame)
+        if head:
+            # It would have to see every document before the outer query sees one.
+            raise unsupported("DISTINCT, ORDER BY, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM",
+                              node.start, node.end)  # fmt: skip
+        return lambda frame: collect(program, frame)
+
+    # Subqueries in expressions.
+
+    def subquery(self, node: Subquery, scope: Scope) -> Evaluate:
+        """`(SELECT …)`, EXISTS, ARRAY, ALL, FIRST or LAST as an expression."""
+        program = self.program(node.select, scope)
+        match node.form:
+            case "EXISTS":
+                return _exists(program)
+            case "ARRAY":
+                return lambda frame: collect(program, frame)
+            case "ALL":
+                return lambda frame: all(value is True for value in collect(program, frame))
+            case "FIRST":
+                return lambda frame: next(iter(collect(program, frame)), UNDEFINED)
+            case "LAST":
+                return lambda frame: next(reversed(collect(program, frame)), UNDEFINED)
+        start, end = node.start, node.end
+
+        def scalar(frame: Frame) -> Value:
+            found = collect(program, frame)
+            if len(found) > 1:
+                raise bad_query("A scalar subquery must not give more than one row.", start, end)
+            return found[0] if found else UNDEFINED
+
+        return scalar
+
+    # SELECT.
+
+    def _projection(self, select: Select, expressions: Expressions, inputs: tuple[Input, ...]) -> Evaluate:
+        if select.star:
+            return self._star(select, inputs)
+        if select.value is not None:
+            return expressions.compile(select.value)
+        values = [expressions.compile(item.expression) for item in select.items]
+        return operators.object_of(list(zip(output_names(select), values, strict=True)))
+
+    def _star(self, select: Select, inputs: tuple[Input, ...]) -> Evaluate:
+        if not select.sources:
+            raise bad_query("'SELECT *' is not valid if FROM clause is omitted.", select.start, select.end)
+        if len(select.sources) > 1:
+            raise bad_query("'SELECT *' is only valid with a single input set.", select.start, select.end)
+        return operators.read(inputs[0].slot if inputs else DOCUMENT_SLOT)
+
+    # Groups.
+
+    def _grouping(self, select: Select, expressions: Expressions) -> Grouping | None:
+        selected = [select.value] if select.value is not None else [item.expression for item in select.items]
+        if not select.group_by and not any(map(find_aggregate, selected)):
+            return None
+        if select.star:
+            raise bad_query("'SELECT *' is not allowed with GROUP BY.", select.start, select.end, STAR_WITH_GROUP_BY)
+        if select.order_by:
+            place = select.order_by[0]
+            raise bad_query("ORDER BY cannot be combined with GROUP BY or aggregates.", place.start, place.end)
+        if expressions.scope.outer is None:
+            for node in selected:
+                _check_composition(node)
+        keys = frozenset(map(print_expression, select.group_by))
+        for node in selected:
+            _check_grouped(node, keys, expressions.scope)
+        return Grouping(tuple(expressions.all(select.group_by)))
+
+    # TOP, OFFSET, LIMIT.
+
+    def _window(self, select: Select, expressions: Expressions) -> tuple[int, int | None]:
+        if select.top is not None and select.offset is not None:
+            raise bad_query("TOP and OFFSET LIMIT cannot be combined.", select.top.start, select.top.end)
+        skip = 0 if select.offset is None else _count("OFFSET", select.offset, expressions)
+        if select.top is not None:
+            return skip, _count("TOP", select.top, expressions)
+        return skip, None if select.limit is None else _count("LIMIT", select.limit, expressions)
+
+
+def _count(clause: str, node: Expression, expressions: Expressions) -> int:
+    value: Any = expressions.parameter(node) if isinstance(node, Parameter) else getattr(node, "value", None)
+    number = whole(value) if type(value) in NUMBERS else None
+    if number is None or number < 0:
+        raise bad_query(f"{clause} must be followed by a non-negative integer.", node.start, node.end)
+    return number
+
+
+def _elements(held: Iterable[Value]) -> Iterable[Value]:
+    """What unnesting a subquery gives: the elements of the rows that are arrays."""
+    return (item for row in held if type(row) is list for item in row)
+
+
+def _exists(program: Program) -> Evaluate:
+    if program.streams and program.skip == 0 and program.take is None:
+        return lambda frame: any(True for _ in rows(program, frame))
+    return lambda frame: bool(collect(program, frame))
+
+
+def _checked_orders(select: Select) -> tuple[Order, ...]:
+    for order in select.order_by:
+        if isinstance(order.expression, Literal | Parameter):
+            message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
+            raise bad_query(message, order.start, order.end, UNSUPPORTED_ORDER_BY)
+    return select.order_by
+
+
+def _check_composition(root: Node) -> None:
+    """Aggregates stand alone or as parts of array and object constructors; nothing is computed from them."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Array):
+            waiting.extend(node.items)
+        elif isinstance(node, Object):
+            waiting.extend(field.value for field in node.fields)
+        elif is_aggregate(node):
+            inner = next((found for child in children(node) if (found := find_aggregate(child))), None)
+            if inner is not None:
+                raise bad_query(COMPOSITION, inner.start, inner.end)
+        elif find_aggregate(node) is not None:
+            raise bad_query(COMPOSITION, node.start, node.end)
+
+
+def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
+    """Outside aggregates, a SELECT with groups may use its rows only through the grouping keys."""
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if is_aggregate(node) or (keys and _is_key(node, keys)):
+            continue
+        if isinstance(node, Name) and (node.name in scope.own or (scope.outer is None and node.name.upper() == ROOT)):
+            message = (
+                f"Property reference '{node.name}' is invalid in the select list because it is not contained in either an "
+                "aggregate function or the GROUP BY clause."
+            )
+            raise bad_query(message, node.start, node.end, NOT_GROUPED)
+        waiting.extend(children(node))
+
+
+def _is_key(node: Node, keys: frozenset[str]) -> bool:
+    """Whether `node` is a grouping key or a path below one."""
+    if isinstance(node, Path):
+        shorter = [Path(base=node.base, steps=node.steps[:size]) for size in range(1, len(node.steps))]
+        return any(print_expression(path) in keys for path in (node, node.base, *shorter))
+    return isinstance(node, EXPRESSIONS) and print_expression(cast("Expression", node)) in keys

@@ -1,0 +1,229 @@
+"""The syntax tree. Every node knows the characters [start, end) it came from; nodes the planner makes have 0, 0."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, TypeAlias, Union, get_args
+
+import msgspec
+
+from mayflydb.query.cosmos_sql.values import Value
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """Base of all nodes."""
+
+    start: int = 0
+    end: int = 0
+
+
+class Literal(Node, frozen=True):
+    """A number, string, true, false, null or undefined."""
+
+    value: Value
+
+
+class Parameter(Node, frozen=True):
+    """`@name`; the name includes the @."""
+
+    name: str
+
+
+class Name(Node, frozen=True):
+    """An identifier: an alias or the container."""
+
+    name: str
+
+
+class Path(Node, frozen=True):
+    """`base.a["b"][0][@p]`: properties and elements below a value. `c.a` and `c["a"]` are the same path."""
+
+    base: Expression
+    steps: tuple[Expression, ...]
+
+
+class Unary(Node, frozen=True):
+    """`NOT`, `-`, `+` or `~`."""
+
+    operator: str
+    operand: Expression
+
+
+class Binary(Node, frozen=True):
+    """Arithmetic, bitwise, comparison, `||` and `??`; `<>` is kept as `!=`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+class Logical(Node, frozen=True):
+    """`AND` or `OR` of two or more operands; a long chain is one node."""
+
+    operator: str
+    operands: tuple[Expression, ...]
+
+
+class Between(Node, frozen=True):
+    """`operand [NOT] BETWEEN low AND high`."""
+
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool
+
+
+class In(Node, frozen=True):
+    """`operand [NOT] IN (choices)`."""
+
+    operand: Expression
+    choices: tuple[Expression, ...]
+    negated: bool
+
+
+class Like(Node, frozen=True):
+    """`operand [NOT] LIKE pattern [ESCAPE escape]`."""
+
+    operand: Expression
+    pattern: Expression
+    escape: Expression | None
+    negated: bool
+
+
+class Conditional(Node, frozen=True):
+    """`test ? chosen : otherwise`."""
+
+    test: Expression
+    chosen: Expression
+    otherwise: Expression
+
+
+class Call(Node, frozen=True):
+    """`name(arguments)`, the name as written; `udf` for `udf.name(arguments)`."""
+
+    name: str
+    arguments: tuple[Expression, ...]
+    udf: bool
+
+
+class Array(Node, frozen=True):
+    """`[a, b]`."""
+
+    items: tuple[Expression, ...]
+
+
+class Field(Node, frozen=True):
+    """One `name: value` of an object."""
+
+    name: str
+    value: Expression
+
+
+class Object(Node, frozen=True):
+    """`{"a": x}`."""
+
+    fields: tuple[Field, ...]
+
+
+class Subquery(Node, frozen=True):
+    """`(SELECT …)`; `form` is empty for a scalar, or EXISTS, ARRAY, ALL, FIRST, LAST."""
+
+    form: str
+    select: Select
+
+
+class FilterSlot(Node, frozen=True):
+    """WHERE of a rewritten query: `condition` and the place where clients put `true` or a resume condition.
+
+    The parser never makes one.
+    """
+
+    condition: Expression | None
+
+
+class Item(Node, frozen=True):
+    """`expression [AS alias]` in a SELECT list."""
+
+    expression: Expression
+    alias: str | None
+
+
+class Source(Node, frozen=True):
+    """One input of FROM: `expression [AS alias]`, or `alias IN expression` when `unnest`."""
+
+    expression: Expression
+    alias: str | None
+    unnest: bool
+
+
+class Order(Node, frozen=True):
+    """One sort key."""
+
+    expression: Expression
+    descending: bool
+
+
+class Select(Node, frozen=True):
+    """A SELECT. Exactly one of `star`, `value` and a non-empty `items` is there; `sources` is empty without FROM."""
+
+    distinct: bool = False
+    top: Expression | None = None
+    star: bool = False
+    value: Expression | None = None
+    items: tuple[Item, ...] = ()
+    sources: tuple[Source, ...] = ()
+    where: Expression | None = None
+    group_by: tuple[Expression, ...] = ()
+    order_by: tuple[Order, ...] = ()
+    offset: Expression | None = None
+    limit: Expression | None = None
+
+
+Expression: TypeAlias = Union[  # noqa: UP007 -- the classes above are named before this exists
+    Literal, Parameter, Name, Path, Unary, Binary, Logical, Between, In, Like, Conditional, Call, Array, Object, Subquery,
+    FilterSlot,
+]  # fmt: skip
+
+EXPRESSIONS: Final[tuple[type[Node], ...]] = get_args(Expression)
+
+
+class Statement(msgspec.Struct, frozen=True, gc=False):
+    """A parsed query."""
+
+    text: str
+    select: Select
+
+
+def children(node: Node) -> Iterator[Node]:
+    """The nodes directly below `node`, in the order of the text; those below an object are the values of its fields."""
+    if isinstance(node, Object):
+        yield from (field.value for field in node.fields)
+        return
+    for name in node.__struct_fields__:
+        held = getattr(node, name)
+        if isinstance(held, Node):
+            yield held
+        elif type(held) is tuple:
+            yield from held
+
+
+def output_name(expression: Expression) -> str | None:
+    """The property that an expression without an alias becomes in a SELECT list; None if it has no name of its own."""
+    if isinstance(expression, Name):
+        return expression.name
+    if isinstance(expression, Path) and isinstance(last := expression.steps[-1], Literal) and type(last.value) is str:
+        return last.value
+    return None
+
+
+def output_names(select: Select) -> list[str]:
+    """The names of the SELECT list: alias, last property, or `$1`, `$2`… counted over the nameless ones."""
+    names: list[str] = []
+    nameless = 0
+    for item in select.items:
+        name = item.alias if item.alias is not None else output_name(item.expression)
+        if name is None:
+            nameless += 1
+            name = f"${nameless}"
+        names.append(name)
+    return names

@@ -1,0 +1,401 @@
+"""The composition root: clock, store, engine, reaper, front ends and portal, put together, served, and taken apart again."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+import errno
+import gc
+import hmac
+import logging
+import os
+import platform
+import secrets
+import signal
+import socket
+import sys
+from collections.abc import Callable, Mapping
+from ipaddress import ip_address
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from mayflydb import __version__
+from mayflydb.announcement import Announcement, StartFailed
+from mayflydb.certificates import Authority, user_data_directory, write_private
+from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
+from mayflydb.config.settings import Settings
+from mayflydb.config.values import is_loopback
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.open import open_engine
+from mayflydb.engine.selftest import prove
+from mayflydb.engine.timekeeper import MARK
+from mayflydb.frontends.cosmos.app import CosmosApp
+from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
+from mayflydb.frontends.cosmos.calls import Account
+from mayflydb.frontends.cosmos.targets import CosmosTargets
+from mayflydb.gate import Application, Gate, Hosts, Readiness
+from mayflydb.listener import Listener, bind
+from mayflydb.logs import configure
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
+from mayflydb.portal.admin import Admin
+from mayflydb.store.interface import Setting, Store
+from mayflydb.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    import ssl
+
+log = logging.getLogger(__name__)
+
+GRACE = 10.0
+"""Seconds that requests in work are given to finish."""
+
+AHEAD = 5 * SECOND
+"""How far a file's latest instant may lie ahead of the host's time before a real clock refuses to go on from it."""
+
+SWITCH_INTERVAL = 0.001
+"""Seconds a thread computes before another has its turn: the store's writer must not keep the event loop waiting."""
+
+
+class Server:
+    """One server, started and stopped within one event loop."""
+
+    def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._data = user_data_directory(environ)
+        self.authority = Authority(self._data, settings.tls.names)
+        self._key, self._key_path = _account_key(settings, self._data)
+        self._readiness = Readiness(settings.clock.mode)
+        self._context: asyncio.Future[ssl.SSLContext] | None = None
+        self._listener: Listener | None = None
+        self._store: Store | None = None
+        self._reaping: asyncio.Task[None] | None = None
+        self._endpoint = ""
+        self.admin: Admin | None = None
+
+    async def start(self) -> Announcement:
+        """Take the port, open the store, prove that it works, answer. StartFailed says what prevented it."""
+        settings = self._settings
+        sockets = _take_sockets(settings)
+        names = (socket.gethostname(), *settings.tls.names, *settings.server.allow_hosts)
+        gate = Gate(Hosts(names), self._readiness, _admin_token(sockets, self._data))
+        self._listener = Listener(gate, self._tls)
+        self._listener.serve(sockets)
+        self._endpoint = f"{settings.server.scheme}://{_address(sockets[0])}"
+        try:
+            engine = await self._open()
+        except MayflyError as error:
+            raise StartFailed(str(error), setting="storage.url") from error
+        self.admin = Admin(engine, [CosmosTargets()], settings.server.allow_time_travel, self.info, self._ca_pem)
+        gate.open(self._cosmos(engine), self._portal(self.admin), self.admin.upkeep.health, _page(engine.store))
+        self._readiness.cosmos = "ok"
+        if settings.server.scheme == "https":
+            # Whoever asks for https gets its certificate before the first client comes.
+            await self._tls()
+        return self._announcement()
+
+    async def _open(self) -> Engine:
+        store = self._store = await _open_store(self._settings)
+        self._readiness.store = "checking"
+        clock = await _clock(self._settings, store)
+        engine = await open_engine(store, clock, self._settings.ttl.sweep_interval)
+        await prove(engine)
+        self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
+        self._reaping.add_done_callback(_reaper_ended)
+        self._readiness.store = self._readiness.seed = "ok"
+        return engine
+
+    def _cosmos(self, engine: Engine) -> Application:
+        keys = Keys.from_base64(self._key)
+        # Derived from the key, so that continuation tokens outlive a restart.
+        secret = hmac.digest(base64.b64decode(self._key), b"continuation tokens", "sha256")
+        cosmos = self._settings.cosmos
+        account = Account(keys, secret, direct=cosmos.cross_partition == "direct", check_date=cosmos.check_date)
+        return CosmosApp(engine, account, secrets.token_hex(16).encode())
+
+    @staticmethod
+    def _portal(admin: Admin) -> Callable[[], Application]:
+        made: list[Application] = []
+
+        def portal() -> Application:
+            if not made:
+                from mayflydb.portal.app import portal_app
+
+                made.append(portal_app(admin))  # type: ignore[arg-type]  # Starlette's scope is a mutable mapping
+            return made[0]
+
+        return portal
+
+    async def stop(self, grace: float = GRACE) -> None:
+        """Let requests in work finish, then flush and close. Safe after a failed start."""
+        if self._listener is not None:
+            await self._listener.close(grace)
+        if self._reaping is not None:
+            self._reaping.cancel()
+            await asyncio.wait([self._reaping])
+        if self._store is not None:
+            await self._store.close()
+
+    # --- what others ask for -----------------------------------------------------------------------------------------
+
+    async def _tls(self) -> ssl.SSLContext:
+        if self._context is None:
+            self._context = asyncio.ensure_future(asyncio.to_thread(self.authority.context))
+        try:
+            return await asyncio.shield(self._context)
+        except (OSError, ValueError) as error:
+            self._context = None
+            log.error("there is no certificate, so https does not work: %s", error)
+            raise OSError(str(error)) from error
+
+    async def _ca_pem(self) -> bytes:
+        return await asyncio.to_thread(self.authority.ca_pem)
+
+    def info(self, address: str | None) -> dict[str, Any]:
+        """Version, storage and how to connect, by the address (scheme://host:port) that the client used; None: our own."""
+        server = self._settings.server
+        base = self._endpoint if address is None else address
+        if server.scheme == "https":
+            base = "https://" + base.partition("://")[2]
+        admin = self.admin
+        assert admin is not None
+        return {
+            "version": __version__,
+            "python": platform.python_version(),
+            "pid": os.getpid(),
+            "storage": self._settings.storage.url,
+            "clock": admin.engine.time.clock.mode,
+            "allow_time_travel": server.allow_time_travel,
+            "ports": {"http": int(self._endpoint.rpartition(":")[2])},
+            "cosmos": {
+                "endpoint": f"{base}/",
+                "key": self._key,
+                "connection_string": f"AccountEndpoint={base}/;AccountKey={self._key};",
+            },
+            "mongo": None,
+            "ydb": None,
+            "portal": f"{base}/",
+            "admin": f"{base}/_mayfly",
+            "metrics": f"{base}/metrics",
+        }
+
+    def _announcement(self) -> Announcement:
+        info = self.info(None)
+        return Announcement(
+            pid=os.getpid(),
+            cosmos_endpoint=info["cosmos"]["endpoint"],
+            cosmos_key=self._key,
+            portal=info["portal"],
+            admin=info["admin"],
+            metrics=info["metrics"],
+            storage=info["storage"],
+            clock=self._settings.clock.mode,
+            version=__version__,
+            seconds_to_ready=_process_age(),
+            key_path=None if self._key_path is None else str(self._key_path),
+            ca_path=str(self.authority.ca_path) if self.authority.ca_path.exists() else None,
+        )
+
+
+# --- the parts -----------------------------------------------------------------------------------------------------------
+
+
+def _take_sockets(settings: Settings) -> list[socket.socket]:
+    server = settings.server
+    try:
+        sockets = bind(server.host, server.port)
+    except socket.gaierror as error:
+        raise StartFailed(f"{server.host} is no address of this machine", setting="server.host") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            message, setting = f"port {server.port} is taken", "server.port"
+            raise StartFailed(message, setting=setting, hint="-p 0 picks a free port") from error
+        setting = "server.port" if error.errno == errno.EACCES else "server.host"
+        raise StartFailed(f"cannot listen on {server.host}: {error.strerror}", setting=setting) from error
+    protected = settings.cosmos.key_file is not None or settings.cosmos.generate_key
+    if not protected and not all(is_loopback(each.getsockname()[0]) for each in sockets):
+        for each in sockets:
+            each.close()
+        raise StartFailed(
+            f"{server.host} can be reached from other machines, and the well-known key opens the store to all of them",
+            setting="server.host",
+            hint="add --generate-key or --key-file PATH, or listen on localhost",
+            exit_code=4,
+        )
+    return sockets
+
+
+def _address(listening: socket.socket) -> str:
+    """`127.0.0.1:8081`: numeric, and one that this machine can reach where all addresses are meant."""
+    host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
+    """The key in base64, and where it lies if it is not the well-known one."""
+    place = settings.cosmos.key_file
+    setting = "cosmos.key_file"
+    if place is None and settings.cosmos.generate_key:
+        place, setting = data / "cosmos.key", "cosmos.generate_key"
+        _make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
+    if place is None:
+        return WELL_KNOWN_KEY, None
+    try:
+        key = place.read_text(encoding="ascii").strip()
+        Keys.from_base64(key)
+    except OSError as error:
+        raise StartFailed(f"{place} cannot be read: {error.strerror}", setting=setting, exit_code=2) from error
+    except (ValueError, binascii.Error) as error:
+        hint = "openssl rand -base64 64 -A makes a key"
+        raise StartFailed(f"{place} does not hold a key in base64", setting=setting, hint=hint, exit_code=2) from error
+    return key, place
+
+
+def _admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
+    """What the admin API asks for where others can reach it; made once."""
+    if all(is_loopback(each.getsockname()[0]) for each in sockets):
+        return None
+    place = data / "admin.token"
+    _make_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
+    log.info("the admin API asks for the token in %s", place)
+    return place.read_bytes().strip()
+
+
+def _make_secret(place: Path, content: bytes, setting: str) -> None:
+    try:
+        if not place.exists():
+            write_private(place, content + b"\n")
+    except OSError as error:
+        raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error
+
+
+async def _open_store(settings: Settings) -> Store:
+    path = settings.storage.path
+    try:
+        return await SqliteStore.open(None if path is None else str(path))
+    except OSError as error:
+        raise StartFailed(f"{path} cannot be opened: {error.strerror}", setting="storage.url") from error
+
+
+async def _clock(settings: Settings, store: Store) -> Clock:
+    """The clock that was asked for, going on from the latest instant that the store has seen."""
+    mark = await store.read(Setting(MARK))
+    if settings.clock.mode == "virtual":
+        return VirtualClock(_virtual_start(settings, mark))
+    wall = wall_us()
+    if mark is not None and mark - wall > AHEAD:
+        raise StartFailed(
+            f"{settings.storage.url} has been at {to_rfc3339(mark)}, which lies in the future",
+            setting="clock.mode",
+            hint="--clock virtual goes on from there; or serve another file on the real clock",
+            exit_code=4,
+        )
+    return SystemClock(mark)
+
+
+def _virtual_start(settings: Settings, mark: Instant | None) -> Instant:
+    start = settings.clock.start
+    if mark is None:
+        return floor_to_second(wall_us()) if start is None else start
+    whole = -(-mark // SECOND) * SECOND
+    if start is None:
+        return max(floor_to_second(wall_us()), whole)
+    if start < mark:
+        raise StartFailed(
+            f"the store has been at {to_rfc3339(mark)}, and time does not go back",
+            setting="clock.start",
+            hint="leave out --clock-start to go on from there, or start with another file",
+            exit_code=4,
+        )
+    return start
+
+
+def _page(store: Store) -> str:
+    storage = "a file" if store.durable else "memory"
+    return (
+        "<!doctype html><html lang=en><title>Mayfly</title>"
+        f"<p>Mayfly {__version__} is running and keeps its data in {storage}.</p></html>"
+    )
+
+
+def _reaper_ended(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        log.critical("the reaper stopped: nothing is purged until the server is started again", exc_info=error)
+
+
+def _process_age() -> float:
+    """Seconds since this process was started, the interpreter's own start included; 0 where that cannot be known."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        after_name = Path("/proc/self/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2]
+        started = int(after_name.split()[19]) / os.sysconf("SC_CLK_TCK")
+        return max(0.0, boot_us() / SECOND - started)
+    return 0.0
+
+
+# --- a process of its own --------------------------------------------------------------------------------------------------
+
+
+def run(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
+    """Serve until SIGTERM or SIGINT; the exit code. StartFailed when it comes to nothing. A second SIGINT ends at once."""
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        return runner.run(_serve(settings, announcer))
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's where it exists."""
+    try:
+        from uvloop import new_event_loop
+    except ImportError:
+        return None
+    factory: Callable[[], asyncio.AbstractEventLoop] = new_event_loop
+    return factory
+
+
+async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) -> int:
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, stopping.set)
+    loop.add_signal_handler(signal.SIGINT, _interrupted, stopping)
+    server = Server(settings, os.environ)
+    configure(settings.server.log_format, settings.server.log_level, lambda: _moved(server))
+    told = asyncio.create_task(stopping.wait())
+    starting = asyncio.create_task(server.start())
+    try:
+        await asyncio.wait({told, starting}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            announcer(starting.result())
+            _settle_memory()
+            await told
+    finally:
+        starting.cancel()
+        told.cancel()
+        await asyncio.wait({starting, told})
+        await server.stop()
+    return 0
+
+
+def _interrupted(stopping: asyncio.Event) -> None:
+    if stopping.is_set():
+        _leave_at_once()
+    stopping.set()
+
+
+def _leave_at_once() -> NoReturn:
+    # What was answered is on disk; everything else is what a second Ctrl+C gives up.
+    os._exit(128 + signal.SIGINT)
+
+
+def _moved(server: Server) -> Instant | None:
+    clock = None if server.admin is None else server.admin.engine.time.clock
+    return clock.now() if isinstance(clock, VirtualClock) else None
+
+
+def _settle_memory() -> None:
+    """What the start has made stays for good: full collections need not look at it again."""
+    gc.collect()
+    gc.freeze()

@@ -1,0 +1,333 @@
+"""What a store is: ordered bytes, read by requests that are data, written by decisions that commit together.
+
+A *read* describes what is wanted; `Store.read` answers it from committed state. A *decision* is a generator that yields
+reads, is resumed with their answers inside the write transaction, and returns an `Outcome`: changes, and a reply for the
+caller. Decisions are pure: no waiting, no I/O, no clock. The store takes whatever decisions are queued, runs one after
+the other (each sees the changes of those before it), applies, commits once, and only then answers. An exception raised by a
+decision leaves no trace and goes to its caller alone.
+
+A store knows no policy: it never compares a time with a time, and `DuePath` bounds are handed to it ready-made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from enum import Enum
+from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
+
+import msgspec
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.instant import Instant, Span
+from mayflydb.model.record import Entry, Expiry, Record
+
+T = TypeVar("T")
+
+PAGE_BYTES = 1 << 20
+"""A scan stops after the record that takes it over this many bytes of values."""
+
+
+class Read(msgspec.Struct, Generic[T], frozen=True):
+    """A request whose answer is a T."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A catalogue row. `data` is the engine's business; names are unique below one parent; ids are never used again.
+
+    `lsn` and `seq` are the last numbers given out in this container.
+    """
+
+    id: int
+    parent: int
+    name: str
+    data: bytes
+    lsn: int = 0
+    seq: int = 0
+
+
+# --- reads -----------------------------------------------------------------------------------------------------------
+
+
+class Get(Read["Record | None"], frozen=True):
+    """The record with this identity."""
+
+    container: int
+    partition: bytes
+    key: bytes
+
+
+HASH_BYTES = 8
+"""How much of a partition's bytes scans in HASHED order sort by; the rest of it only has to match their bounds."""
+
+
+class Order(Enum):
+    """CREATED: by seq. HASHED: by HASH_BYTES of the partition (zeros behind shorter ones), then seq. CHANGED: by lsn."""
+
+    CREATED = "created"
+    HASHED = "hashed"
+    CHANGED = "changed"
+
+
+class Position(msgspec.Struct, frozen=True):
+    """Where a scan stands: after the record with this partition (HASHED alone looks at it) and number (seq, or lsn)."""
+
+    partition: bytes
+    number: int
+
+
+class Scan(Read["list[Record]"], frozen=True):
+    """Records with lower <= partition < upper (upper None: no bound), in order, after a position.
+
+    At most `limit`, and fewer when PAGE_BYTES is reached: only an empty answer is the end.
+    """
+
+    container: int
+    lower: bytes
+    upper: bytes | None
+    order: Order
+    after: Position | None
+    limit: int
+
+
+class Holders(Read["list[Record]"], frozen=True):
+    """The records that own an entry equal to one of these, each once, by seq."""
+
+    container: int
+    entries: tuple[Entry, ...]
+
+
+class Due(Read["list[Record]"], frozen=True):
+    """Records on a due path with value <= upto, by path value then seq. `after` = (path value, seq) of the last one seen."""
+
+    container: int
+    path: DuePath
+    upto: Instant
+    after: tuple[int, int] | None
+    limit: int
+
+
+class NextDue(Read["Instant | None"], frozen=True):
+    """The smallest value on a due path that is greater than `after` (None: the smallest of all)."""
+
+    container: int
+    path: DuePath
+    after: Instant | None
+
+
+class CountDue(Read["tuple[int, ...]"], frozen=True):
+    """How many records on a due path lie at or below each bound. Bounds ascend."""
+
+    container: int
+    path: DuePath
+    upto: tuple[Instant, ...]
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """`records` in all; `own` with a positive own ttl, `ignored` with an own ttl that counts as absent, `never` that are on
+    no due path; `value_bytes` the size of all values."""
+
+    records: int
+    own: int
+    ignored: int
+    never: int
+    value_bytes: int
+
+
+class Count(Read[Totals], frozen=True):
+    """What a container holds, hidden records included."""
+
+    container: int
+    with_bytes: bool = False
+
+
+class Find(Read["Row | None"], frozen=True):
+    """The catalogue row with this name below this parent."""
+
+    parent: int
+    name: str
+
+
+class Load(Read["Row | None"], frozen=True):
+    """The catalogue row with this id."""
+
+    id: int
+
+
+class Children(Read["list[Row]"], frozen=True):
+    """The catalogue rows below a parent, by id."""
+
+    parent: int
+
+
+class Dropped(Read["list[int]"], frozen=True):
+    """Containers that were dropped and still have stored records."""
+
+
+class Expiries(Read["list[Expiry]"], frozen=True):
+    """Expiry events with id > after, by id; of one container, or of all (None)."""
+
+    container: int | None
+    after: int
+    limit: int
+
+
+class Setting(Read["int | None"], frozen=True):
+    """A named whole number of the store (the clock's mark, for one)."""
+
+    name: str
+
+
+class Allocate(Read["tuple[int, int]"], frozen=True):
+    """Inside decisions only: the next lsn of a container and, with `seq`, its next seq (else 0). Gaps are allowed."""
+
+    container: int
+    seq: bool
+
+
+class NewId(Read[int], frozen=True):
+    """Inside decisions only: a catalogue id that was never used."""
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+class Put(msgspec.Struct, frozen=True):
+    """Insert the record, or replace the one with its seq. `entries` None: as they are; else all its entries from now on."""
+
+    container: int
+    record: Record
+    insert: bool
+    entries: tuple[Entry, ...] | None = None
+
+
+class Delete(msgspec.Struct, frozen=True):
+    """Remove a record and its entries. `expiry`: the event to write if it died of age (its `id` is given by the store)."""
+
+    container: int
+    record: Record
+    expiry: Expiry | None = None
+
+
+class Purge(msgspec.Struct, frozen=True):
+    """Remove up to `limit` records on a due path with value <= upto, oldest first, with entries, writing one event each.
+
+    Events get deadline = max(anchor + (span, or own ttl), not_before). The answer is a `Purged` in `Committed.purged`.
+    """
+
+    container: int
+    path: DuePath
+    upto: Instant
+    limit: int
+    span: Span | None
+    not_before: Instant | None
+    cause: str
+    rule_version: int
+    purged: Instant
+    how: str
+
+
+class Clear(msgspec.Struct, frozen=True):
+    """Remove up to `limit` records of a dropped container, without events; forget the container once it is empty."""
+
+    container: int
+    limit: int
+
+
+class PutRow(msgspec.Struct, frozen=True):
+    """Insert or replace a catalogue row by id (`lsn` and `seq` of an existing row stay)."""
+
+    row: Row
+
+
+class DropRow(msgspec.Struct, frozen=True):
+    """Remove a catalogue row; its records become unreachable at once and are cleared later."""
+
+    id: int
+
+
+class Set(msgspec.Struct, frozen=True):
+    """Set a named whole number."""
+
+    name: str
+    value: int
+
+
+class Trim(msgspec.Struct, frozen=True):
+    """Forget up to `limit` expiry events with id <= upto."""
+
+    upto: int
+    limit: int
+
+
+Change: TypeAlias = Put | Delete | Purge | Clear | PutRow | DropRow | Set | Trim
+
+
+class Purged(msgspec.Struct, frozen=True):
+    """What one Purge or Clear did."""
+
+    records: int
+    value_bytes: int
+
+
+# --- writing ---------------------------------------------------------------------------------------------------------
+
+
+class Outcome(msgspec.Struct, Generic[T], frozen=True):
+    """What a decision came to: changes to commit, and the reply to give once they are."""
+
+    changes: tuple[Change, ...]
+    reply: T
+
+
+class Committed(msgspec.Struct, Generic[T], frozen=True):
+    """Made by stores alone, after COMMIT returned: the only thing from which success may be answered.
+
+    `held`: for how long a sweep kept the writer from others (0 where the store does not measure it).
+    """
+
+    reply: T
+    commit_seq: int
+    purged: tuple[Purged, ...] = ()
+    held: Span = 0
+
+
+Decision: TypeAlias = Generator[Read[Any], Any, Outcome[T]]
+Urgency = Literal["user", "sweep"]
+
+
+def ask(read: Read[T]) -> Generator[Read[Any], Any, T]:
+    """`answer = yield from ask(read)`: a read inside a decision, typed."""
+    answer: T = yield read
+    return answer
+
+
+class Store(Protocol):
+    """Errors: Unavailable (nothing was done), OutcomeUnknown (commit failed midway), Corrupt (checksum)."""
+
+    @property
+    def description(self) -> str:
+        """`memory`, `sqlite:///absolute/path` or `postgresql://host/db`, without secrets."""
+
+    @property
+    def durable(self) -> bool:
+        """Whether a commit survives the process."""
+
+    @property
+    def catalog_version(self) -> int:
+        """Grows whenever a committed row appears, changes its definition or goes: equal numbers, equal catalogue."""
+
+    async def read(self, request: Read[T]) -> T:
+        """Answer from committed state. One request is one consistent view."""
+
+    async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
+        """Run the decision in the next group and return after its commit.
+
+        `sweep` decisions wait for user decisions and take at most about half of the writer's time. The factory may be called
+        again if the transaction has to be run again.
+        """
+
+    async def reset(self) -> None:
+        """Forget everything: rows, records, events, settings. Ids still never return."""
+
+    async def close(self) -> None:
+        """Finish what is queued, then release everything."""

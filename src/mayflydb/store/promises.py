@@ -1,0 +1,282 @@
+"""The promises of the store interface as checks: what a request may ask, what its answer must be, what a change may do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.errors import OwnerNotFound
+from mayflydb.model.record import NEVER, Record
+from mayflydb.store import interface as ask
+from mayflydb.store.reference import hash_part, path_value, scan_place
+
+Check = Generator[ask.Read[Any], Any, None]
+
+
+def _ascends(places: Sequence[Any]) -> bool:
+    return all(left < right for left, right in pairwise(places))
+
+
+def _is_page(records: Sequence[Record], limit: int) -> bool:
+    return len(records) <= limit and sum(len(record.value) for record in records[:-1]) <= ask.PAGE_BYTES
+
+
+# --- requests --------------------------------------------------------------------------------------------------------
+
+
+def check_request(request: ask.Read[Any]) -> None:
+    """AssertionError if the request makes no sense."""
+    check = REQUESTS.get(type(request))
+    if check is not None:
+        check(request)
+
+
+def _scan_request(request: ask.Scan) -> None:
+    assert request.upper is None or request.lower <= request.upper, f"bounds cross: {request}"
+    assert request.limit > 0, f"{request}"
+    assert request.after is None or request.after.number >= 0, f"{request}"
+
+
+def _holders_request(request: ask.Holders) -> None:
+    assert all(entry.index >= 0 for entry in request.entries), f"{request}"
+
+
+def _limit(request: ask.Due) -> None:
+    assert request.limit > 0, f"{request}"
+
+
+def _count_due_request(request: ask.CountDue) -> None:
+    assert list(request.upto) == sorted(request.upto), f"bounds must ascend: {request}"
+
+
+def _expiries_request(request: ask.Expiries) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.after >= 0, f"{request}"
+
+
+REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
+    ask.Scan: _scan_request,
+    ask.Holders: _holders_request,
+    ask.Due: _limit,
+    ask.CountDue: _count_due_request,
+    ask.Expiries: _expiries_request,
+}
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+def check_answer(request: ask.Read[Any], answer: Any) -> None:
+    """AssertionError if this cannot be the answer to this request."""
+    ANSWERS[type(request)](request, answer)
+
+
+def _get(request: ask.Get, answer: Record | None) -> None:
+    assert answer is None or (answer.partition, answer.key) == (request.partition, request.key), f"{request}: {answer}"
+
+
+def _scan(request: ask.Scan, answer: list[Record]) -> None:
+    place = scan_place(request.order)
+    places = [place(record) for record in answer]
+    assert _ascends(places), f"{request}: out of order {places}"
+    assert _is_page(answer, request.limit), f"{request}: {len(answer)} records"
+    for record in answer:
+        assert request.lower <= record.partition, f"{request}: {record}"
+        assert request.upper is None or record.partition < request.upper, f"{request}: {record}"
+    if places and request.after is not None:
+        after: Any = request.after.number
+        if request.order is ask.Order.HASHED:
+            after = hash_part(request.after.partition), after
+        assert after < places[0], f"{request}: begins at {places[0]}"
+
+
+def _holders(request: ask.Holders, answer: list[Record]) -> None:
+    assert _ascends([record.seq for record in answer]), f"{request}: out of order"
+    assert request.entries or not answer, f"{request}: {len(answer)} records"
+
+
+def _due(request: ask.Due, answer: list[Record]) -> None:
+    places: list[tuple[int, int]] = []
+    for record in answer:
+        value = path_value(record, request.path)
+        assert value is not None, f"not on the {request.path.value} path: {record}"
+        assert value <= request.upto, f"{request}: {record}"
+        places.append((value, record.seq))
+    assert _ascends(places), f"{request}: out of order {places}"
+    assert _is_page(answer, request.limit), f"{request}: {len(answer)} records"
+    assert not places or request.after is None or request.after < places[0], f"{request}: begins at {places[0]}"
+
+
+def _next_due(request: ask.NextDue, answer: int | None) -> None:
+    assert answer is None or request.after is None or answer > request.after, f"{request}: {answer}"
+
+
+def _count_due(request: ask.CountDue, answer: tuple[int, ...]) -> None:
+    assert len(answer) == len(request.upto), f"{request}: {answer}"
+    assert list(answer) == sorted(answer), f"{request}: {answer}"
+    assert all(count >= 0 for count in answer), f"{request}: {answer}"
+
+
+def _count(request: ask.Count, answer: ask.Totals) -> None:
+    assert min(answer.records, answer.own, answer.ignored, answer.never, answer.value_bytes) >= 0, f"{answer}"
+    assert answer.own + answer.never <= answer.records, f"{answer}"
+    assert answer.ignored <= answer.records, f"{answer}"
+    assert request.with_bytes or answer.value_bytes == 0, f"{request}: {answer}"
+
+
+def _find(request: ask.Find, answer: ask.Row | None) -> None:
+    assert answer is None or (answer.parent, answer.name) == (request.parent, request.name), f"{request}: {answer}"
+
+
+def _load(request: ask.Load, answer: ask.Row | None) -> None:
+    assert answer is None or answer.id == request.id, f"{request}: {answer}"
+
+
+def _children(request: ask.Children, answer: list[ask.Row]) -> None:
+    assert _ascends([row.id for row in answer]), f"{request}: out of order"
+    assert all(row.parent == request.parent for row in answer), f"{request}: {answer}"
+    assert len({row.name for row in answer}) == len(answer), f"{request}: a name twice"
+
+
+def _dropped(request: ask.Dropped, answer: list[int]) -> None:
+    assert len(set(answer)) == len(answer), f"{request}: {answer}"
+
+
+def _expiries(request: ask.Expiries, answer: list[Any]) -> None:
+    assert _ascends([request.after, *(event.id for event in answer)]), f"{request}: out of order"
+    assert len(answer) <= request.limit, f"{request}: {len(answer)} events"
+    assert all(request.container in (None, event.container) for event in answer), f"{request}: of another container"
+
+
+def _setting(request: ask.Setting, answer: int | None) -> None:
+    assert answer is None or type(answer) is int, f"{request}: {answer!r}"
+
+
+def _allocate(request: ask.Allocate, answer: tuple[int, int]) -> None:
+    lsn, seq = answer
+    assert lsn > 0, f"{request}: {answer}"
+    assert seq > 0 if request.seq else seq == 0, f"{request}: {answer}"
+
+
+def _new_id(request: ask.NewId, answer: int) -> None:
+    assert answer > 0, f"{request}: {answer}"
+
+
+ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
+    ask.Get: _get,
+    ask.Scan: _scan,
+    ask.Holders: _holders,
+    ask.Due: _due,
+    ask.NextDue: _next_due,
+    ask.CountDue: _count_due,
+    ask.Count: _count,
+    ask.Find: _find,
+    ask.Load: _load,
+    ask.Children: _children,
+    ask.Dropped: _dropped,
+    ask.Expiries: _expiries,
+    ask.Setting: _setting,
+    ask.Allocate: _allocate,
+    ask.NewId: _new_id,
+}
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+class Changes:
+    """The changes of one outcome, checked against what is stored, as far as none before them has touched it.
+
+    `redefines`: a catalogue row is surely new, or another than before.
+    """
+
+    def __init__(self) -> None:
+        self._records: set[tuple[int, bytes, bytes]] = set()
+        self._purged: set[int] = set()
+        self._rows_touched = False
+        self.redefines = False
+
+    def check(self, change: ask.Change) -> Check:
+        """AssertionError if the change is none that a decision may make."""
+        match change:
+            case ask.Put():
+                yield from self._put(change)
+            case ask.Delete():
+                yield from self._delete(change)
+            case ask.Purge():
+                yield from self._purge(change)
+            case ask.Clear():
+                assert change.limit > 0, f"{change}"
+                yield from self._stands(change.container, wanted=False)
+                self._purged.add(change.container)
+            case ask.PutRow():
+                yield from self._put_row(change.row)
+            case ask.DropRow():
+                self._rows_touched = True
+            case ask.Set():
+                assert -(1 << 63) <= change.value < 1 << 63, f"{change}"
+            case ask.Trim():
+                assert change.limit > 0, f"{change}"
+            case _:
+                raise AssertionError(f"no change: {change!r}")
+
+    def _current(self, container: int, record: Record) -> Generator[ask.Read[Any], Any, tuple[bool, Record | None]]:
+        """Whether it can be known what stands at a record's identity, and what does."""
+        identity = container, record.partition, record.key
+        if identity in self._records or container in self._purged:
+            return False, None
+        self._records.add(identity)
+        found = yield from ask.ask(ask.Get(container, record.partition, record.key))
+        return True, found
+
+    def _stands(self, container: int, wanted: bool) -> Check:
+        if self._rows_touched:
+            return
+        row = yield from ask.ask(ask.Load(container))
+        if wanted and row is None:
+            raise OwnerNotFound(f"container {container} does not exist")
+        assert wanted or row is None, f"container {container} stands"
+
+    def _put(self, change: ask.Put) -> Check:
+        record, entries = change.record, change.entries
+        assert record.lsn > 0, f"{change}"
+        assert record.seq > 0, f"{change}"
+        assert record.override is None or record.override >= NEVER, f"{change}"
+        assert entries is None or len(set(entries)) == len(entries), f"an entry twice: {change}"
+        known, before = yield from self._current(change.container, record)
+        if not known:
+            return
+        if change.insert:
+            assert before is None, f"{change}: inserted over {before}"
+        else:
+            assert before is not None, f"{change}: replaces nothing"
+            assert before.seq == record.seq, f"{change}: replaces {before}"
+            assert before.lsn < record.lsn, f"{change}: replaces {before}"
+
+    def _delete(self, change: ask.Delete) -> Check:
+        record, event = change.record, change.expiry
+        known, before = yield from self._current(change.container, record)
+        assert not known or before == record, f"{change}: there is {before}"
+        if event is None:
+            return
+        assert event.container == change.container, f"{change}"
+        assert (event.partition, event.key, event.version) == (record.partition, record.key, record.lsn), f"{change}"
+        assert (event.anchor, event.override) == (record.anchor, record.override), f"{change}"
+        assert event.lsn > record.lsn, f"{change}"
+
+    def _purge(self, change: ask.Purge) -> Check:
+        assert change.limit > 0, f"{change}"
+        # On the anchor path no record has a ttl of its own to count with.
+        assert (change.span is None) == (change.path is DuePath.DEADLINE), f"{change}"
+        assert change.span is None or change.span >= 0, f"{change}"
+        yield from self._stands(change.container, wanted=True)
+        self._purged.add(change.container)
+
+    def _put_row(self, row: ask.Row) -> Check:
+        if not self._rows_touched:
+            namesake = yield from ask.ask(ask.Find(row.parent, row.name))
+            assert namesake is None or namesake.id == row.id, f"{row}: the name belongs to {namesake}"
+            self.redefines = namesake is None or namesake.data != row.data
+        self._rows_touched = True

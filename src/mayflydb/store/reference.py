@@ -1,0 +1,332 @@
+"""The meaning of a store, in dicts and sorted(): what every other store must answer. For tests, never for data.
+
+Every write is a group of one. Numbers allocated by a decision that then failed are not given out again.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.errors import OwnerNotFound, Unavailable
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.record import IGNORED, Entry, Expiry, Record
+from mayflydb.store import interface as ask
+
+T = TypeVar("T")
+
+ANCHOR_LIMIT: Instant = 1 << 62
+"""Due paths and events hold anchors clamped to plus or minus this; the record keeps its exact value."""
+
+
+def clamp(instant: Instant) -> Instant:
+    """An instant as due paths and events keep it."""
+    return max(-ANCHOR_LIMIT, min(ANCHOR_LIMIT, instant))
+
+
+def path_value(record: Record, path: DuePath) -> Instant | None:
+    """Where the record stands on a due path; None: it is not on it."""
+    anchor, override = record.anchor, record.override
+    if anchor is None:
+        return None
+    if path is DuePath.ANCHOR:
+        return clamp(anchor) if override is None or override == IGNORED else None
+    return clamp(anchor) + override * SECOND if override is not None and override > 0 else None
+
+
+def page(records: Iterable[Record], limit: int) -> list[Record]:
+    """The first records, ending with the limit or with the one that takes the page over PAGE_BYTES."""
+    answer: list[Record] = []
+    size = 0
+    for record in records:
+        answer.append(record)
+        size += len(record.value)
+        if len(answer) == limit or size > ask.PAGE_BYTES:
+            break
+    return answer
+
+
+def hash_part(partition: bytes) -> bytes:
+    """What of a partition HASHED scans sort by."""
+    return partition[: ask.HASH_BYTES].ljust(ask.HASH_BYTES, b"\0")
+
+
+def scan_place(order: ask.Order) -> Callable[[Record], Any]:
+    """What a scan in this order sorts by."""
+    if order is ask.Order.CREATED:
+        return lambda record: record.seq
+    if order is ask.Order.CHANGED:
+        return lambda record: record.lsn
+    return lambda record: (hash_part(record.partition), record.seq)
+
+
+class Container:
+    """The records of one container: by seq, by identity, and what entries each owns."""
+
+    def __init__(self) -> None:
+        self.records: dict[int, Record] = {}
+        self.identities: dict[tuple[bytes, bytes], int] = {}
+        self.entries: dict[int, frozenset[Entry]] = {}
+
+    def get(self, partition: bytes, key: bytes) -> Record | None:
+        seq = self.identities.get((partition, key))
+        return None if seq is None else self.records[seq]
+
+    def scan(self, request: ask.Scan) -> list[Record]:
+        place = scan_place(request.order)
+        after: Any = None
+        if request.after is not None:
+            hashed = request.order is ask.Order.HASHED
+            after = (hash_part(request.after.partition), request.after.number) if hashed else request.after.number
+        wanted = [
+            record
+            for record in self.records.values()
+            if record.partition >= request.lower
+            and (request.upper is None or record.partition < request.upper)
+            and (after is None or place(record) > after)
+        ]
+        return page(sorted(wanted, key=place), request.limit)
+
+    def holders(self, entries: Iterable[Entry]) -> list[Record]:
+        wanted = set(entries)
+        return [self.records[seq] for seq in sorted(self.records) if not wanted.isdisjoint(self.entries[seq])]
+
+    def on_path(self, path: DuePath) -> list[tuple[Instant, int]]:
+        """(path value, seq) of every record on a due path, in order."""
+        values = ((path_value(record, path), seq) for seq, record in self.records.items())
+        return sorted((value, seq) for value, seq in values if value is not None)
+
+    def due(self, path: DuePath, upto: Instant, after: tuple[int, int] | None) -> list[Record]:
+        """All records on a due path up to a bound, after a place."""
+        return [
+            self.records[seq]
+            for value, seq in self.on_path(path)
+            if value <= upto and (after is None or (value, seq) > after)
+        ]
+
+    def count(self, with_bytes: bool) -> ask.Totals:
+        """`own` and `never` are told apart by due path: what has no anchor is `never`, whatever its own ttl."""
+        records = self.records.values()
+        own, following = len(self.on_path(DuePath.DEADLINE)), len(self.on_path(DuePath.ANCHOR))
+        ignored = sum(record.override == IGNORED for record in records)
+        size = sum(len(record.value) for record in records) if with_bytes else 0
+        return ask.Totals(len(records), own, ignored, len(records) - own - following, size)
+
+    def put(self, change: ask.Put) -> None:
+        record = change.record
+        identity = record.partition, record.key
+        if change.insert:
+            assert identity not in self.identities, f"inserted twice: {identity}"
+            assert record.seq not in self.records, f"seq {record.seq} is taken"
+            self.identities[identity] = record.seq
+            self.entries[record.seq] = frozenset()
+        else:
+            assert self.identities.get(identity) == record.seq, f"no record {record.seq} at {identity}"
+        self.records[record.seq] = record
+        if change.entries is not None:
+            self.entries[record.seq] = frozenset(change.entries)
+
+    def remove(self, record: Record) -> None:
+        del self.records[record.seq]
+        del self.identities[record.partition, record.key]
+        del self.entries[record.seq]
+
+
+class ReferenceStore:
+    """A store in memory that is obviously right."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, ask.Row] = {}
+        self._containers: defaultdict[int, Container] = defaultdict(Container)
+        self._dropped: set[int] = set()
+        self._events: list[Expiry] = []
+        self._settings: dict[str, int] = {}
+        self._last_id = self._last_event = self._commit_seq = self._catalog_version = 0
+        self._closed = False
+        self._answers: dict[type[ask.Read[Any]], Callable[[Any], Any]] = {
+            ask.Get: lambda read: self._containers[read.container].get(read.partition, read.key),
+            ask.Scan: lambda read: self._containers[read.container].scan(read),
+            ask.Holders: lambda read: self._containers[read.container].holders(read.entries),
+            ask.Due: lambda read: page(
+                self._containers[read.container].due(read.path, read.upto, read.after), read.limit
+            ),
+            ask.NextDue: self._next_due,
+            ask.CountDue: self._count_due,
+            ask.Count: lambda read: self._containers[read.container].count(read.with_bytes),
+            ask.Find: self._find,
+            ask.Load: lambda read: self._rows.get(read.id),
+            ask.Children: lambda read: [row for _, row in sorted(self._rows.items()) if row.parent == read.parent],
+            ask.Dropped: lambda read: sorted(self._dropped),
+            ask.Expiries: self._expiries,
+            ask.Setting: lambda read: self._settings.get(read.name),
+        }
+        self._inside = self._answers | {
+            ask.Allocate: lambda read: self._allocate(read.container, read.seq),
+            ask.NewId: lambda read: self._new_id(),
+        }
+        self._changes: dict[type, Callable[[Any], ask.Purged | None]] = {
+            ask.Put: lambda change: self._containers[change.container].put(change),
+            ask.Delete: self._delete,
+            ask.Purge: self._purge,
+            ask.Clear: self._clear,
+            ask.PutRow: self._put_row,
+            ask.DropRow: self._drop_row,
+            ask.Set: lambda change: self._settings.update({change.name: change.value}),
+            ask.Trim: self._trim,
+        }
+
+    @property
+    def description(self) -> str:
+        return "memory"
+
+    @property
+    def durable(self) -> bool:
+        return False
+
+    @property
+    def catalog_version(self) -> int:
+        return self._catalog_version
+
+    async def read(self, request: ask.Read[T]) -> T:
+        self._check_open()
+        answer = self._answers.get(type(request))
+        if answer is None:
+            raise TypeError(f"no store read outside decisions: {type(request).__name__}")
+        found: T = answer(request)
+        return found
+
+    async def write(self, decide: Callable[[], ask.Decision[T]], urgency: ask.Urgency = "user") -> ask.Committed[T]:
+        self._check_open()
+        outcome = self._drive(decide())
+        purged = tuple(done for change in outcome.changes if (done := self._changes[type(change)](change)) is not None)
+        self._commit_seq += 1
+        return ask.Committed(outcome.reply, self._commit_seq, purged)
+
+    def _drive(self, decision: ask.Decision[T]) -> ask.Outcome[T]:
+        answer: Any = None
+        try:
+            while True:
+                request = decision.send(answer)
+                answer = self._inside[type(request)](request)
+        except StopIteration as end:
+            outcome: ask.Outcome[T] = end.value
+            return outcome
+
+    async def reset(self) -> None:
+        self._check_open()
+        for kept in (self._rows, self._containers, self._dropped, self._events, self._settings):
+            kept.clear()
+        self._catalog_version += 1
+
+    async def close(self) -> None:
+        self._closed = True
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Unavailable("the store is closing")
+
+    # --- reads
+
+    def _next_due(self, read: ask.NextDue) -> Instant | None:
+        values = (value for value, _ in self._containers[read.container].on_path(read.path))
+        return next((value for value in values if read.after is None or value > read.after), None)
+
+    def _count_due(self, read: ask.CountDue) -> tuple[int, ...]:
+        places = self._containers[read.container].on_path(read.path)
+        return tuple(sum(value <= upto for value, _ in places) for upto in read.upto)
+
+    def _find(self, read: ask.Find) -> ask.Row | None:
+        rows = (row for row in self._rows.values() if row.parent == read.parent and row.name == read.name)
+        return next(rows, None)
+
+    def _expiries(self, read: ask.Expiries) -> list[Expiry]:
+        events = self._events[self._first_event_after(read.after) :]
+        return [event for event in events if read.container is None or event.container == read.container][: read.limit]
+
+    def _first_event_after(self, id: int) -> int:
+        return bisect_right(self._events, id, key=lambda event: event.id)
+
+    def _allocate(self, container: int, seq: bool) -> tuple[int, int]:
+        row = self._rows.get(container)
+        if row is None:
+            raise OwnerNotFound(f"container {container} does not exist")
+        row = self._rows[container] = msgspec.structs.replace(row, lsn=row.lsn + 1, seq=row.seq + seq)
+        return row.lsn, row.seq if seq else 0
+
+    def _new_id(self) -> int:
+        self._last_id += 1
+        return self._last_id
+
+    # --- changes
+
+    def _delete(self, change: ask.Delete) -> None:
+        self._containers[change.container].remove(change.record)
+        if change.expiry is not None:
+            anchor, deadline = clamp(change.expiry.anchor), clamp(change.expiry.deadline)
+            self._write_event(msgspec.structs.replace(change.expiry, anchor=anchor, deadline=deadline))
+
+    def _write_event(self, event: Expiry) -> None:
+        self._last_event += 1
+        self._events.append(msgspec.structs.replace(event, id=self._last_event))
+
+    def _purge(self, change: ask.Purge) -> ask.Purged:
+        container = self._containers[change.container]
+        doomed = container.due(change.path, change.upto, None)[: change.limit]
+        for record in doomed:
+            container.remove(record)
+            self._write_event(self._death(record, change))
+        return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
+
+    def _death(self, record: Record, change: ask.Purge) -> Expiry:
+        assert record.anchor is not None, "without an anchor it is on no due path"
+        span = (record.override or 0) * SECOND if change.span is None else change.span
+        anchor = clamp(record.anchor)
+        deadline = anchor + span
+        return Expiry(
+            id=0,
+            container=change.container,
+            partition=record.partition,
+            key=record.key,
+            version=record.lsn,
+            lsn=self._allocate(change.container, seq=False)[0],
+            anchor=anchor,
+            override=record.override,
+            cause=change.cause,
+            rule_version=change.rule_version,
+            deadline=deadline if change.not_before is None else max(deadline, change.not_before),
+            purged=change.purged,
+            how=change.how,
+        )
+
+    def _clear(self, change: ask.Clear) -> ask.Purged:
+        container = self._containers[change.container]
+        doomed = [container.records[seq] for seq in sorted(container.records)[: change.limit]]
+        for record in doomed:
+            container.remove(record)
+        if not container.records:
+            self._dropped.discard(change.container)
+            del self._containers[change.container]
+        return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
+
+    def _put_row(self, change: ask.PutRow) -> None:
+        row = change.row
+        namesake = self._find(ask.Find(row.parent, row.name))
+        assert namesake is None or namesake.id == row.id, f"the name {row.name} is taken"
+        before = self._rows.get(row.id, row)
+        self._rows[row.id] = msgspec.structs.replace(row, lsn=before.lsn, seq=before.seq)
+        self._catalog_version += 1
+
+    def _drop_row(self, change: ask.DropRow) -> None:
+        if self._rows.pop(change.id, None) is None:
+            return
+        self._catalog_version += 1
+        if self._containers[change.id].records:
+            self._dropped.add(change.id)
+
+    def _trim(self, change: ask.Trim) -> None:
+        del self._events[: min(self._first_event_after(change.upto), change.limit)]

@@ -1,0 +1,5 @@
+"""The embedded store: SQLite through apsw, one writer, group commit, bounded log."""
+
+from mayflydb.store.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

@@ -1,0 +1,121 @@
+"""The catalogue in memory: what is committed, and what the transaction under way has made of it.
+
+It is small and read by every write; SQL for each look would cost more than the write itself.
+"""
+
+from __future__ import annotations
+
+import apsw
+import msgspec
+
+from mayflydb.store.interface import Row
+from mayflydb.store.sqlite.schema import SEQ_MASK, row_id
+
+
+class Catalog:
+    """Rows by id and by (parent, name). `apply` writes through to the transaction; `commit` or `rollback` ends it."""
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = {row.id: row for row in rows}
+        self._names = {(row.parent, row.name): row.id for row in rows}
+        self._pending: dict[int, Row | None] = {}
+        self._redefined = False
+        self.version = 0
+
+    @classmethod
+    def load(cls, connection: apsw.Connection) -> Catalog:
+        """Everything that is committed."""
+        statement = "SELECT id, parent, name, data, lsn, seq FROM catalog"
+        return cls([Row(*row) for row in connection.execute(statement)])
+
+    def row(self, id: int) -> Row | None:
+        """A committed row."""
+        return self._rows.get(id)
+
+    def find(self, parent: int, name: str) -> Row | None:
+        """A committed row by name."""
+        id = self._names.get((parent, name))
+        return None if id is None else self._rows[id]
+
+    def children(self, parent: int) -> list[Row]:
+        """Committed rows below a parent, by id."""
+        return [row for id, row in sorted(self._rows.items()) if row.parent == parent]
+
+    def row_now(self, id: int) -> Row | None:
+        """A row as the transaction under way sees it."""
+        return self._pending[id] if id in self._pending else self._rows.get(id)
+
+    def find_now(self, parent: int, name: str) -> Row | None:
+        """A row by name as the transaction under way sees it."""
+        for row in self._pending.values():
+            if row is not None and (row.parent, row.name) == (parent, name):
+                return row
+        found = self.find(parent, name)
+        return None if found is None or found.id in self._pending else found
+
+    def children_now(self, parent: int) -> list[Row]:
+        """Rows below a parent as the transaction under way sees them, by id."""
+        rows = {row.id: row for row in self.children(parent)}
+        for id, row in self._pending.items():
+            rows.pop(id, None)
+            if row is not None and row.parent == parent:
+                rows[id] = row
+        return [rows[id] for id in sorted(rows)]
+
+    def put(self, connection: apsw.Connection, row: Row) -> None:
+        """Insert or replace; the counters of an existing row stay."""
+        before = self.row_now(row.id)
+        if before is not None:
+            row = msgspec.structs.replace(row, lsn=before.lsn, seq=before.seq)
+        connection.execute(
+            "INSERT INTO catalog(id, parent, name, data, lsn, seq) VALUES(?,?,?,?,?,?)"
+            " ON CONFLICT(id) DO UPDATE SET parent = excluded.parent, name = excluded.name, data = excluded.data",
+            (row.id, row.parent, row.name, row.data, row.lsn, row.seq),
+        )
+        self._pending[row.id] = row
+        self._redefined = True
+
+    def drop(self, connection: apsw.Connection, id: int) -> None:
+        """Remove a row; its records wait in `dropped` to be cleared."""
+        if self.row_now(id) is None:
+            return
+        connection.execute("DELETE FROM catalog WHERE id = ?", (id,))
+        connection.execute(
+            "INSERT OR IGNORE INTO dropped(container)"
+            " SELECT ?1 WHERE EXISTS (SELECT 1 FROM record NOT INDEXED WHERE id > ?2 AND id <= ?3)",
+            (id, row_id(id, 0), row_id(id, SEQ_MASK)),
+        )
+        self._pending[id] = None
+        self._redefined = True
+
+    def count(self, connection: apsw.Connection, id: int, lsn: int, seq: int) -> None:
+        """Record the last numbers given out in a container."""
+        row = self.row_now(id)
+        if row is None:
+            return
+        connection.execute("UPDATE catalog SET lsn = ?, seq = ? WHERE id = ?", (lsn, seq, id))
+        self._pending[id] = msgspec.structs.replace(row, lsn=lsn, seq=seq)
+
+    def clear(self) -> None:
+        """Everything goes in the transaction under way."""
+        self._pending = dict.fromkeys(self._rows)
+        self._redefined = True
+
+    def commit(self) -> None:
+        """What was pending is committed."""
+        # All old names go before any new one comes: rows may have swapped theirs.
+        for id in self._pending:
+            before = self._rows.pop(id, None)
+            if before is not None:
+                del self._names[before.parent, before.name]
+        for id, row in self._pending.items():
+            if row is not None:
+                self._rows[id] = row
+                self._names[row.parent, row.name] = id
+        self.version += self._redefined
+        self.rollback()
+
+    def rollback(self) -> None:
+        """What was pending never was."""
+        self._pending.clear()
+        self._redefined = False

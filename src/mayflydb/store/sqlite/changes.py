@@ -1,0 +1,157 @@
+"""Changes applied inside the write transaction, one function per kind. Catalogue rows are the catalogue's business."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import apsw
+
+from mayflydb.model.instant import SECOND
+from mayflydb.model.record import Expiry
+from mayflydb.store import interface as ask
+from mayflydb.store.sqlite.counters import Counters
+from mayflydb.store.sqlite.reads import PATHS
+from mayflydb.store.sqlite.rows import checksum, clamp, exact_anchor, fit
+from mayflydb.store.sqlite.schema import SEQ_MASK, hash_number, identity_number, row_id
+
+_INSERT = (
+    "INSERT INTO record(id, container, hash, identity, partition, key,"
+    " written, anchor, override, lsn, exact_anchor, checksum, value) VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?)"
+)
+_UPDATE = (
+    "UPDATE record SET written = ?, anchor = ?, override = ?, lsn = ?, exact_anchor = ?, checksum = ?, value = ?"
+    " WHERE id = ?"
+)
+_EVENT = (
+    "INSERT INTO expiry(container, partition, key, version, lsn, anchor, override, cause, rule_version,"
+    " deadline, purged, how)"
+)
+
+
+def put(connection: apsw.Connection, counters: Counters, change: ask.Put) -> None:
+    record = change.record
+    rowid = row_id(change.container, record.seq)
+    anchor = record.anchor if record.anchor is None else clamp(record.anchor)
+    state = (record.written, anchor, record.override, record.lsn, exact_anchor(record), checksum(record), record.value)
+    if change.insert:
+        partition, key = record.partition, record.key
+        numbers = (hash_number(partition), identity_number(partition, key))
+        connection.execute(_INSERT, (rowid, change.container, *numbers, partition, key, *state))
+    else:
+        connection.execute(_UPDATE, (*state, rowid))
+    if change.entries is not None:
+        if not change.insert:
+            connection.execute("DELETE FROM entry WHERE record = ?", (rowid,))
+        connection.executemany(
+            "INSERT INTO entry(container, number, key, record) VALUES(?,?,?,?)",
+            [(change.container, entry.index, entry.key, rowid) for entry in change.entries],
+        )
+
+
+def delete(connection: apsw.Connection, counters: Counters, change: ask.Delete) -> None:
+    rowid = row_id(change.container, change.record.seq)
+    connection.execute("DELETE FROM record WHERE id = ?", (rowid,))
+    connection.execute("DELETE FROM entry WHERE record = ?", (rowid,))
+    if change.expiry is not None:
+        _write_event(connection, change.expiry)
+
+
+def _write_event(connection: apsw.Connection, event: Expiry) -> None:
+    connection.execute(
+        f"{_EVENT} VALUES(?,?,?,?,?,?,?,?,?,?,?,?)",
+        (
+            event.container,
+            event.partition,
+            event.key,
+            event.version,
+            event.lsn,
+            clamp(event.anchor),
+            event.override,
+            event.cause,
+            event.rule_version,
+            clamp(event.deadline),
+            event.purged,
+            event.how,
+        ),
+    )
+
+
+def purge(connection: apsw.Connection, counters: Counters, change: ask.Purge) -> ask.Purged:
+    """All in SQL: no row passes through Python, so that other threads run meanwhile."""
+    index, value, condition = PATHS[change.path]
+    connection.execute(
+        f"INSERT INTO temp.doomed(id) SELECT id FROM main.record INDEXED BY {index}"
+        f" WHERE container = ? AND {condition} AND {value} <= ? ORDER BY {value}, id LIMIT ?",
+        (change.container, fit(change.upto), change.limit),
+    )
+    span = change.span if change.span is None else clamp(change.span)
+    floor = -(1 << 63) if change.not_before is None else clamp(change.not_before)
+    doomed = connection.changes()
+    connection.execute(
+        f"{_EVENT} SELECT container, partition, key, lsn, ?1 + n, anchor, override, ?2, ?3,"
+        f" max(anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7"
+        " FROM temp.doomed JOIN main.record USING (id) ORDER BY n",
+        (
+            counters.lsn(change.container),
+            change.cause,
+            change.rule_version,
+            span,
+            floor,
+            change.purged,
+            change.how,
+        ),
+    )
+    if connection.changes() != doomed:
+        # Else a sweep would find the same entries again, for ever.
+        raise apsw.CorruptError("a due path names records that are not there")
+    counters.advance(change.container, doomed)
+    return ask.Purged(doomed, _remove_doomed(connection))
+
+
+def clear(connection: apsw.Connection, counters: Counters, change: ask.Clear) -> ask.Purged:
+    bounds = (row_id(change.container, 0), row_id(change.container, SEQ_MASK))
+    connection.execute(
+        "INSERT INTO temp.doomed(id) SELECT id FROM main.record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?",
+        (*bounds, change.limit),
+    )
+    doomed = connection.changes()
+    size = _remove_doomed(connection)
+    connection.execute(
+        "DELETE FROM dropped WHERE container = ?1"
+        " AND NOT EXISTS (SELECT 1 FROM record NOT INDEXED WHERE id > ?2 AND id <= ?3)",
+        (change.container, *bounds),
+    )
+    return ask.Purged(doomed, size)
+
+
+def _remove_doomed(connection: apsw.Connection) -> int:
+    size = connection.execute("SELECT coalesce(sum(length(value)), 0) FROM temp.doomed JOIN main.record USING (id)").get
+    connection.execute("DELETE FROM main.entry WHERE record IN (SELECT id FROM temp.doomed)")
+    connection.execute("DELETE FROM main.record WHERE id IN (SELECT id FROM temp.doomed)")
+    connection.execute("DELETE FROM temp.doomed")
+    return int(size)
+
+
+def set_number(connection: apsw.Connection, counters: Counters, change: ask.Set) -> None:
+    connection.execute(
+        "INSERT INTO setting(name, value) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+        (change.name, change.value),
+    )
+
+
+def trim(connection: apsw.Connection, counters: Counters, change: ask.Trim) -> None:
+    connection.execute(
+        "DELETE FROM expiry WHERE id IN (SELECT id FROM expiry WHERE id <= ? ORDER BY id LIMIT ?)",
+        (change.upto, change.limit),
+    )
+
+
+APPLY: dict[type, Callable[[apsw.Connection, Counters, Any], ask.Purged | None]] = {
+    ask.Put: put,
+    ask.Delete: delete,
+    ask.Purge: purge,
+    ask.Clear: clear,
+    ask.Set: set_number,
+    ask.Trim: trim,
+}

@@ -1,0 +1,205 @@
+"""Answers to store reads, one function per request, in SQL over one connection."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import apsw
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Expiry, Record
+from mayflydb.store import interface as ask
+from mayflydb.store.sqlite.rows import COLUMNS, EXPIRY_COLUMNS, expiry_of, fit, record_of
+from mayflydb.store.sqlite.schema import DEADLINE, FOLLOWS, OWN, SEQ_MASK, hash_number, identity_number, row_id
+
+PATHS = {
+    DuePath.ANCHOR: ("record_anchor", "anchor", FOLLOWS),
+    DuePath.DEADLINE: ("record_deadline", DEADLINE, OWN),
+}
+"""Due path -> index, ordered expression, and the condition of that partial index."""
+
+_GET = (
+    f"SELECT {COLUMNS} FROM record INDEXED BY record_identity"
+    " WHERE container = ? AND identity = ? AND partition = ? AND key = ?"
+)
+_CREATED = f"SELECT {COLUMNS} FROM record NOT INDEXED WHERE id > ? AND id <= ? ORDER BY id LIMIT ?"
+_CREATED_IN = (
+    f"SELECT {COLUMNS} FROM record NOT INDEXED WHERE id > ? AND id <= ?"
+    " AND partition >= ? AND (?4 IS NULL OR partition < ?4) ORDER BY id LIMIT ?5"
+)
+_HASHED = (
+    f"SELECT {COLUMNS} FROM record INDEXED BY record_hash WHERE container = ?1 AND (hash, id) > (?2, ?3) AND hash <= ?4"
+    " AND partition >= ?5 AND (?6 IS NULL OR partition < ?6) ORDER BY hash, id LIMIT ?7"
+)
+_PARTITION = (
+    f"SELECT {COLUMNS} FROM record INDEXED BY record_hash"
+    " WHERE container = ? AND hash = ? AND id > ? AND partition = ? ORDER BY id LIMIT ?"
+)
+_LAST_HASH = (1 << 63) - 1
+_CHANGED = (
+    f"SELECT {COLUMNS} FROM record INDEXED BY record_lsn WHERE container = ? AND lsn > ?"
+    " AND partition >= ? AND (?4 IS NULL OR partition < ?4) ORDER BY lsn LIMIT ?5"
+)
+
+
+def _page(rows: Iterable[tuple[Any, ...]]) -> list[Record]:
+    page: list[Record] = []
+    size = 0
+    for row in rows:
+        record = record_of(row)
+        page.append(record)
+        size += len(record.value)
+        if size > ask.PAGE_BYTES:
+            break
+    return page
+
+
+def get(connection: apsw.Connection, request: ask.Get) -> Record | None:
+    partition, key = request.partition, request.key
+    for row in connection.execute(_GET, (request.container, identity_number(partition, key), partition, key)):
+        return record_of(row)
+    return None
+
+
+def scan(connection: apsw.Connection, request: ask.Scan) -> list[Record]:
+    if request.order is ask.Order.CREATED:
+        return _page(_scan_created(connection, request))
+    if request.order is ask.Order.HASHED:
+        return _page(_scan_hashed(connection, request))
+    after = request.after.number if request.after else 0
+    bindings = (request.container, after, request.lower, request.upper, request.limit)
+    return _page(connection.execute(_CHANGED, bindings))
+
+
+def _scan_created(connection: apsw.Connection, request: ask.Scan) -> apsw.Cursor:
+    first = row_id(request.container, request.after.number if request.after else 0)
+    last = row_id(request.container, SEQ_MASK)
+    if not request.lower and request.upper is None:
+        return connection.execute(_CREATED, (first, last, request.limit))
+    return connection.execute(_CREATED_IN, (first, last, request.lower, request.upper, request.limit))
+
+
+def _scan_hashed(connection: apsw.Connection, request: ask.Scan) -> apsw.Cursor:
+    lower, upper, container = request.lower, request.upper, request.container
+    place, number = hash_number(lower), -1
+    if request.after:
+        after = (hash_number(request.after.partition), row_id(container, request.after.number))
+        place, number = max((place, number), after)
+    if upper == lower + b"\0":
+        # Nothing sorts between a byte string and itself with a zero: one logical partition.
+        first = number if place == hash_number(lower) else _LAST_HASH
+        return connection.execute(_PARTITION, (container, hash_number(lower), first, lower, request.limit))
+    last = _LAST_HASH if upper is None else hash_number(upper)
+    return connection.execute(_HASHED, (container, place, number, last, lower, upper, request.limit))
+
+
+def holders(connection: apsw.Connection, request: ask.Holders) -> list[Record]:
+    ids: set[int] = set()
+    for entry in request.entries:
+        found = connection.execute(
+            "SELECT record FROM entry WHERE container = ? AND number = ? AND key = ?",
+            (request.container, entry.index, entry.key),
+        )
+        ids.update(row[0] for row in found)
+    statement = f"SELECT {COLUMNS} FROM record WHERE id = ?"
+    return [record_of(row) for rowid in sorted(ids) for row in connection.execute(statement, (rowid,))]
+
+
+def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
+    index, value, condition = PATHS[request.path]
+    after = request.after or (-(1 << 63), -1)
+    rows = connection.execute(
+        f"SELECT {COLUMNS} FROM record INDEXED BY {index} WHERE container = ?1 AND {condition} AND {value} <= ?2"
+        f" AND ({value}, id) > (?3, ?4) ORDER BY {value}, id LIMIT ?5",
+        (
+            request.container,
+            fit(request.upto),
+            fit(after[0]),
+            row_id(request.container, after[1]) if request.after else -1,
+            request.limit,
+        ),
+    )
+    return _page(rows)
+
+
+def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | None:
+    index, value, condition = PATHS[request.path]
+    floor = -(1 << 63) if request.after is None else fit(request.after)
+    found = connection.execute(
+        f"SELECT {value} FROM record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} > ?"
+        f" ORDER BY {value} LIMIT 1",
+        (request.container, floor),
+    )
+    for (answer,) in found:
+        return int(answer)
+    return None
+
+
+def count_due(connection: apsw.Connection, request: ask.CountDue) -> tuple[int, ...]:
+    index, value, condition = PATHS[request.path]
+    statement = (
+        f"SELECT count(*) FROM record INDEXED BY {index}"
+        f" WHERE container = ? AND {condition} AND {value} > ? AND {value} <= ?"
+    )
+    counts: list[int] = []
+    total, floor = 0, -(1 << 63)
+    for upto in request.upto:
+        bound = fit(upto)
+        total += connection.execute(statement, (request.container, floor, bound)).get
+        counts.append(total)
+        floor = bound
+    return tuple(counts)
+
+
+def count(connection: apsw.Connection, request: ask.Count) -> ask.Totals:
+    def number(source: str) -> int:
+        return int(connection.execute(f"SELECT count(*) FROM record {source}", (request.container,)).get)
+
+    records = number("INDEXED BY record_lsn WHERE container = ?")
+    own = number(f"INDEXED BY record_deadline WHERE container = ? AND {OWN}")
+    followers = number(f"INDEXED BY record_anchor WHERE container = ? AND {FOLLOWS}")
+    ignored = number("INDEXED BY record_ignored WHERE container = ? AND override = 0")
+    size = 0
+    if request.with_bytes:
+        bounds = (row_id(request.container, 0), row_id(request.container, SEQ_MASK))
+        statement = "SELECT coalesce(sum(length(value)), 0) FROM record NOT INDEXED WHERE id > ? AND id <= ?"
+        size = int(connection.execute(statement, bounds).get)
+    return ask.Totals(records, own, ignored, records - own - followers, size)
+
+
+def dropped(connection: apsw.Connection, request: ask.Dropped) -> list[int]:
+    return [row[0] for row in connection.execute("SELECT container FROM dropped ORDER BY container")]
+
+
+def expiries(connection: apsw.Connection, request: ask.Expiries) -> list[Expiry]:
+    rows = connection.execute(
+        f"SELECT {EXPIRY_COLUMNS} FROM expiry WHERE id > ?1 AND (?2 IS NULL OR container = ?2) ORDER BY id LIMIT ?3",
+        (request.after, request.container, request.limit),
+    )
+    return [expiry_of(row) for row in rows]
+
+
+def setting(connection: apsw.Connection, request: ask.Setting) -> int | None:
+    for (value,) in connection.execute("SELECT value FROM setting WHERE name = ?", (request.name,)):
+        return int(value)
+    return None
+
+
+ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
+    ask.Get: get,
+    ask.Scan: scan,
+    ask.Holders: holders,
+    ask.Due: due,
+    ask.NextDue: next_due,
+    ask.CountDue: count_due,
+    ask.Count: count,
+    ask.Dropped: dropped,
+    ask.Expiries: expiries,
+    ask.Setting: setting,
+}
+"""Every read that touches tables other than the catalogue, which the store keeps in memory."""
+
+SLOW = frozenset({ask.CountDue, ask.Count})
+"""Reads whose cost grows with the container: answered off the event loop where a connection of their own exists."""

@@ -1,0 +1,71 @@
+"""Tables of a store file, and its format version.
+
+A record's rowid is its container's id and its seq in one number, so that a container lies together in creation order. Two
+partial indexes are the due paths: no deadline is stored, so a change of rule touches no record. What is found by partition or
+by identity is found through 64-bit numbers and then compared in full: narrow index entries halve the pages that a random
+insert or delete touches.
+"""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+
+from mayflydb.store.interface import HASH_BYTES
+
+FORMAT = 1
+SEQ_BITS = 40
+SEQ_MASK = (1 << SEQ_BITS) - 1
+
+# Follows the default: no own ttl, or one that counts as absent. Queries must repeat these terms to the letter, or SQLite will
+# not use the partial indexes.
+FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
+OWN = "anchor IS NOT NULL AND override > 0"
+DEADLINE = "(anchor + override * 1000000)"
+
+TABLES = f"""
+CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE setting(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
+CREATE TABLE catalog(
+    id INTEGER PRIMARY KEY, parent INTEGER NOT NULL, name TEXT NOT NULL, data BLOB NOT NULL,
+    lsn INTEGER NOT NULL, seq INTEGER NOT NULL, UNIQUE(parent, name));
+CREATE TABLE dropped(container INTEGER PRIMARY KEY);
+CREATE TABLE record(
+    id INTEGER PRIMARY KEY, container INTEGER NOT NULL, hash INTEGER NOT NULL, identity INTEGER NOT NULL,
+    partition BLOB NOT NULL, key BLOB NOT NULL,
+    written INTEGER NOT NULL, anchor INTEGER, override INTEGER, lsn INTEGER NOT NULL,
+    exact_anchor TEXT, checksum INTEGER NOT NULL, value BLOB NOT NULL);
+CREATE INDEX record_identity ON record(container, identity);
+CREATE INDEX record_hash ON record(container, hash);
+CREATE INDEX record_lsn ON record(container, lsn);
+CREATE INDEX record_anchor ON record(container, anchor) WHERE {FOLLOWS};
+CREATE INDEX record_deadline ON record(container, {DEADLINE}) WHERE {OWN};
+CREATE INDEX record_ignored ON record(container) WHERE override = 0;
+CREATE TABLE entry(
+    container INTEGER NOT NULL, number INTEGER NOT NULL, key BLOB NOT NULL, record INTEGER NOT NULL,
+    PRIMARY KEY(container, number, key, record)) WITHOUT ROWID;
+CREATE INDEX entry_record ON entry(record);
+CREATE TABLE expiry(
+    id INTEGER PRIMARY KEY AUTOINCREMENT, container INTEGER NOT NULL, partition BLOB NOT NULL, key BLOB NOT NULL,
+    version INTEGER NOT NULL, lsn INTEGER NOT NULL, anchor INTEGER NOT NULL, override INTEGER, cause TEXT NOT NULL,
+    rule_version INTEGER NOT NULL, deadline INTEGER NOT NULL, purged INTEGER NOT NULL, how TEXT NOT NULL,
+    UNIQUE(container, version));
+"""
+
+# What one sweep is about to remove, in order of death. Temporary: kept in memory, never written to the file.
+DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL)"
+
+
+def row_id(container: int, seq: int) -> int:
+    """The rowid of a record."""
+    return container << SEQ_BITS | seq
+
+
+def hash_number(partition: bytes) -> int:
+    """The first bytes of a partition as a signed number with the same order."""
+    return int.from_bytes(partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0"), "big") - (1 << 63)
+
+
+def identity_number(partition: bytes, key: bytes) -> int:
+    """A number that hardly any two identities share, and nobody can choose to share."""
+    digest = blake2b(key, digest_size=8, salt=b"record", key=partition[-64:])
+    return int.from_bytes(digest.digest(), "big", signed=True)

@@ -1,0 +1,227 @@
+"""Group commit: whoever waits is decided and applied together, committed once, and only then answered.
+
+Deciding is quick work on cached pages and runs on the event loop; COMMIT, checkpoints and sweeps wait for the disk and run on
+the writer's thread. Handing each write over to a thread instead costs more in interpreter hand-overs than the write.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import apsw
+
+from mayflydb.clock import Stopwatch
+from mayflydb.model.errors import OutcomeUnknown, Unavailable
+from mayflydb.store.interface import Committed, Decision, Urgency
+from mayflydb.store.sqlite.checkpoint import Log
+from mayflydb.store.sqlite.transaction import Transaction
+
+QUEUE_LIMIT = 10_000
+GROUP_LIMIT = 512
+SLICE_US = 2_000
+"""The event loop is given back after this much deciding."""
+
+
+class Job:
+    """One decision and who waits for it."""
+
+    __slots__ = ("decide", "future")
+
+    def __init__(self, decide: Callable[[], Decision[Any]], future: asyncio.Future[Committed[Any]]) -> None:
+        self.decide = decide
+        self.future = future
+
+
+class Refusal:
+    """What a decision raised instead of coming to an outcome."""
+
+    __slots__ = ("error",)
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+class Writer:
+    """The only one who writes to a database.
+
+    `thread` None: a memory database, where a commit waits for nothing and readers share the connection, so that a group must
+    end before anybody else runs. `halt` ends the process: after a failed fsync nobody knows what the disk holds.
+    """
+
+    def __init__(
+        self,
+        transaction: Transaction,
+        log: Log | None,
+        thread: ThreadPoolExecutor | None,
+        halt: Callable[[str], None],
+        stopwatch: Stopwatch,
+    ) -> None:
+        self._transaction = transaction
+        self._log = log
+        self._thread = thread
+        self._halt = halt
+        self._stopwatch = stopwatch
+        self._users: deque[Job] = deque()
+        self._sweeps: deque[Job] = deque()
+        self._work = asyncio.Event()
+        self._closing = False
+        self._user_us = self._sweep_us = 0
+        self._task = asyncio.create_task(self._run(), name="writer")
+
+    async def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Committed[Any]:
+        """Queue a decision and wait for its commit."""
+        if self._closing:
+            raise Unavailable("the store is closing")
+        queue = self._users if urgency == "user" else self._sweeps
+        if len(queue) >= QUEUE_LIMIT:
+            raise Unavailable(f"{QUEUE_LIMIT} writes are waiting")
+        future: asyncio.Future[Committed[Any]] = asyncio.get_running_loop().create_future()
+        queue.append(Job(decide, future))
+        self._work.set()
+        return await future
+
+    async def close(self) -> None:
+        """Finish what is queued; refuse what comes later."""
+        self._closing = True
+        self._work.set()
+        await self._task
+
+    async def _run(self) -> None:
+        try:
+            await self._work_off()
+        except Exception as error:
+            # Whoever waits would wait for ever; what the disk holds is what the next start recovers.
+            self._halt(f"the writer failed: {error!r}")
+            raise
+
+    async def _work_off(self) -> None:
+        while True:
+            await self._work.wait()
+            self._work.clear()
+            while self._users or self._sweeps:
+                before = self._stopwatch()
+                if self._users and not self._sweep_turn():
+                    await self._group(self._users, GROUP_LIMIT)
+                    self._user_us += self._stopwatch() - before
+                else:
+                    await self._sweep(self._sweeps)
+                    self._sweep_us += self._stopwatch() - before
+                if not self._users or not self._sweeps:
+                    # Nobody was kept waiting by the other: no debts.
+                    self._user_us = self._sweep_us = 0
+                if self._log is not None and self._log.is_due:
+                    await self._off_loop(self._log.tend)
+            if self._closing:
+                return
+
+    def _sweep_turn(self) -> bool:
+        return bool(self._sweeps) and self._sweep_us < self._user_us
+
+    async def _group(self, queue: deque[Job], limit: int) -> None:
+        done: list[tuple[Job, Any, Any]] = []
+        try:
+            self._transaction.begin()
+            started = self._stopwatch()
+            while queue and len(done) < limit:
+                self._decide(queue.popleft(), done)
+                if self._stopwatch() - started > SLICE_US:
+                    if self._thread is None:
+                        break
+                    await asyncio.sleep(0)
+                    started = self._stopwatch()
+            self._transaction.prepare()
+        except apsw.Error as error:
+            # Nobody was decided when BEGIN itself failed: then it failed for all who wait.
+            self._abandon(done or [(queue.popleft(), None, None) for _ in range(len(queue))], error)
+            return
+        await self._commit(done)
+
+    async def _sweep(self, queue: deque[Job]) -> None:
+        """One sweep in a transaction of its own, off the loop: its SQL may take milliseconds."""
+        done: list[tuple[Job, Any, Any]] = []
+        job = queue.popleft()
+        started = self._stopwatch()
+
+        def work() -> None:
+            self._transaction.begin()
+            self._decide(job, done)
+            self._transaction.prepare()
+
+        try:
+            await self._off_loop(work)
+        except apsw.Error as error:
+            self._abandon(done or [(job, None, None)], error)
+            return
+        await self._commit(done, started)
+
+    def _decide(self, job: Job, done: list[tuple[Job, Any, Any]]) -> None:
+        if job.future.cancelled():
+            return
+        try:
+            reply, purged = self._transaction.run(job.decide)
+        except apsw.Error:
+            done.append((job, None, None))
+            raise
+        except Exception as error:  # noqa: BLE001
+            # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
+            # written, so it is told when their commit is certain.
+            done.append((job, Refusal(error), ()))
+            return
+        done.append((job, reply, purged))
+
+    @property
+    def _loop(self) -> asyncio.AbstractEventLoop:
+        return self._task.get_loop()
+
+    async def _commit(self, done: list[tuple[Job, Any, Any]], held_since: int | None = None) -> None:
+        try:
+            await self._off_loop(self._execute_commit)
+        except apsw.Error as error:
+            self._commit_failed(done, error)
+            return
+        self._transaction.committed()
+        seq = self._transaction.commit_seq
+        held = 0 if held_since is None else self._stopwatch() - held_since
+        for job, reply, purged in done:
+            if isinstance(reply, Refusal):
+                _fail(job, reply.error)
+            elif not job.future.done():
+                job.future.set_result(Committed(reply, seq, purged, held))
+
+    def _execute_commit(self) -> None:
+        self._transaction.connection.execute("COMMIT")
+
+    async def _off_loop(self, work: Callable[[], None]) -> None:
+        if self._thread is None:
+            work()
+        else:
+            await self._loop.run_in_executor(self._thread, work)
+
+    def _abandon(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
+        """The group failed before COMMIT: nothing of it happened, and everybody is told so."""
+        self._transaction.rollback()
+        reason = "the disk is full" if isinstance(error, apsw.FullError) else str(error)
+        for job, _, _ in done:
+            _fail(job, Unavailable(f"the store could not write: {reason}"))
+
+    def _commit_failed(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
+        if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
+            self._halt(f"fsync failed: {error}")
+        self._transaction.rollback()
+        for job, reply, _ in done:
+            kind = Unavailable if isinstance(reply, Refusal) else OutcomeUnknown
+            _fail(job, kind(f"commit failed: {error}"))
+
+
+def error_code(error: apsw.Error) -> int:
+    """SQLite's extended result code."""
+    return int(getattr(error, "extendedresult", 0))
+
+
+def _fail(job: Job, error: Exception) -> None:
+    if not job.future.done():
+        job.future.set_exception(error)

@@ -1,0 +1,98 @@
+"""pytest fixtures. Loaded in every test run where Mayfly is installed, so it imports nothing but pytest."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from azure.cosmos import CosmosClient
+
+    from mayflydb.embedded import RunningServer
+
+LAST_EXPIRIES = 10
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "mayfly(start): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z"
+    )
+
+
+@pytest.fixture(scope="session")
+def mayfly_server() -> Iterator[RunningServer]:
+    """A server in memory on a free port, with a virtual clock; one for the whole session."""
+    from mayflydb.embedded import serve
+
+    with serve(memory=True, port=0, clock="virtual") as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def _mayfly_start(mayfly_server: RunningServer) -> Any:
+    return mayfly_server.clock.now()
+
+
+@pytest.fixture
+def mayfly(request: pytest.FixtureRequest, mayfly_server: RunningServer, _mayfly_start: Any) -> RunningServer:
+    """The server, empty, its clock frozen at a whole second: the session's first, or that of the test's marker."""
+    mayfly_server.start_at(_start_of(request.node) or _mayfly_start)
+    return mayfly_server
+
+
+def _start_of(item: pytest.Item) -> Any:
+    marker = item.get_closest_marker("mayfly")
+    if marker is None:
+        return None
+    if marker.args or set(marker.kwargs) != {"start"}:
+        raise pytest.UsageError(f"{item.nodeid}: the marker mayfly takes start=TIME and nothing else")
+    start = marker.kwargs["start"]
+    from mayflydb.embedded import instant_of
+
+    try:
+        instant = instant_of(start)
+    except (ValueError, AttributeError) as error:
+        raise pytest.UsageError(f"{item.nodeid}: start={start!r}: {error}") from error
+    if instant % 1_000_000:
+        raise pytest.UsageError(f"{item.nodeid}: start={start!r} is no whole second")
+    return start
+
+
+@pytest.fixture
+def mayfly_cosmos(mayfly: RunningServer) -> Iterator[CosmosClient]:
+    """The vendor's own client, connected; the test is skipped where it is not installed."""
+    pytest.importorskip("azure.cosmos", reason='needs the vendor\'s client: pip install "mayflydb[demo]"')
+    with mayfly.cosmos.client() as client:
+        yield client
+
+
+@pytest.fixture
+def mayfly_env(mayfly: RunningServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """COSMOS_ENDPOINT, COSMOS_KEY and COSMOS_CONNECTION_STRING in the environment, for the test."""
+    variables = mayfly.env()
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    return variables
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item, call: pytest.CallInfo[None]
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A test that failed shows the clock, what is stored, and what died last."""
+    report = yield
+    server = getattr(item, "funcargs", {}).get("mayfly")
+    if report.when == "call" and report.failed and server is not None:
+        report.sections.append(("mayfly", _state(server)))
+    return report
+
+
+def _state(server: RunningServer) -> str:
+    stats = server.stats()
+    lines = [f"clock {stats['now']}"]
+    lines += [f"{name}: {row['records']} records, {row['hidden']} hidden" for name, row in stats["targets"].items()]
+    for each in server.events.expired[-LAST_EXPIRIES:]:
+        lines.append(f"expired {each.due.isoformat()} {each.target} {each.id} pk={each.pk!r} ({each.reason})")
+    return "\n".join(lines)

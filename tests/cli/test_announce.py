@@ -1,0 +1,129 @@
+"""What a ready server says, to whom, and where."""
+
+from __future__ import annotations
+
+import io
+import json
+import stat
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mayflydb.announcement import Announcement, StartFailed
+from mayflydb.cli.announce import Announcer, banner, ready_document
+
+HERE: dict[str, Any] = {
+    "pid": 4711,
+    "cosmos_endpoint": "http://127.0.0.1:8081/",
+    "cosmos_key": "c2VjcmV0",
+    "portal": "http://127.0.0.1:8081/",
+    "admin": "http://127.0.0.1:8081/_mayfly",
+    "metrics": "http://127.0.0.1:8081/metrics",
+    "storage": "memory",
+    "clock": "virtual",
+    "version": "0.1.0",
+    "seconds_to_ready": 0.61,
+}
+
+
+def announcement(**changes: Any) -> Announcement:
+    return Announcement(**(HERE | changes))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_ready_document_has_these_keys_and_no_others() -> None:
+    assert json.loads(ready_document(announcement())) == {
+        "event": "ready",
+        "pid": 4711,
+        "cosmos": {"endpoint": "http://127.0.0.1:8081/", "key": "c2VjcmV0"},
+        "mongo": None,
+        "ydb": None,
+        "portal": "http://127.0.0.1:8081/",
+        "admin": "http://127.0.0.1:8081/_mayfly",
+        "metrics": "http://127.0.0.1:8081/metrics",
+        "storage": "memory",
+        "clock": "virtual",
+    }
+
+
+def test_what_is_off_is_null() -> None:
+    off = announcement(cosmos_endpoint=None, cosmos_key=None, portal=None, admin=None, metrics=None)
+    document = json.loads(ready_document(off))
+    assert [document[name] for name in ("cosmos", "portal", "admin", "metrics")] == [None] * 4
+
+
+def test_a_program_gets_one_line() -> None:
+    out = io.StringIO()
+    Announcer(None, out)(announcement())
+    assert out.getvalue() == ready_document(announcement()) + "\n"
+    assert out.getvalue().count("\n") == 1
+
+
+def test_a_person_gets_the_banner() -> None:
+    out = Terminal()
+    Announcer(None, out)(announcement())
+    lines = out.getvalue().splitlines()
+    assert lines[0] == "Mayfly 0.1.0   memory   clock: virtual   ready in 0.6 s"
+    assert "  Cosmos   AccountEndpoint=https://localhost:8081/;AccountKey=c2VjcmV0;" in lines
+    assert "           well-known emulator key; http://localhost:8081/ is the same port" in lines
+    assert "  Ready    http://localhost:8081/_mayfly/ready" in lines
+    assert not any(line.startswith("  CA ") for line in lines)
+
+
+def test_the_banner_keeps_an_own_key_to_itself() -> None:
+    text = banner(announcement(key_path="/keys/account.key", ca_path="/keys/ca.pem"))
+    assert "c2VjcmV0" not in text
+    assert "key in /keys/account.key" in text
+    assert "  CA       /keys/ca.pem" in text
+
+
+def test_the_ready_file_appears_whole_and_goes_with_the_server(tmp_path: Path) -> None:
+    place = tmp_path / "ready.json"
+    announcer = Announcer(place, io.StringIO())
+    announcer(announcement())
+    assert place.read_text(encoding="utf-8") == ready_document(announcement()) + "\n"
+    assert stat.S_IMODE(place.stat().st_mode) == 0o600
+    assert list(tmp_path.iterdir()) == [place]
+    announcer.withdraw()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_old_ready_file_is_removed_at_the_start(tmp_path: Path) -> None:
+    place = tmp_path / "ready.json"
+    place.write_text("old", encoding="utf-8")
+    Announcer(place, io.StringIO()).prepare()
+    assert not place.exists()
+
+
+def test_the_ready_file_of_a_later_server_stays(tmp_path: Path) -> None:
+    place = tmp_path / "ready.json"
+    first = Announcer(place, io.StringIO())
+    first(announcement())
+    Announcer(place, io.StringIO())(announcement(pid=4712))
+    first.withdraw()
+    assert json.loads(place.read_text(encoding="utf-8"))["pid"] == 4712
+
+
+@pytest.mark.parametrize("left", ["", "[]", "{}", None])
+def test_withdrawing_from_a_place_that_somebody_else_changed(tmp_path: Path, left: str | None) -> None:
+    place = tmp_path / "ready.json"
+    announcer = Announcer(place, io.StringIO())
+    announcer(announcement())
+    place.unlink()
+    if left is not None:
+        place.write_text(left, encoding="utf-8")
+    announcer.withdraw()
+    assert place.exists() == (left is not None)
+
+
+def test_a_place_that_cannot_be_used_is_found_before_the_start(tmp_path: Path) -> None:
+    with pytest.raises(StartFailed, match="is not a directory") as failed:
+        Announcer(tmp_path / "absent" / "ready.json", io.StringIO()).prepare()
+    assert failed.value.setting == "server.ready_file"
+    with pytest.raises(StartFailed, match="cannot be written"):
+        Announcer(tmp_path, io.StringIO()).prepare()

@@ -1,0 +1,312 @@
+"""What each command asks of the server, how answers are printed, and the exit codes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import pytest
+from click.testing import Result
+
+import mayflydb
+from mayflydb.cli.main import COMMANDS, mayfly
+from mayflydb.config import TABLE
+
+if TYPE_CHECKING:
+    from cli.conftest import AdminStub
+
+Run = Callable[..., Result]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "method", "target", "body"),
+    [
+        (["clock", "show"], "GET", "clock", None),
+        (["clock", "advance", "1h30m"], "POST", "clock/advance", {"seconds": 5400, "sweep": "scheduled"}),
+        (["clock", "advance", "0"], "POST", "clock/advance", {"seconds": 0, "sweep": "scheduled"}),
+        (["clock", "advance", "PT1H", "--sweep", "now"], "POST", "clock/advance", {"seconds": 3600, "sweep": "now"}),
+        (["clock", "advance", "250ms"], "POST", "clock/advance", {"by": "250ms", "sweep": "scheduled"}),
+        (["clock", "next"], "POST", "clock/advance", {"to": "next-expiry", "sweep": "scheduled"}),
+        (["clock", "set", "1893456000"], "POST", "clock/set", {"to": "2030-01-01T00:00:00Z"}),
+        (
+            ["clock", "set", "2030-01-01T00:00:00Z", "--force"],
+            "POST",
+            "clock/set",
+            {"to": "2030-01-01T00:00:00Z", "force": True},
+        ),
+        (["clock", "freeze"], "POST", "clock/freeze", {}),
+        (["clock", "resume"], "POST", "clock/resume", {}),
+        (["clock", "reset"], "POST", "clock/reset", {}),
+        (["ttl", "preview", "cosmos:a/b", "30m"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": 1800}),
+        (["ttl", "preview", "cosmos:a/b", "off"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": None}),
+        (["ttl", "preview", "cosmos:a/b", "on"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": -1}),
+        (
+            ["ttl", "explain", "cosmos:a/b", "s 1", "--pk", "u"],
+            "GET",
+            "ttl/explain?target=cosmos%3Aa%2Fb&id=s+1&pk=u",
+            None,
+        ),
+        (["ttl", "explain", "cosmos:a/b", "s1"], "GET", "ttl/explain?target=cosmos%3Aa%2Fb&id=s1", None),
+        (["ttl", "purge"], "POST", "purge", {}),
+        (["ttl", "purge", "cosmos:a/b"], "POST", "purge", {"target": "cosmos:a/b"}),
+        (["reset", "-y"], "POST", "reset", {}),
+        (["reset", "cosmos:a", "--keep-clock", "-y"], "POST", "reset", {"target": "cosmos:a", "keep_clock": True}),
+    ],
+)
+def test_requests(run: Run, server: AdminStub, arguments: list[str], method: str, target: str, body: Any) -> None:
+    server.answers[method, "/_mayfly/" + target.partition("?")[0]] = (200, {"now": "2030-01-01T00:00:00Z"})
+    result = run("--url", server.url, *arguments)
+    assert result.exit_code == 0, result.output
+    assert server.asked == [(method, "/_mayfly/" + target, body)]
+    assert json.loads(result.stdout) == {"now": "2030-01-01T00:00:00Z"}
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "code", "words"),
+    [
+        (
+            409,
+            {"title": "Past", "detail": "the store is newer", "hint": "force"},
+            1,
+            ["Past: the store is newer", "force"],
+        ),
+        (403, {"title": "Not allowed"}, 4, ["Not allowed"]),
+        (401, {"title": "Who?"}, 4, ["Who?"]),
+        (503, {"title": "Starting"}, 3, ["Starting"]),
+        (500, None, 1, ["answered 500"]),
+        (200, b"<html>", 1, ["is not Mayfly"]),
+    ],
+)
+def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: int, words: list[str]) -> None:
+    server.answers["GET", "/_mayfly/clock"] = (status, answer)
+    result = run("--url", server.url, "clock", "show")
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert all(word in result.stderr for word in words), result.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["serv"], 2, "Did you mean 'serve'?"),
+        (["clock", "advanc", "1"], 2, "Did you mean 'advance'?"),
+        (["clock", "advance", "1y"], 2, "months or years"),
+        (["clock", "advance", "--", "-5"], 2, "not a duration"),
+        (["clock", "set", "noon"], 2, "not a time"),
+        (["ttl", "preview", "cosmos:a/b", "0"], 2, "1 to 2147483647"),
+        (["ttl", "preview", "cosmos:a/b", "2147483648"], 2, "1 to 2147483647"),
+        (["ttl", "preview", "cosmos:a/b", "500ms"], 2, "1 to 2147483647"),
+        (["ttl", "forecast", "--horizon", "later"], 2, "not a duration"),
+        (["reset"], 4, "with -y"),
+        (["--url", "absent.json", "clock", "show"], 3, "no ready file"),
+        (["--url", "ftp://x", "clock", "show"], 1, "neither an address nor a ready file"),
+        (["serve", "--prt", "1"], 2, "--port"),
+        (["serve", "a.db", "--memory"], 2, "two storages: flag --memory and argument PATH"),
+        (["serve", "-m", "--storage", "memory"], 2, "two storages"),
+        (["serve", ":memory:"], 2, "Try:   --memory"),
+        (["serve", "postgresql://h/d"], 2, "PATH is a file"),
+        (["serve", "--storage", "postgresql://h/d"], 2, "PostgreSQL storage is not part of this version"),
+        (["serve", "--host", "0.0.0.0"], 4, "Setting: server.host"),
+        (["serve", "--mongo-port", "27017"], 2, "MongoDB is not served by this version"),
+        (["serve", "-p", "-1"], 2, "nothing is left to serve"),
+        (["-c", "absent.toml", "serve"], 2, "is not a file"),
+    ],
+)
+def test_refusals(run: Run, arguments: list[str], code: int, words: str) -> None:
+    result = run(*arguments)
+    assert result.exit_code == code, result.output
+    assert words in result.stderr
+
+
+def test_nobody_answers(run: Run, server: AdminStub) -> None:
+    server.close()
+    result = run("--url", server.url, "clock", "show")
+    assert result.exit_code == 3
+    assert "no server answers" in result.stderr
+
+
+def test_the_url_may_be_a_ready_file(run: Run, server: AdminStub, tmp_path: Path) -> None:
+    place = tmp_path / "ready.json"
+    server.answers["GET", "/_mayfly/clock"] = (200, {"mode": "virtual"})
+    place.write_text(json.dumps({"admin": server.url + "/_mayfly"}), encoding="utf-8")
+    assert run("--url", str(place), "clock", "show").exit_code == 0
+    place.write_text(json.dumps({"admin": None}), encoding="utf-8")
+    assert "admin API off" in run("--url", str(place), "clock", "show").stderr
+    place.write_text("[]", encoding="utf-8")
+    assert "is not a ready file" in run("--url", str(place), "clock", "show").stderr
+
+
+def test_the_url_may_be_a_variable(run: Run, server: AdminStub, monkeypatch: pytest.MonkeyPatch) -> None:
+    server.answers["GET", "/_mayfly/clock"] = (200, {"mode": "virtual"})
+    monkeypatch.setenv("MAYFLY_URL", server.url)
+    assert run("clock", "show").exit_code == 0
+
+
+# --- status ----------------------------------------------------------------------------------------------------------
+
+
+def test_status_of_a_ready_server(run: Run, server: AdminStub) -> None:
+    for path in ("ready", "info", "stats"):
+        server.answers["GET", "/_mayfly/" + path] = (200, {"is": path})
+    result = run("--url", server.url, "status")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout) == {"readiness": {"is": "ready"}, "info": {"is": "info"}, "stats": {"is": "stats"}}
+
+
+def test_status_names_what_is_not_ready(run: Run, server: AdminStub) -> None:
+    server.answers["GET", "/_mayfly/ready"] = (
+        503,
+        {"ready": False, "store": "disk full", "protocols": {"cosmos": "ok"}},
+    )
+    result = run("--url", server.url, "status")
+    assert result.exit_code == 3
+    assert "store: disk full" in result.stderr
+    assert "cosmos" not in result.stderr
+
+
+def test_status_waits_until_the_server_is_ready(run: Run, server: AdminStub) -> None:
+    class Answers(dict[tuple[str, str], tuple[int, Any]]):
+        """Ready at the third question."""
+
+        def get(self, key: tuple[str, str], default: Any = None) -> Any:
+            questions = [target for _, target, _ in server.asked if target.endswith("/ready")]
+            return (503, {}) if key[1].endswith("/ready") and len(questions) < 3 else (200, {})
+
+    server.answers = Answers()
+    assert run("--url", server.url, "status", "--wait", "30").exit_code == 0
+    assert [target for _, target, _ in server.asked] == ["/_mayfly/ready"] * 3 + ["/_mayfly/info", "/_mayfly/stats"]
+
+
+# --- output ----------------------------------------------------------------------------------------------------------
+
+FORECAST = {
+    "now": "2030-01-01T00:00:00Z",
+    "bucket_seconds": 60,
+    "buckets": [{"from": "2030-01-01T00:00:00Z", "count": 0}, {"from": "2030-01-01T00:01:00Z", "count": 7}],
+    "due_now": 2,
+    "in_horizon": 7,
+    "later": 5,
+    "never": 1,
+    "exact": True,
+}
+
+
+def test_forecast_as_json_lines_and_as_a_table(run: Run, server: AdminStub) -> None:
+    server.answers["GET", "/_mayfly/ttl/forecast"] = (200, FORECAST)
+    command = ("--url", server.url, "ttl", "forecast", "--horizon", "2m", "--buckets", "2")
+    lines = [json.loads(line) for line in run(*command, "-o", "jsonl").stdout.splitlines()]
+    assert lines == [
+        {"from": "due now", "count": 2},
+        {"from": "2030-01-01T00:01:00Z", "count": 7},
+        {"from": "later", "count": 5},
+        {"from": "never", "count": 1},
+    ]
+    table = run("-o", "table", *command).stdout
+    assert [line.split() for line in table.splitlines() if "2030" in line] == [["2030-01-01T00:01:00Z", "7"]]
+    assert json.loads(run(*command).stdout) == FORECAST
+    assert server.asked[0][1] == "/_mayfly/ttl/forecast?horizon=2m&buckets=2"
+
+
+def test_a_table_shows_names_as_they_are(run: Run, server: AdminStub) -> None:
+    answer = {"now": None, "frozen": True, "by_target": {"cosmos:[red]x[/red]/y": {"purged": 1}}, "sample": ["a", "b"]}
+    server.answers["GET", "/_mayfly/clock"] = (200, answer)
+    table = run("--url", server.url, "clock", "show", "-o", "table").stdout
+    for words in (["frozen", "yes"], ["by_target.cosmos:[red]x[/red]/y.purged", "1"], ["sample", "a,", "b"], ["now"]):
+        assert words in [line.split() for line in table.splitlines()], table
+
+
+# --- connect ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("env", "export COSMOS_CONNECTION_STRING='AccountEndpoint=http://127.0.0.1:1/;AccountKey=k==;'"),
+        ("dotenv", 'COSMOS_ENDPOINT="http://127.0.0.1:1/"'),
+        ("json", '"connection_string": "AccountEndpoint=http://127.0.0.1:1/;AccountKey=k==;"'),
+        ("python", 'CosmosClient("http://127.0.0.1:1/", "k==")'),
+        ("node", 'new CosmosClient({ endpoint: "http://127.0.0.1:1/", key: "k==" })'),
+    ],
+)
+def test_connect(run: Run, server: AdminStub, form: str, words: str) -> None:
+    server.answers["GET", "/_mayfly/info"] = (200, {"cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k=="}})
+    result = run("--url", server.url, "connect", "--format", form)
+    assert result.exit_code == 0
+    assert words in result.stdout
+
+
+def test_the_environment_survives_a_shell(run: Run, server: AdminStub) -> None:
+    server.answers["GET", "/_mayfly/info"] = (200, {"cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k'$(x)"}})
+    script = run("--url", server.url, "connect").stdout + '\nprintf %s "$COSMOS_KEY"'
+    assert subprocess.run(["sh", "-c", script], capture_output=True, check=True, text=True).stdout == "k'$(x)"
+
+
+# --- config, help, version -------------------------------------------------------------------------------------------
+
+
+def test_config_show(run: Run) -> None:
+    result = run("config", "show", "--origin", "-m", "-p", "0", "--clock", "virtual")
+    rows = {row["key"]: (row["value"], row["origin"]) for row in json.loads(result.stdout)}
+    assert list(rows) == [row.key for row in TABLE]
+    assert rows["storage.url"] == ("memory", "flag --memory")
+    assert rows["server.port"] == (0, "flag --port")
+    assert rows["server.host"] == ("localhost", "default")
+
+
+def test_every_setting_is_a_flag_and_says_its_variable(run: Run) -> None:
+    text = "".join(run("serve", "--help").stdout.split())
+    for row in TABLE:
+        assert all(flag in text for flag in row.flags), row.key
+        assert f"[env:{row.variable}]" in text
+
+
+def test_repeated_flags_and_switches(run: Run) -> None:
+    arguments = ("--allow-host", "a", "--allow-host", "b", "--no-allow-time-travel", "--generate-key")
+    rows = {row["key"]: row["value"] for row in json.loads(run("config", "show", *arguments).stdout)}
+    assert rows["server.allow_hosts"] == ["a", "b"]
+    assert rows["server.allow_time_travel"] is False
+    assert rows["cosmos.generate_key"] is True
+
+
+def leaves(command: click.Command, name: str = "mayfly") -> list[tuple[str, click.Command]]:
+    if not isinstance(command, click.Group):
+        return [(name, command)]
+    context = click.Context(command)
+    found = []
+    for child in command.list_commands(context):
+        member = command.get_command(context, child)
+        assert member is not None
+        found += leaves(member, f"{name} {child}")
+    return found
+
+
+def test_every_command_says_what_it_does() -> None:
+    commands = leaves(mayfly)
+    assert {name.split()[1] for name, _ in commands} == set(COMMANDS)
+    for name, command in commands:
+        assert command.help, name
+        assert command.help.strip().endswith("."), name
+
+
+def test_the_version_is_quick_because_it_imports_nothing_heavy() -> None:
+    script = (
+        "import sys\n"
+        "from mayflydb.cli.main import mayfly\n"
+        "mayfly(['--version'], standalone_mode=False)\n"
+        "heavy = {'msgspec', 'rich', 'apsw', 'uvicorn', 'asyncio', 'cryptography', 'starlette', 'http.client'}\n"
+        "print(sorted(heavy & set(sys.modules)))\n"
+    )
+    out = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout
+    assert out.splitlines() == [f"mayfly {mayflydb.__version__}", "[]"]
+
+
+def test_both_scripts_are_the_same_program() -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert set(project["scripts"].values()) == {"mayflydb.cli.main:main"}
+    assert set(project["scripts"]) == {"mayfly", "mayflydb"}

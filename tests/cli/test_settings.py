@@ -1,0 +1,224 @@
+"""The table of settings: precedence, what values are taken, what is refused and how."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mayflydb.announcement import StartFailed
+from mayflydb.config import TABLE, Given, Loaded, Settings, load
+from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND
+
+
+def by_flag(**values: Any) -> dict[str, Given]:
+    return {name.replace("__", "."): Given(value, "flag") for name, value in values.items()}
+
+
+def read(environ: dict[str, str] | None = None, toml: str = "", **flags: Any) -> Loaded:
+    if toml:
+        Path("mayfly.toml").write_text(toml, encoding="utf-8")
+    return load(by_flag(**flags), environ or {})
+
+
+def test_the_defaults() -> None:
+    settings = read().settings
+    assert settings.server.host == "localhost"
+    assert settings.server.port == 8081
+    assert settings.server.scheme == "http"
+    assert settings.server.allow_time_travel
+    assert settings.storage.path == Path("mayfly.db").absolute()
+    assert (settings.clock.mode, settings.clock.start) == ("real", None)
+    assert settings.cosmos.cross_partition == "azure"
+    assert not settings.cosmos.check_date
+    assert settings.ttl.sweep_interval == SECOND
+    assert settings.unserved == ()
+
+
+def test_every_key_but_the_unserved_ports_has_its_place_in_settings() -> None:
+    settings = read().settings
+    for row in TABLE:
+        section, _, name = row.key.partition(".")
+        if section not in ("mongo", "ydb"):
+            assert hasattr(getattr(settings, section), name), row.key
+
+
+def test_flag_over_variable_over_file_over_default() -> None:
+    toml, variable = "server.port = 1", {"MAYFLY_SERVER_PORT": "2"}
+    assert read().settings.server.port == 8081
+    assert read(toml=toml).settings.server.port == 1
+    assert read(variable, toml).settings.server.port == 2
+    assert read(variable, toml, server__port="3").settings.server.port == 3
+
+
+def test_origins() -> None:
+    loaded = read({"MAYFLY_CLOCK_MODE": "virtual"}, "[ttl]\nsweep_interval = '2s'", server__port="0")
+    origin = {key: source for key, _, source in loaded.shown()}
+    assert origin["server.port"] == "flag"
+    assert origin["clock.mode"] == "variable MAYFLY_CLOCK_MODE"
+    assert origin["ttl.sweep_interval"] == f"file {Path('mayfly.toml').absolute()}"
+    assert origin["server.host"] == "default"
+
+
+def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
+    named, user = tmp_path / "named.toml", tmp_path / "xdg" / "mayfly" / "mayfly.toml"
+    user.parent.mkdir(parents=True)
+    user.write_text("server.port = 3", encoding="utf-8")
+    environ = {"XDG_CONFIG_HOME": str(tmp_path / "xdg")}
+    assert load({}, environ).settings.server.port == 3
+
+    Path("mayfly.toml").write_text("clock.mode = 'virtual'", encoding="utf-8")
+    assert load({}, environ).settings.server.port == 8081
+
+    named.write_text("server.port = 4", encoding="utf-8")
+    assert load({}, environ | {"MAYFLY_CONFIG": str(named)}).settings.server.port == 4
+    assert load({}, environ | {"MAYFLY_CONFIG": "absent.toml"}, named).settings.server.port == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "raw", "path", "value"),
+    [
+        ("server.port", "0", "server.port", 0),
+        ("server.port", 65535, "server.port", 65535),
+        ("server.allow_hosts", "a.test, b.test", "server.allow_hosts", ("a.test", "b.test")),
+        ("server.allow_hosts", ["a.test"], "server.allow_hosts", ("a.test",)),
+        ("server.allow_time_travel", "no", "server.allow_time_travel", False),
+        ("server.allow_time_travel", "auto", "server.allow_time_travel", True),
+        ("server.log_level", "debug", "server.log_level", "debug"),
+        ("storage.url", "memory", "storage.url", "memory"),
+        ("storage.url", "memory", "storage.path", None),
+        ("storage.url", "sqlite:////data/a.db", "storage.url", "sqlite:///data/a.db"),
+        ("storage.url", "sqlite:///data/a.db", "storage.path", Path("/data/a.db")),
+        ("storage.url", "sqlite:////a.db", "storage.path", Path("/a.db")),
+        ("cosmos.check_date", "true", "cosmos.check_date", True),
+        ("ttl.sweep_interval", "250ms", "ttl.sweep_interval", 250 * MILLISECOND),
+        ("ttl.sweep_interval", 60, "ttl.sweep_interval", MINUTE),
+        ("ttl.sweep_interval", 0.5, "ttl.sweep_interval", 500 * MILLISECOND),
+        ("tls.names", ["db.test"], "tls.names", ("db.test",)),
+        ("mongo.port", "-1", "unserved", ()),
+        ("mongo.port", "0", "unserved", ("MongoDB",)),
+        ("ydb.port", "0", "unserved", ("YDB",)),
+        ("ydb.tls_port", "0", "unserved", ("YDB",)),
+    ],
+)
+def test_values(key: str, raw: Any, path: str, value: object) -> None:
+    found: Any = load({key: Given(raw, "flag")}, {}).settings
+    for name in path.split("."):
+        found = getattr(found, name)
+    assert found == value
+
+
+def test_a_relative_file_is_looked_for_where_the_server_starts(tmp_path: Path) -> None:
+    assert read(storage__url="sqlite:///./x/../a.db").settings.storage.url == f"sqlite://{tmp_path.as_posix()}/a.db"
+
+
+@pytest.mark.parametrize("start", ['"2030-01-01T00:00:00Z"', "2030-01-01T00:00:00Z", "1893456000"])
+def test_a_start_time_in_a_file(start: str) -> None:
+    settings = read(toml=f"[clock]\nmode = 'virtual'\nstart = {start}").settings
+    assert settings.clock.start == 1_893_456_000 * SECOND
+
+
+@pytest.mark.parametrize(
+    ("flags", "code", "message", "setting"),
+    [
+        ({"server__port": "eighty"}, 2, "not a whole number", "server.port"),
+        ({"server__port": "65536"}, 2, "not a port", "server.port"),
+        ({"server__port": "-2"}, 2, "not a port", "server.port"),
+        ({"server__port": True}, 2, "not a whole number", "server.port"),
+        ({"server__port": "-1"}, 2, "nothing is left to serve", "server.port"),
+        ({"server__scheme": "ftp"}, 2, "none of http, https", "server.scheme"),
+        ({"server__allow_time_travel": "perhaps"}, 2, "neither true nor false", "server.allow_time_travel"),
+        ({"server__allow_hosts": 5}, 2, "list of texts", "server.allow_hosts"),
+        ({"clock__mode": "system"}, 2, "none of real, virtual", "clock.mode"),
+        ({"clock__mode": "virtual", "clock__start": "noon"}, 2, "not a time", "clock.start"),
+        ({"clock__start": "0"}, 2, "no effect on the real clock", "clock.start"),
+        ({"storage__url": "postgresql://h/d"}, 2, "PostgreSQL storage is not part of this version", "storage.url"),
+        ({"storage__url": "mysql://h/d"}, 2, "not a storage", "storage.url"),
+        ({"storage__url": "sqlite:///a.db"}, 2, "could mean two places", "storage.url"),
+        ({"storage__url": ""}, 2, "text is needed", "storage.url"),
+        ({"ttl__sweep_interval": "1y"}, 2, "months or years", "ttl.sweep_interval"),
+        ({"ttl__sweep_interval": "0"}, 2, "not between 10ms and 1h", "ttl.sweep_interval"),
+        ({"ttl__sweep_interval": "2h"}, 2, "not between 10ms and 1h", "ttl.sweep_interval"),
+        ({"ttl__sweep_interval": True}, 2, "duration is needed", "ttl.sweep_interval"),
+        ({"mongo__port": "27017"}, 2, "MongoDB is not served by this version; use --mongo-port -1", "mongo.port"),
+        ({"ydb__port": "2136"}, 2, "YDB is not served by this version; use --ydb-port -1", "ydb.port"),
+        ({"ydb__tls_port": "2135"}, 2, "use --ydb-tls-port -1", "ydb.tls_port"),
+        ({"cosmos__key_file": "k", "cosmos__generate_key": True}, 2, "either read from a file", "cosmos.generate_key"),
+        ({"server__host": "0.0.0.0"}, 4, "well-known key", "server.host"),
+        ({"server__host": "::"}, 4, "well-known key", "server.host"),
+        ({"server__host": "db.test"}, 4, "well-known key", "server.host"),
+    ],
+)
+def test_refusals(flags: dict[str, Any], code: int, message: str, setting: str) -> None:
+    with pytest.raises(StartFailed, match=message) as failed:
+        read(**flags)
+    assert (failed.value.exit_code, failed.value.setting) == (code, setting)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "LOCALHOST"])
+def test_loopback_needs_no_key_and_may_move_the_clock(host: str) -> None:
+    server = read(server__host=host).settings.server
+    assert server.loopback
+    assert server.allow_time_travel
+
+
+@pytest.mark.parametrize("key", [{"cosmos__key_file": "key"}, {"cosmos__generate_key": True}])
+def test_elsewhere_needs_a_key_and_the_clock_stays(key: dict[str, Any]) -> None:
+    settings: Settings = read(server__host="0.0.0.0", **key).settings
+    assert not settings.server.loopback
+    assert not settings.server.allow_time_travel
+    assert read(server__host="0.0.0.0", server__allow_time_travel=True, **key).settings.server.allow_time_travel
+
+
+@pytest.mark.parametrize(
+    ("toml", "message", "hint"),
+    [
+        ("server.prot = 1", "unknown setting server.prot", "did you mean server.port?"),
+        ("[clock]\nmodus = 'real'", "unknown setting clock.modus", "did you mean clock.mode?"),
+        ("zzz = 1", "unknown setting zzz", "`mayfly config show` lists all settings"),
+        ("server.port = ", "cannot be read", ""),
+    ],
+)
+def test_what_is_wrong_with_a_file(toml: str, message: str, hint: str) -> None:
+    with pytest.raises(StartFailed, match=message) as failed:
+        read(toml=toml)
+    assert (failed.value.exit_code, failed.value.hint) == (2, hint)
+
+
+def test_a_named_file_must_exist() -> None:
+    with pytest.raises(StartFailed, match=r"absent\.toml is not a file"):
+        load({}, {}, "absent.toml")
+
+
+def test_an_unknown_variable_is_an_error() -> None:
+    with pytest.raises(StartFailed, match="MAYFLY_SERVER_PROT is not a variable") as failed:
+        read({"MAYFLY_SERVER_PROT": "1"})
+    assert failed.value.hint == "did you mean MAYFLY_SERVER_PORT?"
+
+
+def test_what_kubernetes_adds_for_a_service_named_mayfly_is_no_setting() -> None:
+    read(
+        {
+            "MAYFLY_SERVICE_HOST": "10.0.0.1",
+            "MAYFLY_SERVICE_PORT_HTTP": "8081",
+            "MAYFLY_PORT": "tcp://10.0.0.1:8081",
+            "MAYFLY_PORT_8081_TCP_ADDR": "10.0.0.1",
+            "MAYFLY_DEV_SERVICE_HOST": "10.0.0.1",
+        }
+    )
+
+
+def test_shown_values_can_be_put_into_a_file() -> None:
+    loaded = read(
+        server__allow_hosts=["a.test"],
+        clock__mode="virtual",
+        clock__start="0",
+        ttl__sweep_interval="90",
+        storage__url="memory",
+    )
+    shown = {key: value for key, value, _ in loaded.shown()}
+    again = load({key: Given(value, "file") for key, value in shown.items()}, {})
+    assert again.settings == loaded.settings
+    assert shown["clock.start"] == "1970-01-01T00:00:00Z"
+    assert shown["ttl.sweep_interval"] == "1m30s"

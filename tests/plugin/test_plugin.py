@@ -1,0 +1,207 @@
+"""The pytest plugin, used by test files of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+pytest_plugins = ["pytester"]
+
+PLUGIN = "mayflydb.testing.plugin"
+
+
+@pytest.fixture
+def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Pytester:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    return pytester
+
+
+def outcome(pytester: pytest.Pytester, source: str, *arguments: str, **counts: int) -> pytest.RunResult:
+    pytester.makepyfile(source)
+    installed = any(point.value == PLUGIN for point in entry_points(group="pytest11"))
+    load = [] if installed else ["-p", PLUGIN]
+    result = pytester.runpytest_inprocess(*load, "-p", "no:cacheprovider", *arguments)
+    result.assert_outcomes(**counts)
+    return result
+
+
+def test_a_session_expires(run: pytest.Pytester) -> None:
+    outcome(
+        run,
+        """
+        import pytest
+        from azure.cosmos import PartitionKey
+        from azure.cosmos.exceptions import CosmosResourceNotFoundError
+
+        def test_session_expires(mayfly):
+            c = mayfly.cosmos.client().create_database("shop").create_container(
+                "sessions", partition_key=PartitionKey("/userId"), default_ttl=3600)
+            c.upsert_item({"id": "s1", "userId": "u1"})
+            mayfly.clock.advance(seconds=3599)
+            assert c.read_item("s1", "u1")
+            mayfly.clock.advance(seconds=1)
+            with pytest.raises(CosmosResourceNotFoundError):
+                c.read_item("s1", "u1")
+            (event,) = mayfly.events.expired
+            assert (event.id, event.pk, event.target, event.reason) == ("s1", "u1", "cosmos:shop/sessions", "default")
+            assert event.due == event.purged_at == mayfly.clock.now()
+
+        def test_starts_empty(mayfly):
+            assert list(mayfly.cosmos.client().list_databases()) == []
+            assert mayfly.events.expired == []
+            assert mayfly.stats()["records"] == 0
+        """,
+        passed=2,
+    )
+
+
+def test_the_clock(run: pytest.Pytester) -> None:
+    outcome(
+        run,
+        """
+        from datetime import UTC, datetime, timedelta
+        import pytest
+
+        START = datetime(2026, 1, 1, tzinfo=UTC)
+
+        @pytest.fixture
+        def later(mayfly):
+            return mayfly.clock.now()
+
+        def test_without_a_marker(mayfly):
+            now = mayfly.clock.now()
+            assert now.microsecond == 0
+            assert now == mayfly.clock.now()
+
+        @pytest.mark.mayfly(start="2026-01-01T00:00:00Z")
+        def test_ways_to_move(mayfly):
+            clock = mayfly.clock
+            assert clock.now() == START
+            clock.advance(seconds=1, minutes=1, hours=1, days=1)
+            clock.advance(timedelta(microseconds=1))
+            clock.shift("1h30m")
+            assert clock.now() == START + timedelta(days=1, hours=2, minutes=31, seconds=1, microseconds=1)
+            clock.move_to(datetime(2027, 1, 1, tzinfo=UTC))
+            assert clock.now() == datetime(2027, 1, 1, tzinfo=UTC)
+            assert clock.next_expiry() is None
+            clock.advance_to_next_expiry()
+            mayfly.reset()
+            assert clock.now() == START
+            with pytest.raises(ValueError):
+                clock.advance(seconds=-1)
+            with pytest.raises(ValueError):
+                clock.set(datetime(2028, 1, 1))
+
+        def test_ticking(mayfly):
+            mayfly.clock.resume()
+            before = mayfly.clock.now()
+            while mayfly.clock.now() == before:
+                pass
+            mayfly.clock.freeze()
+            assert mayfly.clock.now() == mayfly.clock.now() > before
+
+        def test_the_next_test_stands_still_again(mayfly, mayfly_server):
+            assert mayfly.clock.now() == mayfly.clock.now()
+            assert mayfly.clock.now() != START
+            assert mayfly is mayfly_server
+        """,
+        passed=4,
+    )
+
+
+def test_next_expiry_and_purge(run: pytest.Pytester) -> None:
+    outcome(
+        run,
+        """
+        from azure.cosmos import PartitionKey
+        from datetime import timedelta
+
+        def test_next(mayfly, mayfly_cosmos):
+            c = mayfly_cosmos.create_database("d").create_container("c", partition_key=PartitionKey("/k"), default_ttl=-1)
+            for n in (30, 20, 10):
+                c.create_item({"id": str(n), "k": n, "ttl": n})
+            start = mayfly.clock.now()
+            for n in (10, 20):
+                assert mayfly.clock.next_expiry() == start + timedelta(seconds=n)
+                assert mayfly.clock.advance_to_next_expiry()["purged"] == 1
+            mayfly.clock.advance(days=1, sweep="none")
+            assert [e.id for e in mayfly.events.expired] == ["10", "20"]
+            assert mayfly.purge() == {"now": mayfly.stats()["now"], "purged": 1, "by_target": {"cosmos:d/c": 1}}
+            assert [(e.id, e.pk, e.reason) for e in mayfly.events.expired][-1] == ("30", 30, "item")
+        """,
+        passed=1,
+    )
+
+
+def test_environment(run: pytest.Pytester) -> None:
+    outcome(
+        run,
+        """
+        import os
+
+        def test_env(mayfly_env, mayfly):
+            assert os.environ["COSMOS_ENDPOINT"] == mayfly.cosmos.url
+            assert os.environ["COSMOS_KEY"] == mayfly.cosmos.key
+            assert os.environ["COSMOS_CONNECTION_STRING"] == mayfly.cosmos.connection_string
+            assert mayfly_env == mayfly.env()
+
+        def test_gone():
+            assert "COSMOS_ENDPOINT" not in os.environ
+        """,
+        passed=2,
+    )
+
+
+def test_a_failure_shows_the_clock_and_who_died(run: pytest.Pytester) -> None:
+    result = outcome(
+        run,
+        """
+        import pytest
+        from azure.cosmos import PartitionKey
+
+        @pytest.mark.mayfly(start="2026-01-01T00:00:00Z")
+        def test_fails(mayfly):
+            database = mayfly.cosmos.client().create_database("d")
+            c = database.create_container("c", partition_key=PartitionKey("/k"), default_ttl=10)
+            c.create_item({"id": "x", "k": "y"})
+            mayfly.clock.advance(seconds=10)
+            assert False
+        """,
+        failed=1,
+    )
+    result.stdout.fnmatch_lines(
+        [
+            "*- mayfly -*",
+            "clock 2026-01-01T00:00:10Z",
+            "cosmos:d/c: 0 records, 0 hidden",
+            "expired * cosmos:d/c x pk='y' (*",
+        ]
+    )
+
+
+MARKERS = [
+    "mayfly",
+    "mayfly('2026-01-01T00:00:00Z')",
+    "mayfly(clock='system')",
+    "mayfly(start='yesterday')",
+    "mayfly(start='2026-01-01T00:00:00.5Z')",
+    "mayfly(start=1)",
+]
+
+
+def test_a_marker_that_says_something_else_is_an_error(run: pytest.Pytester) -> None:
+    tests = [f"@pytest.mark.{marker}\ndef test_{n}(mayfly): pass\n" for n, marker in enumerate(MARKERS)]
+    outcome(run, "import pytest\n" + "\n".join(tests), "--strict-markers", errors=len(MARKERS))
+
+
+def test_loading_the_plugin_loads_nothing_else() -> None:
+    code = f"import sys, pytest; before = set(sys.modules); import {PLUGIN}; print(*sorted(set(sys.modules) - before))"
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-c", code]
+    found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
+    assert set(found) <= {"mayflydb", "mayflydb.testing", PLUGIN}

@@ -1,0 +1,133 @@
+"""What a query says of itself: the partition keys it admits, and how it must be executed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mayflydb.model.errors import BadQuery
+from mayflydb.query.cosmos_sql import Context, compile_query
+
+PK = [("pk",)]
+TWO = [("a",), ("b", "c")]
+
+
+@pytest.mark.parametrize(
+    ("where", "paths", "expected"),
+    [
+        ("c.pk = 'x'", PK, [("x",)]),
+        ("'x' = c.pk", PK, [("x",)]),
+        ("c['pk'] = 'x'", PK, [("x",)]),
+        ("ROOT.pk = 'x'", PK, [("x",)]),
+        ("c.pk = @p", PK, [("y",)]),
+        ("c.pk = null", PK, [(None,)]),
+        ("c.pk = true", PK, [(True,)]),
+        ("c.pk = -1", PK, [(-1,)]),
+        ("c.pk = 'x' AND c.n > 1", PK, [("x",)]),
+        ("c.n > 1 AND (c.m OR c.k) AND c.pk IN ('x', @p, 1)", PK, [("x",), ("y",), (1,)]),
+        ("c.pk IN ('x', 'x')", PK, [("x",)]),
+        ("c.pk IN (1, 1.0, true)", PK, [(1,), (True,)]),
+        ("c.pk = undefined", PK, []),
+        ("c.pk = 'x' OR c.pk = 'y'", PK, [("x",), ("y",)]),
+        ("(c.pk = 'x' AND c.n = 1) OR (c.pk = 'y' AND c.n = 2)", PK, [("x",), ("y",)]),
+        ("c.pk = 'x' OR c.n = 1", PK, None),
+        ("c.pk != 'x'", PK, None),
+        ("c.pk NOT IN ('x')", PK, None),
+        ("c.pk > 'x'", PK, None),
+        ("c.pk = c.n", PK, None),
+        ("c.pk = {'x': 1}", PK, None),
+        ("NOT (c.pk = 'x')", PK, None),
+        ("c.pk.x = 'x'", PK, None),
+        ("c.n = 'x'", PK, None),
+        ("EXISTS(SELECT VALUE 1 FROM pk IN c.l WHERE pk = 'x')", PK, None),
+        ("c.a = 1 AND c.b.c = 2", TWO, [(1, 2)]),
+        ("c.a IN (1, 2) AND c.b.c IN (3, 4)", TWO, [(1, 3), (1, 4), (2, 3), (2, 4)]),
+        ("c.a = 1", TWO, None),
+        ("c.b.c = 1", TWO, None),
+    ],
+)
+def test_key_equalities(where: str, paths: list[tuple[str, ...]], expected: Any) -> None:
+    found = compile_query(f"SELECT * FROM c WHERE {where}", {"@p": "y"}).key_equalities(paths)
+    assert found == expected
+    assert [[type(value) for value in key] for key in found or []] == [
+        [type(value) for value in key] for key in expected or []
+    ]
+
+
+def test_key_prefixes() -> None:
+    assert compile_query("SELECT * FROM c WHERE c.a IN (1, 2)", {}).key_prefixes(TWO) == [(1,), (2,)]
+    assert compile_query("SELECT * FROM c WHERE c.b.c = 1", {}).key_prefixes(TWO) is None
+    assert compile_query("SELECT * FROM t IN c.tags WHERE t.a = 1", {}).key_prefixes(TWO) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "needs_merge", "streams", "is_identity"),
+    [
+        ("SELECT * FROM c", False, True, True),
+        ("SELECT * FROM c WHERE c.n = 1", False, True, True),
+        ("SELECT VALUE c FROM c", False, True, True),
+        ("SELECT VALUE r FROM root r", False, True, True),
+        ("SELECT TOP 3 * FROM c", True, True, True),
+        ("SELECT c FROM c", False, True, False),
+        ("SELECT VALUE c.a FROM c", False, True, False),
+        ("SELECT * FROM c.a", False, True, False),
+        ("SELECT * FROM t IN c.tags", False, True, False),
+        ("SELECT VALUE c FROM c JOIN t IN c.tags", False, True, False),
+        ("SELECT * FROM c OFFSET 1 LIMIT 2", True, True, True),
+        ("SELECT * FROM c ORDER BY c.n", True, False, False),
+        ("SELECT DISTINCT * FROM c", True, False, False),
+        ("SELECT VALUE COUNT(1) FROM c", True, False, False),
+        ("SELECT c.a FROM c GROUP BY c.a", True, False, False),
+        ("SELECT VALUE (SELECT VALUE COUNT(1) FROM t IN c.tags) FROM c", False, True, False),
+        ("SELECT 1", False, False, False),
+    ],
+)
+def test_how_a_query_is_executed(text: str, needs_merge: bool, streams: bool, is_identity: bool) -> None:
+    query = compile_query(text, {})
+    assert (query.needs_merge, query.streams, query.is_identity) == (needs_merge, streams, is_identity)
+
+
+def test_sort_paths() -> None:
+    query = compile_query("SELECT * FROM c ORDER BY c.a.b DESC, ROOT['x'], LOWER(c.s), c.l[0]", {})
+    assert query.sort_paths() == ((("a", "b"), True), (("x",), False), (None, False), (None, False))
+
+
+def test_an_accumulator_says_when_it_is_full() -> None:
+    accumulator = compile_query("SELECT TOP 2 VALUE c.n FROM c", {}).accumulator(Context(0))
+    seen = []
+    for n in range(5):
+        seen.append(accumulator.full)
+        accumulator.add({"n": n})
+    assert seen == [False, False, True, True, True]
+    assert accumulator.results() == [0, 1]
+
+
+def test_ties_follow_what_the_caller_says() -> None:
+    accumulator = compile_query("SELECT VALUE c.id FROM c ORDER BY c.n DESC", {}).accumulator(Context(0))
+    for name, tie in (("x", 3), ("y", 1), ("z", 2)):
+        accumulator.add({"id": name, "n": 1}, tie)
+    assert accumulator.results() == ["y", "z", "x"]
+
+
+def test_a_query_can_be_used_again() -> None:
+    query = compile_query("SELECT VALUE COUNT(1) FROM c", {})
+    for size in (3, 1):
+        accumulator = query.accumulator(Context(0))
+        for _ in range(size):
+            accumulator.add({})
+        assert accumulator.results() == [size]
+
+
+def test_chance_is_repeatable() -> None:
+    query = compile_query("SELECT VALUE [RAND(), RAND()] FROM c", {})
+    first, second = (next(query.rows({}, Context(0, seed))) for seed in (1, 2))
+    assert first[0] != first[1]
+    assert first != second
+    assert list(query.rows({}, Context(0, 1))) == [first]
+
+
+def test_a_missing_parameter_is_an_error_even_where_it_is_not_reached() -> None:
+    with pytest.raises(BadQuery, match="'@x'"):
+        compile_query("SELECT * FROM c WHERE false AND c.a = @x", {})
+    compile_query("SELECT * FROM c", {"@unused": 1})

@@ -1,0 +1,283 @@
+"""Query plans: the table of rewritten texts, what a client must support, and that rewritten queries give mergeable rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import fields, replace
+
+from mayflydb.model.errors import BadQuery
+from mayflydb.query.cosmos_sql import Context, compile_query, parse, plan, print_select
+from mayflydb.query.cosmos_sql.syntax import Node
+
+BASIC = frozenset(
+    {"Aggregate", "CompositeAggregate", "Distinct", "MultipleOrderBy", "OffsetAndLimit", "OrderBy", "Top", "CountIf"}
+)
+FULL = BASIC | {"NonValueAggregate", "GroupBy", "MultipleAggregates", "ListAndSetAggregate"}
+SLOT = "{documentdb-formattableorderbyquery-filter}"
+
+
+def planned(text: str, features: frozenset[str] = FULL, **parameters: Any) -> dict[str, Any]:
+    query = compile_query(text, {f"@{name}": value for name, value in parameters.items()})
+    return plan(query, features, [("pk",)], lambda key: (f"<{key[0]}>", f"<{key[0]}>"))
+
+
+def info(text: str, **parameters: Any) -> dict[str, Any]:
+    found: dict[str, Any] = planned(text, **parameters)["queryInfo"]
+    return found
+
+
+REWRITTEN = [
+    (
+        "SELECT * FROM c ORDER BY c.n DESC",
+        """\
+SELECT c._rid, [{"item": c.n}] AS orderByItems, c AS payload
+FROM c
+WHERE (<slot>)
+ORDER BY c.n DESC""",
+    ),
+    (
+        "SELECT * FROM c WHERE c.a = 1 OR c.b ORDER BY c.n",
+        """\
+SELECT c._rid, [{"item": c.n}] AS orderByItems, c AS payload
+FROM c
+WHERE ((c.a = 1 OR c.b) AND (<slot>))
+ORDER BY c.n""",
+    ),
+    (
+        "SELECT TOP 2 c.a FROM c ORDER BY c.n",
+        """\
+SELECT TOP 2 c._rid, [{"item": c.n}] AS orderByItems, {"a": c.a} AS payload
+FROM c
+WHERE (<slot>)
+ORDER BY c.n""",
+    ),
+    (
+        "SELECT c.a, c.b + 1 FROM x AS c ORDER BY c.n, c.m DESC OFFSET 2 LIMIT 3",
+        """\
+SELECT c._rid, [{"item": c.n}, {"item": c.m}] AS orderByItems, {"a": c.a, "$1": c.b + 1} AS payload
+FROM x AS c
+WHERE (<slot>)
+ORDER BY c.n, c.m DESC
+OFFSET 0 LIMIT 5""",
+    ),
+    (
+        "SELECT VALUE c.a FROM c WHERE c.b OR c.d ORDER BY c.n",
+        """\
+SELECT c._rid, [{"item": c.n}] AS orderByItems, c.a AS payload
+FROM c
+WHERE (((c.b OR c.d) AND IS_DEFINED(c.a)) AND (<slot>))
+ORDER BY c.n""",
+    ),
+    (
+        "SELECT DISTINCT TOP 3 VALUE c.n FROM c ORDER BY c.n",
+        """\
+SELECT c._rid, [{"item": c.n}] AS orderByItems, c.n AS payload
+FROM c
+WHERE ((IS_DEFINED(c.n)) AND (<slot>))
+ORDER BY c.n""",
+    ),
+    (
+        "SELECT VALUE t FROM t IN c.tags ORDER BY t",
+        """\
+SELECT ROOT._rid, [{"item": t}] AS orderByItems, t AS payload
+FROM t IN c.tags
+WHERE (<slot>)
+ORDER BY t""",
+    ),
+    (
+        "SELECT * FROM c['a b'] ORDER BY ROOT.n",
+        """\
+SELECT ROOT._rid, [{"item": ROOT.n}] AS orderByItems, ROOT["a b"] AS payload
+FROM c["a b"]
+WHERE (<slot>)
+ORDER BY ROOT.n""",
+    ),
+    ("SELECT DISTINCT VALUE c.a FROM c", ""),
+    ("SELECT TOP 5 * FROM c", ""),
+    ("SELECT * FROM c WHERE c.a = 1", ""),
+    ("SELECT * FROM c OFFSET 2 LIMIT 3", "SELECT *\nFROM c\nOFFSET 0 LIMIT 5"),
+    ("SELECT VALUE COUNT(1) FROM c", 'SELECT VALUE [{"item": COUNT(1)}]\nFROM c'),
+    ("SELECT VALUE SUM(c.n) FROM c WHERE c.a", 'SELECT VALUE [{"item": SUM(c.n)}]\nFROM c\nWHERE c.a'),
+    ("SELECT VALUE AVG(c.n) FROM c", 'SELECT VALUE [{"item": {"sum": SUM(c.n), "count": COUNT(c.n)}}]\nFROM c'),
+    (
+        "SELECT VALUE MIN(c.n) FROM c",
+        'SELECT VALUE [{"item": MIN(c.n), "item2": {"min": MIN(c.n), "count": COUNT(c.n)}}]\nFROM c',
+    ),
+    (
+        "SELECT VALUE MAX(c.n) FROM c",
+        'SELECT VALUE [{"item": MAX(c.n), "item2": {"max": MAX(c.n), "count": COUNT(c.n)}}]\nFROM c',
+    ),
+    ("SELECT COUNT(1) AS k FROM c", 'SELECT {"k": {"item": COUNT(1)}} AS payload\nFROM c'),
+    ("SELECT COUNT(1) FROM c", 'SELECT {"$1": {"item": COUNT(1)}} AS payload\nFROM c'),
+    (
+        "SELECT c.s, COUNT(1) AS k FROM c GROUP BY c.s",
+        """\
+SELECT [{"item": c.s}] AS groupByItems, {"s": c.s, "k": {"item": COUNT(1)}} AS payload
+FROM c
+GROUP BY c.s""",
+    ),
+    (
+        "SELECT VALUE COUNT(1) FROM c GROUP BY c.s",
+        """\
+SELECT [{"item": c.s}] AS groupByItems, [{"item": COUNT(1)}] AS payload
+FROM c
+GROUP BY c.s""",
+    ),
+    (
+        "SELECT TOP 1 c.s, c.t, AVG(c.n) AS m FROM c GROUP BY c.s, c.t",
+        """\
+SELECT [{"item": c.s}, {"item": c.t}] AS groupByItems, {"s": c.s, "t": c.t, \
+"m": {"item": {"sum": SUM(c.n), "count": COUNT(c.n)}}} AS payload
+FROM c
+GROUP BY c.s, c.t""",
+    ),
+]
+"""In the texts, <slot> stands for what clients replace."""
+
+
+@pytest.mark.parametrize(("text", "rewritten"), REWRITTEN)
+def test_rewritten_text(text: str, rewritten: str) -> None:
+    rewritten = rewritten.replace("<slot>", SLOT)
+    assert info(text)["rewrittenQuery"] == rewritten
+    if rewritten:
+        runnable = rewritten.replace(SLOT, "true")
+        compile_query(runnable, {}).accumulator(Context(0)).results()
+        assert print_select(parse(print_select(parse(runnable).select)).select) == print_select(parse(runnable).select)
+
+
+def test_every_key_is_present() -> None:
+    found = planned("SELECT * FROM c")
+    assert found == {
+        "partitionedQueryExecutionInfoVersion": 2,
+        "queryInfo": {
+            "distinctType": "None",
+            "top": None,
+            "offset": None,
+            "limit": None,
+            "orderBy": [],
+            "orderByExpressions": [],
+            "groupByExpressions": [],
+            "groupByAliases": [],
+            "aggregates": [],
+            "groupByAliasToAggregateType": {},
+            "rewrittenQuery": "",
+            "hasSelectValue": False,
+            "hasNonStreamingOrderBy": False,
+            "dCountInfo": None,
+        },
+        "queryRanges": [{"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}],
+    }
+
+
+PARTS = [
+    (
+        "SELECT c.a FROM c ORDER BY c.n DESC, c.m",
+        {"orderBy": ["Descending", "Ascending"], "orderByExpressions": ["c.n", "c.m"]},
+    ),
+    ("SELECT TOP @n c.a FROM c", {"top": 4, "rewrittenQuery": ""}),
+    ("SELECT c.a FROM c OFFSET @n LIMIT 2", {"offset": 4, "limit": 2, "top": None}),
+    (
+        "SELECT VALUE COUNT(1) FROM c",
+        {"aggregates": ["Count"], "hasSelectValue": True, "groupByAliasToAggregateType": {}},
+    ),
+    ("SELECT VALUE AVG(c.n) FROM c", {"aggregates": ["Average"]}),
+    (
+        "SELECT c.s, COUNT(1) AS k, COUNTIF(c.b), MAKELIST(c.n) AS l FROM c GROUP BY c.s",
+        {
+            "aggregates": [],
+            "groupByAliases": ["s", "k", "$1", "l"],
+            "groupByExpressions": ["c.s"],
+            "groupByAliasToAggregateType": {"s": None, "k": "Count", "$1": "CountIf", "l": "MakeList"},
+        },
+    ),
+    ("SELECT VALUE SUM(c.n) FROM c GROUP BY c.s", {"aggregates": ["Sum"], "groupByAliases": []}),
+    ("SELECT DISTINCT c.a FROM c", {"distinctType": "Unordered"}),
+    ("SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a", {"distinctType": "Ordered"}),
+    ("SELECT DISTINCT c.a FROM c ORDER BY c.a DESC", {"distinctType": "Ordered"}),
+    ("SELECT DISTINCT VALUE c.a FROM c ORDER BY c.b", {"distinctType": "Unordered"}),
+    ("SELECT DISTINCT c.a, c.b FROM c ORDER BY c.a", {"distinctType": "Unordered"}),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), PARTS)
+def test_query_info(text: str, expected: dict[str, Any]) -> None:
+    found = info(text, n=4)
+    assert {name: found[name] for name in expected} == expected
+
+
+REFUSED = [
+    ("SELECT c.s, COUNT(1) AS k FROM c GROUP BY c.s", ["GroupBy", "NonValueAggregate"]),
+    ("SELECT COUNT(1) FROM c", ["NonValueAggregate"]),
+    ("SELECT COUNT(1), SUM(c.n) FROM c", ["NonValueAggregate", "MultipleAggregates"]),
+    ("SELECT VALUE MAKESET(c.n) FROM c", ["ListAndSetAggregate"]),
+]
+
+
+@pytest.mark.parametrize(("text", "missing"), REFUSED)
+def test_a_missing_feature_is_named(text: str, missing: list[str]) -> None:
+    with pytest.raises(BadQuery) as caught:
+        planned(text, BASIC)
+    first, *lines = caught.value.message.split("\n")
+    assert first == (
+        "Query contains 1 or more unsupported features. "
+        "Upgrade your SDK to a version that does support the requested features:"
+    )
+    assert lines == [f"Query contained {name}, which the calling client does not support." for name in missing]
+    planned(text, FULL)
+
+
+@pytest.mark.parametrize(
+    ("text", "feature"),
+    [
+        ("SELECT * FROM c ORDER BY c.a", "OrderBy"),
+        ("SELECT * FROM c ORDER BY c.a, c.b", "MultipleOrderBy"),
+        ("SELECT DISTINCT c.a FROM c", "Distinct"),
+        ("SELECT TOP 1 * FROM c", "Top"),
+        ("SELECT * FROM c OFFSET 0 LIMIT 1", "OffsetAndLimit"),
+        ("SELECT VALUE COUNT(1) FROM c", "Aggregate"),
+        ("SELECT VALUE AVG(c.a) FROM c", "CompositeAggregate"),
+        ("SELECT VALUE COUNTIF(c.a) FROM c", "CountIf"),
+        ("SELECT VALUE c.a FROM c GROUP BY c.a", "GroupBy"),
+    ],
+)
+def test_each_feature_is_needed(text: str, feature: str) -> None:
+    with pytest.raises(BadQuery, match=f"contained {feature},"):
+        planned(text, FULL - {feature})
+
+
+def test_aggregates_inside_constructors_have_no_plan() -> None:
+    with pytest.raises(BadQuery, match="Compositions of aggregates"):
+        planned('SELECT VALUE {"n": COUNT(1)} FROM c')
+
+
+def test_ranges_follow_the_partition_key() -> None:
+    assert planned("SELECT * FROM c WHERE c.pk = @p AND c.n > 1", p="x")["queryRanges"] == [
+        {"min": "<x>", "max": "<x>", "isMinInclusive": True, "isMaxInclusive": True}
+    ]
+    found = planned("SELECT * FROM c WHERE c.pk IN ('b', 'a', 'b')")["queryRanges"]
+    assert [each["min"] for each in found] == ["<a>", "<b>"]
+
+
+def test_a_prefix_of_a_hierarchical_key_is_a_range() -> None:
+    query = compile_query("SELECT * FROM c WHERE c.a = 'x'", {})
+    found = plan(query, FULL, [("a",), ("b",)], lambda key: ("AA", "AAFF") if len(key) == 1 else ("AA", "AA"))
+    assert found["queryRanges"] == [{"min": "AA", "max": "AAFF", "isMinInclusive": True, "isMaxInclusive": False}]
+
+
+@pytest.mark.parametrize("text", [text for text, _ in REWRITTEN])
+def test_printing_gives_the_same_tree(text: str) -> None:
+    tree = parse(text).select
+    assert without_places(parse(print_select(tree)).select) == without_places(tree)
+
+
+def without_places(node: Node) -> Node:
+    changed: dict[str, Any] = {"start": 0, "end": 0}
+    for field in fields(node):
+        held = getattr(node, field.name)
+        if isinstance(held, Node):
+            changed[field.name] = without_places(held)
+        elif isinstance(held, tuple):
+            changed[field.name] = tuple(without_places(each) for each in held)
+    return replace(node, **changed)

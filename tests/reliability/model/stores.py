@@ -1,0 +1,111 @@
+"""Stores for the model: called without an event loop, and with a gate between picking a sweep and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from mayflydb.model.errors import MayflyError
+from mayflydb.store.interface import Committed, Decision, Read, Store, Urgency
+from mayflydb.store.sqlite.connection import open_memory
+from mayflydb.store.sqlite.store import _prepared
+from mayflydb.store.sqlite.transaction import Transaction
+
+T = TypeVar("T")
+
+
+def finish(work: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine that waits for nobody to its end; giving others a turn (`sleep(0)`) means going on at once."""
+    while True:
+        try:
+            work.send(None)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+class Direct:
+    """SQLite in memory through its transactions alone: each write is a group of one, decided, applied and committed here."""
+
+    description = "memory"
+    durable = False
+
+    def __init__(self) -> None:
+        self._transaction = _prepared(open_memory())
+
+    @property
+    def catalog_version(self) -> int:
+        return self._transaction.catalog.version
+
+    def reload(self) -> None:
+        """What a restart does: everything that was kept beside the tables is read from them again."""
+        self._transaction.connection.execute("DROP TABLE temp.doomed")
+        self._transaction = Transaction(self._transaction.connection)
+
+    async def read(self, request: Read[T]) -> T:
+        answer: T = self._transaction._answer(request)
+        return answer
+
+    async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
+        transaction = self._transaction
+        transaction.begin()
+        try:
+            reply, purged = transaction.run(decide)
+        except MayflyError:
+            self._commit()  # As in a group: a refusal leaves nothing but gaps in the numbers.
+            raise
+        self._commit()
+        return Committed(reply, transaction.commit_seq, purged)
+
+    def _commit(self) -> None:
+        self._transaction.prepare()
+        self._transaction.connection.execute("COMMIT")
+        self._transaction.committed()
+
+    async def reset(self) -> None:
+        self._transaction.begin()
+        self._transaction.empty()
+        self._commit()
+
+    async def close(self) -> None:
+        self._transaction.connection.close()
+
+
+class Turn:
+    """What the gate waits for; a plain suspension, so that whoever drives the coroutine decides when it goes on."""
+
+    def __await__(self) -> Any:
+        yield
+
+
+class Gate:
+    """A store whose sweeps wait in a queue, as real ones do: between the reaper's choice and its transaction all may happen."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+
+    @property
+    def description(self) -> str:
+        return self.store.description
+
+    @property
+    def durable(self) -> bool:
+        return self.store.durable
+
+    @property
+    def catalog_version(self) -> int:
+        return self.store.catalog_version
+
+    async def read(self, request: Read[T]) -> T:
+        return await self.store.read(request)
+
+    async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
+        if urgency == "sweep":
+            await Turn()
+        return await self.store.write(decide, urgency)
+
+    async def reset(self) -> None:
+        await self.store.reset()
+
+    async def close(self) -> None:
+        await self.store.close()

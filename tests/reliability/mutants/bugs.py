@@ -1,0 +1,357 @@
+"""Bugs, planted one at a time: each is a way in which a database with expiry has gone wrong somewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import apsw
+
+from mayflydb.clock import SystemClock
+from mayflydb.engine import reaper as reaping
+from mayflydb.engine import workspace
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.commands import Command, Draft
+from mayflydb.engine.decide import NOT_UNIQUE, drafted, obituary
+from mayflydb.engine.engine import Batch, Engine, Scope
+from mayflydb.engine.insight import Insight
+from mayflydb.engine.reaper import Reaper
+from mayflydb.engine.sweeping import purge_due
+from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry import deadline
+from mayflydb.expiry.ranges import due_ranges
+from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.cosmos import values
+from mayflydb.model.errors import Conflict
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.store.interface import (
+    Allocate,
+    Committed,
+    Count,
+    Decision,
+    Delete,
+    Due,
+    Get,
+    Load,
+    Outcome,
+    Position,
+    Purge,
+    Scan,
+    ask,
+)
+from mayflydb.store.sqlite import changes, connection
+from mayflydb.store.sqlite.checkpoint import Log
+from mayflydb.store.sqlite.counters import Counters
+from mayflydb.store.sqlite.transaction import Transaction
+from mayflydb.store.sqlite.writer import Refusal, Writer
+
+Bug = Callable[[], AbstractContextManager[object]]
+
+
+def boundary() -> AbstractContextManager[object]:
+    """Dead after the deadline instead of at it."""
+    return patch.object(deadline, "_passed", lambda instant, now: instant is not None and instant < now)
+
+
+@contextmanager
+def purge_without_recheck() -> Iterator[None]:
+    """The sweep deletes the list it picked, whatever has become of the records since."""
+
+    async def sweep(self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+        row = await self._store.read(Load(container))
+        assert row is not None
+        rules = self._nodes.of(row).rules
+        picked: list[Record] = []
+        for due in due_ranges(rules, horizon):
+            found = await self._store.read(Due(container, due.path, due.upto, None, limit))
+            picked.extend(found)
+
+        def decide() -> Decision[int]:
+            deletes = []
+            for record in picked[:limit]:
+                current = yield from ask(Get(container, record.partition, record.key))
+                if current is not None:
+                    lsn, _ = yield from ask(Allocate(container, False))
+                    event = obituary(container, record, rules, now, lsn, how)
+                    deletes.append(Delete(container, current, event))
+            return Outcome(tuple(deletes), len(deletes))
+
+        removed = (await self._store.write(decide, "sweep")).reply
+        self._unknown.add(container)
+        return removed
+
+    with patch.object(Reaper, "_sweep", sweep):
+        yield
+
+
+@contextmanager
+def rule_as_of_the_pick() -> Iterator[None]:
+    """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
+    sweep = Reaper._sweep
+
+    async def early(self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+        row = await self._store.read(Load(container))
+
+        def decide(nodes: Any, container: int, horizon: Instant, now: Instant, limit: int, how: str) -> Decision[None]:
+            decision = purge_due(nodes, container, horizon, now, limit, how)
+            request = decision.send(None)
+            assert isinstance(request, Load)
+            answer: Any = row
+            while True:
+                try:
+                    answer = yield decision.send(answer)
+                except StopIteration as end:
+                    outcome: Outcome[None] = end.value
+                    return outcome
+
+        with patch.object(reaping, "purge_due", decide):
+            return await sweep(self, container, limit, horizon, now, how)
+
+    with patch.object(Reaper, "_sweep", early):
+        yield
+
+
+@contextmanager
+def default_copied() -> Iterator[None]:
+    """A record without an own ttl is stored with the container's default as its own."""
+
+    def copied(command: Command, visible: Record | None, rules: Sequence[Rule]) -> Draft:
+        draft = drafted(command, visible, rules)
+        default = rules[0].after if rules else None
+        own = default if draft.override is None else draft.override
+        return Draft(draft.value, own, draft.anchor, draft.entries)
+
+    with patch.object(workspace, "drafted", copied):
+        yield
+
+
+@contextmanager
+def answer_before_commit() -> Iterator[None]:
+    """Clients are told of success while the commit is still on its way."""
+
+    async def commit(self: Writer, done: list[tuple[Any, Any, Any]], held_since: int | None = None) -> None:
+        for job, reply, purged in done:
+            if not job.future.done() and not isinstance(reply, Refusal):
+                job.future.set_result(Committed(reply, self._transaction.commit_seq + 1, purged, 0))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        await original(self, done, held_since)
+
+    original = Writer._commit
+    with patch.object(Writer, "_commit", commit):
+        yield
+
+
+@contextmanager
+def get_shows_the_dead() -> Iterator[None]:
+    """A point read without the filter."""
+
+    async def get(self: Engine, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
+        return await self.store.read(Get(container.id, partition, key))
+
+    with patch.object(Engine, "get", get):
+        yield
+
+
+@contextmanager
+def scan_shows_the_dead() -> Iterator[None]:
+    """A scan without the filter."""
+
+    async def scan(
+        self: Engine, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = 256
+    ) -> AsyncIterator[Batch]:
+        records = await self.store.read(Scan(container.id, scope.lower, scope.upper, scope.order, after, 10_000))
+        if records:
+            yield Batch(records, Position(records[-1].partition, records[-1].seq))
+
+    with patch.object(Engine, "scan", scan):
+        yield
+
+
+@contextmanager
+def the_dead_hold_unique_values() -> Iterator[None]:
+    """The unique check without the filter."""
+
+    def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
+        if any(visible is None or holder.seq != visible.seq for holder in holders):
+            raise Conflict(NOT_UNIQUE)
+        return []
+
+    with patch.object(workspace, "rivals", rivals):
+        yield
+
+
+@contextmanager
+def count_includes_the_dead() -> Iterator[None]:
+    """A count without the filter."""
+
+    async def usage(self: Insight, container: Node, now: Instant) -> tuple[int, int]:
+        totals = await self._store.read(Count(container.id, with_bytes=True))
+        return totals.records, -(-totals.value_bytes // 1024)
+
+    with patch.object(Insight, "usage", usage):
+        yield
+
+
+@contextmanager
+def _after_purge(statement: str) -> Iterator[None]:
+    purge = changes.purge
+
+    def changed(db: apsw.Connection, counters: Counters, change: Purge) -> Any:
+        last = db.execute("SELECT coalesce(max(id), 0) FROM expiry").get
+        done = purge(db, counters, change)
+        db.execute(statement, {"last": last})
+        return done
+
+    with patch.dict(changes.APPLY, {Purge: changed}):
+        yield
+
+
+def event_lost() -> AbstractContextManager[object]:
+    """A purge without its events."""
+    return _after_purge("DELETE FROM expiry WHERE id > :last")
+
+
+_COLUMNS = "container, partition, key, lsn, anchor, override, cause, rule_version, deadline, purged, how"
+
+
+def event_doubled() -> AbstractContextManager[object]:
+    """A purge that writes each event twice, past the unique key."""
+    return _after_purge(
+        f"INSERT INTO expiry(version, {_COLUMNS}) SELECT version + 1000000, {_COLUMNS} FROM expiry WHERE id > :last"
+    )
+
+
+@contextmanager
+def event_in_its_own_transaction() -> Iterator[None]:
+    """Events are held back and written by the next commit."""
+    columns = f"version, {_COLUMNS}"
+    committed, prepare = Transaction.committed, Transaction.prepare
+
+    def hold(self: Transaction) -> None:
+        db = self.connection
+        held = db.execute(f"SELECT {columns} FROM expiry WHERE id > ?", (getattr(self, "last_event", 0),)).fetchall()
+        db.execute("DELETE FROM expiry WHERE id > ?", (getattr(self, "last_event", 0),))
+        marks = ",".join("?" * 12)
+        for event in getattr(self, "held", []):
+            db.execute(f"INSERT INTO expiry({columns}) VALUES({marks})", event)
+        self.held = held  # type: ignore[attr-defined]
+        self.last_event = db.execute("SELECT coalesce(max(id), 0) FROM expiry").get  # type: ignore[attr-defined]
+        prepare(self)
+
+    with patch.object(Transaction, "prepare", hold), patch.object(Transaction, "committed", committed):
+        yield
+
+
+@contextmanager
+def no_event_for_the_overwritten() -> Iterator[None]:
+    """A write over a dead record leaves no event."""
+
+    def bury(self: Workspace, dead: Record) -> Any:
+        self._remove(dead)
+        return
+        yield
+
+    with patch.object(Workspace, "_bury", bury):
+        yield
+
+
+def synchronous_normal() -> AbstractContextManager[object]:
+    """Commits that are not synced."""
+    return patch.dict(connection.FILE, {"synchronous": 1})
+
+
+@contextmanager
+def mark_without_a_lease() -> Iterator[None]:
+    """The clock's mark is believed to be saved, and only some later commit would have saved it."""
+
+    async def reserve(self: Timekeeper, mark: Instant) -> None:
+        self._high.reserved(mark)
+
+    with patch.object(Timekeeper, "_reserve", reserve):
+        yield
+
+
+def any_number_is_a_ttl() -> AbstractContextManager[object]:
+    """NaN, booleans and zero are taken for seconds."""
+
+    def seconds(value: object) -> int | None:
+        return int(value) if isinstance(value, (int, float)) and value == value and abs(value) < 2**31 else 0
+
+    return patch.object(values, "_ttl_seconds", seconds)
+
+
+@contextmanager
+def horizon_ignored() -> Iterator[None]:
+    """Purging goes by the present, whatever the clock's fence says."""
+
+    def purge(nodes: Any, container: int, horizon: Instant, now: Instant, limit: int, how: str) -> Decision[None]:
+        return purge_due(nodes, container, now, now, limit, how)
+
+    with patch.object(reaping, "purge_due", purge):
+        yield
+
+
+def fence_off() -> AbstractContextManager[object]:
+    """A stepped clock is trusted."""
+    return patch.object(SystemClock, "horizon", SystemClock.now)
+
+
+@contextmanager
+def goes_on_after_a_failed_sync() -> Iterator[None]:
+    """A failed fsync is an error like any other."""
+    create = Writer.__init__
+
+    def calm(self: Writer, transaction: Any, log: Any, thread: Any, halt: Any, stopwatch: Any) -> None:
+        create(self, transaction, log, thread, lambda reason: None, stopwatch)
+
+    with patch.object(Writer, "__init__", calm):
+        yield
+
+
+@contextmanager
+def a_full_disk_ends_the_writer() -> Iterator[None]:
+    """A checkpoint that finds the disk full raises into the writer's loop, and nobody notices that it ended."""
+
+    async def run(self: Writer) -> None:
+        await self._work_off()
+
+    with patch.object(Log, "_attempt", lambda self, work: work()), patch.object(Writer, "_run", run):
+        yield
+
+
+def late_write_revives() -> AbstractContextManager[object]:
+    """A write decides by the time its request came in, although others have been told a later one."""
+    return patch.object(Engine, "_write_instant", lambda self, now: now)
+
+
+BUGS: Mapping[str, tuple[Bug, str]] = {
+    "boundary": (boundary, "walk"),
+    "purge without recheck": (purge_without_recheck, "walk"),
+    "rule as of the pick": (rule_as_of_the_pick, "walk"),
+    "default copied into records": (default_copied, "walk"),
+    "answer before commit": (answer_before_commit, "power cuts"),
+    "get shows the dead": (get_shows_the_dead, "walk"),
+    "scan shows the dead": (scan_shows_the_dead, "walk"),
+    "the dead hold unique values": (the_dead_hold_unique_values, "walk"),
+    "count includes the dead": (count_includes_the_dead, "walk"),
+    "event lost": (event_lost, "walk"),
+    "event doubled": (event_doubled, "walk"),
+    "event in its own transaction": (event_in_its_own_transaction, "power cuts"),
+    "no event for the overwritten": (no_event_for_the_overwritten, "walk"),
+    "synchronous normal": (synchronous_normal, "power cuts"),
+    "mark without a lease": (mark_without_a_lease, "time over power cuts"),
+    "mark without a lease, on disk": (mark_without_a_lease, "power cuts"),
+    "any number is a ttl": (any_number_is_a_ttl, "ttl values"),
+    "horizon ignored": (horizon_ignored, "walk"),
+    "fence off": (fence_off, "fence"),
+    "goes on after a failed sync": (goes_on_after_a_failed_sync, "failing syncs"),
+    "a full disk ends the writer": (a_full_disk_ends_the_writer, "full disk"),
+    "late write revives": (late_write_revives, "late write"),
+}
+"""Name -> (how to plant it, the check that must catch it)."""

@@ -1,0 +1,131 @@
+"""A store under test, called without awaiting: one event loop carries it from its opening to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.instant import Instant, Span
+from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.store.interface import (
+    Allocate,
+    Change,
+    Committed,
+    Decision,
+    Delete,
+    Get,
+    NewId,
+    Outcome,
+    Purge,
+    Put,
+    PutRow,
+    Read,
+    Row,
+    Store,
+    Urgency,
+    ask,
+)
+
+T = TypeVar("T")
+
+
+class Subject:
+    """The store, with one word for each thing that tests do all the time."""
+
+    def __init__(self, store: Store, runner: asyncio.Runner) -> None:
+        self.store = store
+        self.run = runner.run
+        self.closed = False
+
+    def read(self, request: Read[T]) -> T:
+        return self.run(self.store.read(request))
+
+    def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
+        return self.run(self.store.write(decide, urgency))
+
+    def together(self, *decides: Callable[[], Decision[Any]]) -> list[Any]:
+        """Decisions queued at once: their commits, or what they raised."""
+
+        async def gather() -> list[Any]:
+            writes = (self.store.write(decide) for decide in decides)
+            return list(await asyncio.gather(*writes, return_exceptions=True))
+
+        return self.run(gather())
+
+    def change(self, *changes: Change) -> Committed[None]:
+        """Commit these changes."""
+
+        def decide() -> Decision[None]:
+            return Outcome(changes, None)
+            yield
+
+        return self.write(decide)
+
+    def new_row(self, name: str, parent: int = 0, data: bytes = b"") -> Row:
+        """A new catalogue row."""
+
+        def decide() -> Decision[Row]:
+            row = Row((yield from ask(NewId())), parent, name, data)
+            return Outcome((PutRow(row),), row)
+
+        return self.write(decide).reply
+
+    def container(self, name: str = "sessions") -> int:
+        """The id of a new container."""
+        return self.new_row(name).id
+
+    def put(
+        self,
+        container: int,
+        key: bytes,
+        *,
+        partition: bytes = b"p",
+        value: bytes = b"v",
+        anchor: Instant | None = 0,
+        override: int | None = None,
+        entries: tuple[Entry, ...] | None = None,
+    ) -> Record:
+        """Insert a record, or replace the one with this key."""
+
+        def decide() -> Decision[Record]:
+            before = yield from ask(Get(container, partition, key))
+            lsn, seq = yield from ask(Allocate(container, before is None))
+            seq = seq if before is None else before.seq
+            record = Record(partition, key, value, 1_000 + lsn, anchor, override, lsn, seq)
+            return Outcome((Put(container, record, before is None, entries),), record)
+
+        return self.write(decide).reply
+
+    def keep(self, container: int, lives: dict[bytes, tuple[Instant | None, int | None]]) -> list[Record]:
+        """Insert records given as key -> (anchor, override)."""
+        return [self.put(container, key, anchor=life[0], override=life[1]) for key, life in lives.items()]
+
+    def delete(self, container: int, record: Record, expiry: Expiry | None = None) -> None:
+        self.change(Delete(container, record, expiry))
+
+    def purge(
+        self,
+        container: int,
+        upto: Instant,
+        path: DuePath = DuePath.ANCHOR,
+        limit: int = 100,
+        span: Span | None = None,
+        not_before: Instant | None = None,
+    ) -> Committed[None]:
+        """Purge as a sweep would; on the anchor path with a span of 10 s unless said."""
+        if span is None and path is DuePath.ANCHOR:
+            span = 10_000_000
+        cause = "default" if path is DuePath.ANCHOR else "item"
+
+        def decide() -> Decision[None]:
+            return Outcome((Purge(container, path, upto, limit, span, not_before, cause, 3, 77, "sweep"),), None)
+            yield
+
+        return self.write(decide, "sweep")
+
+
+def keys(records: list[Record]) -> list[bytes]:
+    """What was found, by key."""
+    return [record.key for record in records]

@@ -1,0 +1,285 @@
+"""The same random operations on the reference and on SQLite: whatever is asked, both must answer alike.
+
+A failure prints its seed; run again with SEED=… (and STEPS=… for longer runs).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+import pytest
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import SECOND
+from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Record
+from mayflydb.store.contract import Contract, Mirror
+from mayflydb.store.interface import (
+    Allocate,
+    Change,
+    Children,
+    Clear,
+    Count,
+    CountDue,
+    Decision,
+    Delete,
+    Dropped,
+    DropRow,
+    Due,
+    Expiries,
+    Find,
+    Get,
+    Holders,
+    Load,
+    NewId,
+    NextDue,
+    Order,
+    Outcome,
+    Position,
+    Purge,
+    Put,
+    PutRow,
+    Read,
+    Row,
+    Scan,
+    Set,
+    Setting,
+    Store,
+    Trim,
+    ask,
+)
+from mayflydb.store.reference import ReferenceStore
+from mayflydb.store.sqlite.store import SqliteStore
+
+BYTES = (b"", b"\x00", b"a", b"a\x00", b"b", b"\xff", b"\xff\xff")
+INSTANTS: tuple[int, ...] = (*range(-3, 12), 5 * SECOND, 2**53, 2**62, 2**62 + 1, -(2**62) - 1, 2**70, -(2**70))
+OVERRIDES = (None, None, NEVER, IGNORED, 1, 2, 5, 2**31 - 1)
+VALUES = (b"", b"v", b"x" * 300, bytes(400_000), bytes(1 << 20))
+SPANS = (0, 1, 3 * SECOND, 2**32 * SECOND)
+NAMES = ("a", "b", "c", "d")
+
+
+class Walk:
+    """A random walk over everything that a store can be asked."""
+
+    def __init__(self, store: Store, seed: str) -> None:
+        self.store = store
+        self.random = random.Random(seed)
+        self.containers: list[int] = []
+        self.moves: list[tuple[Callable[[], Any], float]] = [
+            (self.insert_or_replace, 30),
+            (self.delete, 8),
+            (self.purge, 6),
+            (self.refuse, 3),
+            (self.create, 3),
+            (self.redefine, 2),
+            (self.drop, 1),
+            (self.clear, 3),
+            (self.settings, 2),
+            (self.ask, 60),
+            (self.reset, 0.05),
+        ]
+
+    async def run(self, steps: int) -> None:
+        moves, weights = zip(*self.moves, strict=True)
+        for _ in range(steps):
+            await self.random.choices(moves, weights)[0]()
+
+    # --- choices
+
+    def container(self) -> int:
+        return self.random.choice(self.containers or [1])
+
+    def identity(self) -> tuple[bytes, bytes]:
+        return self.random.choice(BYTES), self.random.choice(BYTES)
+
+    def instant(self) -> int:
+        return self.random.choice(INSTANTS)
+
+    def entries(self) -> tuple[Entry, ...]:
+        every = [Entry(index, key) for index in (0, 1) for key in (b"", b"x", b"\xff")]
+        return tuple(self.random.sample(every, self.random.randrange(4)))
+
+    # --- writes
+
+    async def change(self, *changes: Change) -> None:
+        def decide() -> Decision[None]:
+            return Outcome(changes, None)
+            yield
+
+        await self.store.write(decide, self.random.choice(("user", "sweep")))
+
+    async def insert_or_replace(self) -> None:
+        container, (partition, key) = self.container(), self.identity()
+        value, anchor = self.random.choice(VALUES), self.random.choice([None, *INSTANTS])
+        override = self.random.choice(OVERRIDES)
+        entries = self.random.choice([None, self.entries()])
+        anew = self.random.random() < 0.2
+
+        def decide() -> Decision[Record]:
+            before = yield from ask(Get(container, partition, key))
+            lsn, seq = yield from ask(Allocate(container, before is None or anew))
+            dead: tuple[Change, ...] = ()
+            if before is not None and anew:
+                died = before.anchor or 0
+                event = Expiry(
+                    0, container, partition, key, before.lsn, lsn, died, before.override, "item", 2, died, 9, "replaced"
+                )
+                lsn = (yield from ask(Allocate(container, False)))[0]
+                dead = (Delete(container, before, event if before.anchor is not None else None),)
+            insert = before is None or anew
+            record = Record(partition, key, value, lsn, anchor, override, lsn, seq if insert else before.seq)  # type: ignore[union-attr]
+            return Outcome((*dead, Put(container, record, insert, entries)), record)
+
+        await self.tolerant(decide)
+
+    async def tolerant(self, decide: Callable[[], Decision[Any]]) -> None:
+        """A write that may be refused; that both refuse alike is checked by the mirror."""
+        with suppress(MayflyError):
+            await self.store.write(decide)
+
+    async def delete(self) -> None:
+        container, (partition, key) = self.container(), self.identity()
+
+        def decide() -> Decision[bool]:
+            record = yield from ask(Get(container, partition, key))
+            return Outcome(() if record is None else (Delete(container, record),), record is not None)
+
+        await self.store.write(decide)
+
+    async def purge(self) -> None:
+        container, path, upto = self.container(), self.random.choice(list(DuePath)), self.instant()
+        span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
+        not_before = self.random.choice([None, 0, 7, 2**53])
+        limit = self.random.choice([1, 2, 5, 100])
+
+        def decide() -> Decision[bool]:
+            if (yield from ask(Load(container))) is None:
+                return Outcome((), False)
+            return Outcome((Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep"),), True)
+
+        await self.store.write(decide, "sweep")
+
+    async def refuse(self) -> None:
+        container = self.container()
+
+        def decide() -> Decision[None]:
+            yield Allocate(container, True)
+            yield NewId()
+            raise MayflyError("no")
+
+        await self.tolerant(decide)
+
+    async def create(self) -> None:
+        parent = self.random.choice([0, *self.containers])
+        name = self.random.choice(NAMES)
+
+        def decide() -> Decision[int | None]:
+            if (yield from ask(Find(parent, name))) is not None:
+                return Outcome((), None)
+            id = yield from ask(NewId())
+            return Outcome((PutRow(Row(id, parent, name, b"new")),), id)
+
+        id = (await self.store.write(decide)).reply
+        if id is not None:
+            self.containers.append(id)
+
+    async def redefine(self) -> None:
+        container, name, data = self.container(), self.random.choice(NAMES), self.random.randbytes(3)
+
+        def decide() -> Decision[bool]:
+            row = yield from ask(Load(container))
+            if row is None or (yield from ask(Find(row.parent, name))) is not None:
+                return Outcome((), False)
+            return Outcome((PutRow(msgspec.structs.replace(row, name=name, data=data)),), True)
+
+        await self.store.write(decide)
+
+    async def drop(self) -> None:
+        await self.change(DropRow(self.container()))
+
+    async def clear(self) -> None:
+        dropped = await self.store.read(Dropped())
+        if dropped:
+            await self.change(Clear(self.random.choice(dropped), self.random.choice([1, 3, 100])))
+
+    async def settings(self) -> None:
+        await self.change(Set(self.random.choice(NAMES), self.random.randrange(-5, 5)))
+        last = await self.store.read(Expiries(None, 0, 1000))
+        await self.change(Trim(self.random.choice(last).id if last else 5, self.random.choice([1, 50])))
+
+    async def reset(self) -> None:
+        await self.store.reset()
+
+    # --- reads
+
+    def request(self) -> Read[Any]:
+        container, path = self.container(), self.random.choice(list(DuePath))
+        limit = self.random.choice([1, 2, 7, 100])
+        after = self.random.choice([None, (self.instant(), self.random.randrange(30))])
+        bounds = sorted(self.instant() for _ in range(self.random.randrange(4)))
+        requests: list[Read[Any]] = [
+            Get(container, *self.identity()),
+            self.scan(container, limit),
+            Holders(container, self.entries()),
+            Due(container, path, self.instant(), after, limit),
+            NextDue(container, path, self.random.choice([None, self.instant()])),
+            CountDue(container, path, tuple(bounds)),
+            Count(container, self.random.random() < 0.5),
+            Find(self.random.choice([0, container]), self.random.choice(NAMES)),
+            Load(container),
+            Children(self.random.choice([0, container])),
+            Dropped(),
+            Expiries(self.random.choice([None, container]), self.random.randrange(20), limit),
+            Setting(self.random.choice(NAMES)),
+        ]
+        return self.random.choice(requests)
+
+    def scan(self, container: int, limit: int) -> Scan:
+        lower, upper = sorted(self.random.choices(BYTES, k=2))
+        position = Position(self.random.choice(BYTES), self.random.randrange(40))
+        return Scan(
+            container,
+            lower,
+            self.random.choice([None, upper, lower + b"\x00"]),
+            self.random.choice(list(Order)),
+            self.random.choice([None, position]),
+            limit,
+        )
+
+    async def ask(self) -> None:
+        """From outside, or several inside one decision."""
+        requests = [self.request() for _ in range(self.random.choice([1, 1, 3]))]
+        if self.random.random() < 0.5:
+            for request in requests:
+                await self.store.read(request)
+            return
+
+        def decide() -> Decision[None]:
+            for request in requests:
+                yield from ask(request)
+            return Outcome((), None)
+
+        await self.store.write(decide)
+
+
+@pytest.mark.parametrize("round_", range(4))
+def test_random_walk(round_: int) -> None:
+    seed = os.environ.get("SEED") or str(random.SystemRandom().randrange(1 << 32))
+    steps = int(os.environ.get("STEPS") or "1500")
+    print(f"SEED={seed} STEPS={steps}")
+
+    async def walk() -> None:
+        store = Mirror(Contract(ReferenceStore()), await SqliteStore.open(None))
+        try:
+            await Walk(store, f"{seed}/{round_}").run(steps)
+        finally:
+            await store.close()
+
+    asyncio.run(walk())

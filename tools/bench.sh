@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# tools/bench.sh: measure Mayfly, and beside it @vercel/cosmosdb-server on Node where that can be had.
+# bench/run.py finds the other server through BENCH_RIVAL (a command), or the reason why there is none in BENCH_NOT_RUN.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+rival=@vercel/cosmosdb-server@1.0.1
+place=.bench/cosmosdb-server
+
+tools/venv.sh test
+tools/system-packages.sh node npm wrk strace
+
+BENCH_NOT_RUN=
+BENCH_RIVAL=
+if ! command -v npm >/dev/null || ! command -v node >/dev/null; then
+    BENCH_NOT_RUN="Node and npm are missing"
+elif [[ ! -x $place/node_modules/.bin/cosmosdb-server ]] &&
+    ! { mkdir -p "$place" && npm install --silent --no-audit --no-fund --prefix "$place" "$rival" </dev/null; }; then
+    BENCH_NOT_RUN="npm cannot install $rival"
+else
+    BENCH_RIVAL=$PWD/$place/node_modules/.bin/cosmosdb-server
+fi
+[[ -z $BENCH_NOT_RUN ]] || echo "NOT RUN: the comparison with $rival ($BENCH_NOT_RUN)"
+export BENCH_RIVAL BENCH_NOT_RUN
+
+exec .venv/bin/python bench/run.py "$@"

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# tools/test.sh: everything that `make test` does. ONLY: a path below tests/, or a word in the names of tests. SEED: repeats a run.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+SEED=${SEED:-$(od -An -N4 -tu4 /dev/urandom | tr -d ' ')}
+export SEED
+only=${ONLY:-}
+
+echo "SEED=$SEED"
+tools/venv.sh test
+tools/system-packages.sh strace
+
+code=0
+selection=()
+if [[ -n $only ]]; then
+    place=
+    for candidate in "$only" "tests/$only" "tests/reliability/$only"; do
+        if [[ -e $candidate ]]; then
+            place=$candidate
+            break
+        fi
+    done
+    if [[ -n $place ]]; then selection=("$place"); else selection=(-k "$only"); fi
+else
+    tools/lint.sh || code=1
+fi
+
+echo "--- tests"
+.venv/bin/pytest -n "${WORKERS:-2}" --hypothesis-seed="$SEED" ${selection[@]+"${selection[@]}"} || code=1
+
+if [[ $code != 0 ]]; then
+    echo "REPLAY: make test SEED=$SEED COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)${only:+ ONLY=$only}"
+fi
+echo "SEED=$SEED"
+exit "$code"
