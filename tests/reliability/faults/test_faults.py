@@ -27,7 +27,7 @@ PARTS = 2
 """The scenarios are swept in so many parts."""
 
 POINTS = {WRITES: 160, ("sync error",): 18, ("truncate error",): 3, READS: 80}
-"""Calls that must have failed in each part, five standard deviations under the usual number: fewer, and the sweep has missed some."""
+"""Calls that must have failed in each part: five standard deviations under the usual number."""
 
 
 def test_the_sweep_covers_forty_transactions() -> None:
