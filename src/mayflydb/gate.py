@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable
 from ipaddress import ip_address
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
-Application: TypeAlias = Callable[[Mapping[str, Any], Receive, Send], Awaitable[None]]
+from mayflydb.http.messages import Fields, Handler, Request, Response
 
 OURS = (b"/_mayfly", b"/_explorer", b"/metrics")
 """Prefixes of paths that are never Cosmos paths."""
@@ -81,90 +78,72 @@ class Readiness(msgspec.Struct):
 
 
 class Gate:
-    """The ASGI application that the listener serves. `open` it when the applications behind it can answer."""
+    """The handler that the listener serves. `open` it when the applications behind it can answer."""
 
     def __init__(self, hosts: Hosts, readiness: Readiness, token: bytes | None = None) -> None:
         """`token`: what the admin API asks for as a bearer token; None: nothing, as on loopback."""
         self._hosts = hosts
         self._readiness = readiness
         self._token = token
-        self._cosmos: Application | None = None
-        self._portal: Callable[[], Application] | None = None
+        self._cosmos: Handler | None = None
+        self._portal: Callable[[], Handler] | None = None
         self._health: Callable[[], Awaitable[dict[str, str]]] | None = None
         self._page = b""
 
     def open(
         self,
-        cosmos: Application,
-        portal: Callable[[], Application],
+        cosmos: Handler,
+        portal: Callable[[], Handler],
         health: Callable[[], Awaitable[dict[str, str]]],
         page: str,
     ) -> None:
-        """Let requests through: `portal` gives the portal's application, `health` what has become of parts of Readiness."""
+        """Let requests through: `portal` gives the portal's handler, `health` what has become of parts of Readiness."""
         self._cosmos, self._portal, self._health, self._page = cosmos, portal, health, page.encode()
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        headers = dict(scope["headers"])
-        host, origin, authorization = headers.get(b"host"), headers.get(b"origin"), headers.get(b"authorization")
-        path: bytes = scope["raw_path"]
-        ours = path.startswith(OURS) or (path == b"/" and authorization is None)
+    async def __call__(self, request: Request) -> Response:
+        headers, path = request.headers, request.path
+        host, authorization = headers.get(b"host"), headers.get(b"authorization")
         if host is None or not self._hosts.know(host):
-            await self._answer_stranger(scope, receive, send, path, host, authorization)
-        elif not ours:
-            if self._cosmos is None:
-                await _starting(send)
-            else:
-                await self._cosmos(scope, receive, send)
-        elif origin is not None and scope["method"] not in ("GET", "HEAD") and not _same(origin, host):
-            await _refuse(send, 403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
-        else:
-            await self._answer(scope, receive, send, path, authorization)
+            return await self._answer_stranger(request, host, authorization)
+        if not path.startswith(OURS) and (path != b"/" or authorization is not None):
+            return _starting() if self._cosmos is None else await self._cosmos(request)
+        origin = headers.get(b"origin")
+        if origin is not None and request.method not in ("GET", "HEAD") and not _same(origin, host):
+            return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
+        return await self._answer(request, authorization)
 
-    async def _answer(
-        self, scope: Mapping[str, Any], receive: Receive, send: Send, path: bytes, authorization: bytes | None
-    ) -> None:
+    async def _answer(self, request: Request, authorization: bytes | None) -> Response:
+        path = request.path
         if path == LIVE:
-            await _send(send, 200, b'{"live":true}')
-        elif path == READY:
-            await self._ready(send)
-        elif self._portal is None:
-            await _starting(send)
-        elif path in PAGES:
-            await _send(send, 200, b"" if scope["method"] == "HEAD" else self._page, _HTML, _PAGE_HEADERS)
-        elif path not in CERTIFICATES and not self._admitted(authorization):
+            return _response(200, b'{"live":true}')
+        if path == READY:
+            return await self._ready()
+        if self._portal is None:
+            return _starting()
+        if path in PAGES:
+            return _response(200, self._page, _HTML, _PAGE_HEADERS)
+        if path not in CERTIFICATES and not self._admitted(authorization):
             hint = "send the token that the server's log tells the place of: Authorization: Bearer ..."
             challenge = ((b"www-authenticate", b"Bearer"),)
-            await _refuse(send, 401, "Not authenticated", "this server asks for a token", hint, challenge)
-        else:
-            await self._portal()(scope, receive, send)
+            return _refusal(401, "Not authenticated", "this server asks for a token", hint, challenge)
+        return await self._portal()(request)
 
-    async def _ready(self, send: Send) -> None:
+    async def _ready(self) -> Response:
         readiness = self._readiness
         if self._health is not None:
             readiness = msgspec.structs.replace(readiness, **await self._health())
         ready, document = readiness.document()
-        if ready:
-            await _send(send, 200, msgspec.json.encode(document))
-        else:
-            await _send(send, 503, msgspec.json.encode(document), headers=((b"retry-after", b"1"),))
+        retry = () if ready else ((b"retry-after", b"1"),)
+        return _response(200 if ready else 503, msgspec.json.encode(document), headers=retry)
 
-    async def _answer_stranger(
-        self,
-        scope: Mapping[str, Any],
-        receive: Receive,
-        send: Send,
-        path: bytes,
-        host: bytes | None,
-        authorization: bytes | None,
-    ) -> None:
+    async def _answer_stranger(self, request: Request, host: bytes | None, authorization: bytes | None) -> Response:
         """A host we do not know gets what container waits look for, without data, and is told about the flag otherwise."""
-        harmless = path in (LIVE, READY, *CERTIFICATES, *PAGES) and authorization is None
-        if harmless and scope["method"] in ("GET", "HEAD"):
-            await self._answer(scope, receive, send, path, None)
-            return
+        harmless = request.path in (LIVE, READY, *CERTIFICATES, *PAGES) and authorization is None
+        if harmless and request.method in ("GET", "HEAD"):
+            return await self._answer(request, None)
         name = "no host" if host is None else _host_name(host.decode("latin-1"))
         hint = f"serve with --allow-host {name}" if host else "send a Host header"
-        await _refuse(send, 403, "Refused", f"requests to {name} are not answered here", hint)
+        return _refusal(403, "Refused", f"requests to {name} are not answered here", hint)
 
     def _admitted(self, authorization: bytes | None) -> bool:
         if self._token is None:
@@ -178,14 +157,12 @@ def _same(origin: bytes, host: bytes) -> bool:
     return origin.partition(b"://")[2].lower() == host.lower()
 
 
-async def _starting(send: Send) -> None:
+def _starting() -> Response:
     body = {"code": "ServiceUnavailable", "message": "Mayfly is starting.", "title": "Starting", "status": 503}
-    await _send(send, 503, msgspec.json.encode(body), headers=((b"retry-after", b"1"),))
+    return _response(503, msgspec.json.encode(body), headers=((b"retry-after", b"1"),))
 
 
-async def _refuse(
-    send: Send, status: int, title: str, detail: str, hint: str = "", headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
+def _refusal(status: int, title: str, detail: str, hint: str = "", headers: Fields = ()) -> Response:
     """A problem document that also has what Cosmos clients look for."""
     body = {
         "type": "about:blank",
@@ -196,12 +173,8 @@ async def _refuse(
         "code": "Forbidden" if status == 403 else "Unauthorized",
         "message": f"{detail}; {hint}" if hint else detail,
     }
-    await _send(send, status, msgspec.json.encode(body), _PROBLEM, headers)
+    return _response(status, msgspec.json.encode(body), _PROBLEM, headers)
 
 
-async def _send(
-    send: Send, status: int, body: bytes, kind: bytes = _JSON, headers: tuple[tuple[bytes, bytes], ...] = ()
-) -> None:
-    common = ((b"content-type", kind), (b"content-length", b"%d" % len(body)))
-    await send({"type": "http.response.start", "status": status, "headers": [*common, *headers]})
-    await send({"type": "http.response.body", "body": body})
+def _response(status: int, body: bytes, kind: bytes = _JSON, headers: Fields = ()) -> Response:
+    return Response(status, body, ((b"content-type", kind), *headers))

@@ -59,8 +59,6 @@ def configure(
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    # Malformed requests are the clients' affair.
-    logging.getLogger("uvicorn.error").setLevel(max(logging.ERROR, root.level))
 
 
 def _time(record: logging.LogRecord) -> str:

@@ -35,8 +35,9 @@ from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
-from mayflydb.gate import Application, Gate, Hosts, Readiness
-from mayflydb.listener import Listener, bind
+from mayflydb.gate import Gate, Hosts, Readiness
+from mayflydb.http.listener import Listener, bind
+from mayflydb.http.messages import Handler
 from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
@@ -107,7 +108,7 @@ class Server:
         self._readiness.store = self._readiness.seed = "ok"
         return engine
 
-    def _cosmos(self, engine: Engine) -> Application:
+    def _cosmos(self, engine: Engine) -> Handler:
         keys = Keys.from_base64(self._key)
         # Derived from the key, so that continuation tokens outlive a restart.
         secret = hmac.digest(base64.b64decode(self._key), b"continuation tokens", "sha256")
@@ -116,14 +117,14 @@ class Server:
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
     @staticmethod
-    def _portal(admin: Admin) -> Callable[[], Application]:
-        made: list[Application] = []
+    def _portal(admin: Admin) -> Callable[[], Handler]:
+        made: list[Handler] = []
 
-        def portal() -> Application:
+        def portal() -> Handler:
             if not made:
                 from mayflydb.portal.app import portal_app
 
-                made.append(portal_app(admin))  # type: ignore[arg-type]  # Starlette's scope is a mutable mapping
+                made.append(portal_app(admin))
             return made[0]
 
         return portal

@@ -299,7 +299,7 @@ def test_the_version_is_quick_because_it_imports_nothing_heavy() -> None:
         "import sys\n"
         "from mayflydb.cli.main import mayfly\n"
         "mayfly(['--version'], standalone_mode=False)\n"
-        "heavy = {'msgspec', 'rich', 'apsw', 'uvicorn', 'asyncio', 'cryptography', 'starlette', 'http.client'}\n"
+        "heavy = {'msgspec', 'rich', 'apsw', 'httptools', 'asyncio', 'cryptography', 'starlette', 'http.client'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
     )
     out = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True, text=True).stdout

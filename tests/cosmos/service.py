@@ -232,7 +232,7 @@ class Service:
         """The application behind the listener, for what no setting reaches."""
         listener = self.server.cosmos._server._listener
         assert listener is not None
-        app = listener._config.app._cosmos  # type: ignore[union-attr]
+        app = listener._work.handler._cosmos  # type: ignore[attr-defined]
         assert isinstance(app, CosmosApp)
         return app
 

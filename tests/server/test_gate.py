@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mayflydb.gate import Gate, Hosts, Readiness
+from mayflydb.http.messages import Request, Response
 
 KNOWN = [
     "localhost", "localhost:8081", "LOCALHOST", "127.0.0.1:8081", "192.168.0.7", "[::1]:8081", "[fe80::1]", "mayfly",
@@ -17,17 +18,12 @@ KNOWN = [
 UNKNOWN = ["evil.example", "evil.example:8081", "localhost.evil.example", "127.0.0.1.evil.example", "", ":8081", "a.b"]
 
 
-async def application(name: str, scope: Any, send: Any) -> None:
-    await send({"type": "http.response.start", "status": 200, "headers": []})
-    await send({"type": "http.response.body", "body": f"{name} {scope['method']} {scope['path']}".encode()})
+async def cosmos(request: Request) -> Response:
+    return Response(200, b"cosmos %b %b" % (request.method.encode(), request.path))
 
 
-async def cosmos(scope: Any, receive: Any, send: Any) -> None:
-    await application("cosmos", scope, send)
-
-
-async def portal(scope: Any, receive: Any, send: Any) -> None:
-    await application("portal", scope, send)
+async def portal(request: Request) -> Response:
+    return Response(200, b"portal %b %b" % (request.method.encode(), request.path))
 
 
 async def healthy() -> dict[str, str]:
@@ -46,24 +42,10 @@ def opened(token: bytes | None = None, readiness: Readiness | None = None, healt
 
 def ask(gate: Gate, method: str, path: str, **headers: str | None) -> tuple[int, dict[str, str], str]:
     given = {"host": "localhost", **headers}
-    sent: list[dict[str, Any]] = []
-
-    async def send(message: Any) -> None:
-        sent.append(message)
-
-    async def receive() -> Any:
-        raise AssertionError("nobody reads the body here")
-
-    scope = {
-        "type": "http",
-        "method": method,
-        "path": path,
-        "raw_path": path.encode(),
-        "headers": [(name.encode(), value.encode()) for name, value in given.items() if value is not None],
-    }
-    asyncio.run(gate(scope, receive, send))
-    found = {name.decode(): value.decode() for name, value in sent[0]["headers"]}
-    return sent[0]["status"], found, sent[1]["body"].decode()
+    fields = {name.encode(): value.encode() for name, value in given.items() if value is not None}
+    answer = asyncio.run(gate(Request(method, path.encode(), fields)))
+    found = {name.decode(): value.decode() for name, value in answer.headers}
+    return answer.status, found, answer.body.decode()
 
 
 @pytest.mark.parametrize("host", KNOWN)

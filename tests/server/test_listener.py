@@ -13,7 +13,9 @@ import pytest
 import uvloop
 
 from mayflydb.certificates import Authority
-from mayflydb.listener import Deadlines, Limits, Listener, bind
+from mayflydb.http.connection import Deadlines, Limits
+from mayflydb.http.listener import Listener, bind
+from mayflydb.http.messages import Handler, Request, Response
 
 PATIENT = Limits()
 HASTY = Limits(deadlines=Deadlines(head=0.05, body=0.05))
@@ -24,14 +26,10 @@ PATIENCE = 20.0
 Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-async def hello(scope: Any, receive: Any, send: Any) -> None:
+async def hello(request: Request) -> Response:
     """Answers with the scheme once the body is there."""
-    while (await receive()).get("more_body"):
-        pass
-    body = scope["scheme"].encode()
-    headers = [(b"content-length", b"%d" % len(body))]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await send({"type": "http.response.body", "body": body})
+    await request.read(1000)
+    return Response(200, request.scheme.encode())
 
 
 class Bench:
@@ -84,9 +82,7 @@ async def turned_away(bench: Bench) -> bool:
     return await closed(reader)
 
 
-def run(
-    tmp_path: Path, limits: Limits, work: Callable[[Bench], Awaitable[None]], app: Callable[..., Any] = hello
-) -> None:
+def run(tmp_path: Path, limits: Limits, work: Callable[[Bench], Awaitable[None]], app: Handler = hello) -> None:
     async def main() -> None:
         authority = Authority(tmp_path)
         context = authority.context()

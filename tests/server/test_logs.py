@@ -15,12 +15,11 @@ from mayflydb.model.instant import SECOND
 
 @pytest.fixture(autouse=True)
 def _root_as_it_was() -> Iterator[None]:
-    root, uvicorn = logging.getLogger(), logging.getLogger("uvicorn.error")
-    handlers, level, other = root.handlers[:], root.level, uvicorn.level
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
     yield
     root.handlers[:] = handlers
     root.setLevel(level)
-    uvicorn.setLevel(other)
 
 
 def logged(form: str, clock: int | None, level: str = "info") -> list[str]:

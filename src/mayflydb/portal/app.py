@@ -1,4 +1,4 @@
-"""The portal as a Starlette application: the admin API, the certificate, metrics, and one page."""
+"""The portal, a Starlette application: the admin API, the certificate, metrics, and one page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
+from mayflydb.http.asgi import handler
+from mayflydb.http.messages import Handler
+from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal import metrics
 from mayflydb.portal.admin import Admin, Operation
 from mayflydb.portal.problems import CONTENT_TYPE, problem, problem_of
@@ -23,7 +25,7 @@ PEM = "application/x-pem-file"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def portal_app(admin: Admin) -> Starlette:
+def portal_app(admin: Admin) -> Handler:
     """Routes from the table of operations, and the few answers that are not JSON."""
     routes: list[BaseRoute] = [
         Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])
@@ -47,7 +49,7 @@ def portal_app(admin: Admin) -> Starlette:
         Route("/metrics", measurements),
     ]
     handlers: Any = {MayflyError: _failed, HTTPException: _refused, Exception: _broken}
-    return Starlette(routes=routes, exception_handlers=handlers)
+    return handler(Starlette(routes=routes, exception_handlers=handlers), MAX_BODY)
 
 
 def _endpoint(operation: Operation) -> Endpoint:
@@ -55,7 +57,7 @@ def _endpoint(operation: Operation) -> Endpoint:
 
     async def from_body(request: Request) -> Response:
         _no_query(request)
-        body = await _body(request)
+        body = await request.body()
         return await answer(lambda: decode(body or b"{}"))
 
     async def from_query(request: Request) -> Response:
@@ -70,15 +72,6 @@ def _endpoint(operation: Operation) -> Endpoint:
         return _json(await operation.call(taken))
 
     return from_body if operation.method == "POST" else from_query
-
-
-async def _body(request: Request) -> bytes:
-    body = b""
-    async for part in request.stream():
-        body += part
-        if len(body) > MAX_BODY:
-            raise TooLarge(f"the body is over {MAX_BODY} bytes")
-    return body
 
 
 def _no_query(request: Request) -> None:

@@ -1,11 +1,11 @@
-"""The front end as an ASGI application: authorize, find the command, answer; errors are translated once, here."""
+"""The front end as a handler of HTTP requests: authorize, find the command, answer; errors are translated once, here."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
 from itertools import count
-from typing import Any
+from urllib.parse import unquote
 
 from mayflydb import __version__
 from mayflydb.clock import wall_us
@@ -14,7 +14,9 @@ from mayflydb.frontends.cosmos import auth, errors
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import command_for
 from mayflydb.frontends.cosmos.paths import parse
-from mayflydb.frontends.cosmos.wire import JSON, Headers, Receive, Request, Response, Send, read_body, send_response
+from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
+from mayflydb.http.messages import Request as HttpRequest
+from mayflydb.http.messages import Response as HttpResponse
 from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, Unsupported
 from mayflydb.model.instant import SECOND
 
@@ -42,32 +44,29 @@ class CosmosApp:
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
 
-    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        activity = headers.get(b"x-ms-activity-id") or self._activity + b"%012x" % next(self._numbers)
-        common: Headers = [*GATEWAY, (b"x-ms-activity-id", activity)]
+    async def __call__(self, http: HttpRequest) -> HttpResponse:
+        activity = http.headers.get(b"x-ms-activity-id") or self._activity + b"%012x" % next(self._numbers)
         try:
-            response = await self._answer(scope, headers, receive, activity)
+            response = await self._answer(http, activity)
         except MayflyError as error:
-            response = _refusal(error, activity, scope)
+            response = _refusal(error, activity, http)
         except Exception:
-            # Only the kind is logged: a repr may hold a document.
-            log.exception("a request failed: %s %s", scope["method"], scope["path"])
-            response = _refusal(MayflyError("An internal error occurred."), activity, scope)
-        await send_response(send, response, common)
+            log.exception("a request failed: %s", http.method)
+            response = _refusal(MayflyError("An internal error occurred."), activity, http)
+        charge = (b"x-ms-request-charge", b"%.2f" % response.charge)
+        headers = [*GATEWAY, (b"x-ms-activity-id", activity), *response.headers, charge]
+        return HttpResponse(response.status, response.body, headers)
 
-    async def _answer(
-        self, scope: Mapping[str, Any], headers: dict[bytes, bytes], receive: Receive, activity: bytes
-    ) -> Response:
-        target = parse(scope["raw_path"])
-        request = Request(scope["method"], scope["raw_path"], scope["scheme"], headers, target, activity)
+    async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
+        target = parse(http.path)
+        request = Request(http.method, http.path, http.scheme, http.headers, target, activity)
         who = self._authorize(request)
-        request.body = await read_body(headers, receive)
+        request.body = await http.read(MAX_BODY)
         command = command_for(request)
-        if not LOOKED_AT.isdisjoint(headers):
-            _check_wishes(headers)
+        if not LOOKED_AT.isdisjoint(http.headers):
+            _check_wishes(http.headers)
         if command.writes:
-            auth.check_write(who, request.method, scope["path"])
+            auth.check_write(who, request.method, _shown(http))
         call = Call(self._account, self._engine, self._names, request, await self._engine.now())
         return await command.handler(call)
 
@@ -100,8 +99,12 @@ def _check_wishes(headers: Mapping[bytes, bytes]) -> None:
             raise Unsupported(f"Triggers are not supported by Mayfly: the header {name.decode()} asks for one.")
 
 
-def _refusal(error: MayflyError, activity: bytes, scope: Mapping[str, Any]) -> Response:
-    rendered = errors.render(error, activity.decode("latin-1"), scope["path"], SERVER)
+def _shown(http: HttpRequest) -> str:
+    return unquote(http.path.decode("latin-1"))
+
+
+def _refusal(error: MayflyError, activity: bytes, http: HttpRequest) -> Response:
+    rendered = errors.render(error, activity.decode("latin-1"), _shown(http), SERVER)
     headers = list(error.detail.get("headers", ()))  # type: ignore[call-overload]
     if rendered.substatus:
         headers.append((b"x-ms-substatus", b"%d" % rendered.substatus))

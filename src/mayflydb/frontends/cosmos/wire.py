@@ -1,18 +1,15 @@
-"""Requests and responses of the REST protocol, and ASGI in and out of them."""
+"""Requests and responses of the REST protocol."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, MutableMapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import msgspec
 
 from mayflydb.frontends.cosmos.paths import Target
-from mayflydb.model.errors import BadRequest, TooLarge
+from mayflydb.model.errors import BadRequest
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 MAX_BODY = 2 * 1024 * 1024 + 64 * 1024
@@ -69,42 +66,3 @@ def json_response(
 ) -> Response:
     """A response with a JSON body."""
     return Response(status, msgspec.json.encode(value), headers, charge)
-
-
-async def read_body(headers: dict[bytes, bytes], receive: Receive) -> bytes:
-    """The request's body; TooLarge as soon as it is, whatever its length header claims; BadRequest if it was cut off."""
-    declared = headers.get(b"content-length")
-    if declared is None and b"transfer-encoding" not in headers:
-        return b""
-    if declared is not None and int(declared) > MAX_BODY:
-        raise TooLarge(f"The request is larger than the limit of {MAX_BODY} bytes.")
-    message = await receive()
-    body = _part(message)
-    if not message.get("more_body"):
-        return body
-    parts, size = [body], len(body)
-    while message.get("more_body"):
-        message = await receive()
-        part = _part(message)
-        size += len(part)
-        if size > MAX_BODY:
-            raise TooLarge(f"The request is larger than the limit of {MAX_BODY} bytes.")
-        parts.append(part)
-    return b"".join(parts)
-
-
-def _part(message: Message) -> bytes:
-    # Half a request may look like a whole one: nothing is done for a client that went away before its end.
-    if message["type"] == "http.disconnect":
-        raise BadRequest("The request ended before its body was complete.")
-    body: bytes = message.get("body", b"")
-    return body
-
-
-async def send_response(send: Send, response: Response, common: Headers) -> None:
-    """Write a response with the headers that every answer has."""
-    headers = [*common, *response.headers, (b"x-ms-request-charge", b"%.2f" % response.charge)]
-    if response.status not in (204, 304):
-        headers.append((b"content-length", b"%d" % len(response.body)))
-    await send({"type": "http.response.start", "status": response.status, "headers": headers})
-    await send({"type": "http.response.body", "body": response.body})

@@ -1,4 +1,4 @@
-"""HTTP and HTTPS on one port: connections are taken here, told apart by their first byte, and handed to uvicorn's protocol.
+"""HTTP and HTTPS on one port: connections are taken here, told apart by their first byte, and given their protocol.
 
 Whoever connects has a few seconds for everything up to the end of the first request's headers, handshake included, so that
 half-open and slow clients cost a socket for a moment and nothing more.
@@ -10,18 +10,16 @@ import asyncio
 import contextlib
 import errno
 import logging
-import re
 import resource
 import socket
 import ssl
 import struct
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 import msgspec
-from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
-from uvicorn.server import ServerState
+
+from mayflydb.http.connection import Connection, Limits, Work
+from mayflydb.http.messages import Handler
 
 log = logging.getLogger(__name__)
 
@@ -35,23 +33,6 @@ CertificateSource = Callable[[], Awaitable[ssl.SSLContext]]
 """Gives the TLS context; asked at each handshake, so that the first one makes it."""
 
 
-class Deadlines(msgspec.Struct, frozen=True):
-    """Seconds a client may take; `head` counts from the connection's start for the first request."""
-
-    head: float = 5.0
-    body: float = 30.0
-    idle: int = 120
-    pause: float = 1.0
-
-
-class Limits(msgspec.Struct, frozen=True):
-    """`connections` at once (the rest are reset), bytes of one request's headers."""
-
-    connections: int = 1000
-    head: int = 32 * 1024
-    deadlines: Deadlines = Deadlines()
-
-
 DEFAULTS = Limits()
 
 
@@ -61,165 +42,13 @@ def affordable(connections: int) -> int:
     return connections if soft == resource.RLIM_INFINITY else min(connections, soft * 3 // 4)
 
 
-class HeadTooLarge(Exception):
-    """A request's headers are over the limit."""
-
-
-class Sending:
-    """What an application sends, in one write where head and body come one after the other: one packet, one system call.
-
-    It stands before the `send` of uvicorn's cycle, which takes over for everything that is not of a known length at once.
-    """
-
-    __slots__ = ("_cycle", "_start")
-
-    def __init__(self, cycle: RequestResponseCycle) -> None:
-        self._cycle = cycle
-        self._start: Any = None
-
-    async def __call__(self, message: Any) -> None:
-        cycle, start = self._cycle, self._start
-        if start is None and not cycle.response_started and message["type"] == "http.response.start":
-            self._start = message
-            return
-        self._start = None
-        if start is not None and not self._at_once(start, message):
-            await RequestResponseCycle.send(cycle, start)
-            start = None
-        if start is None:
-            await RequestResponseCycle.send(cycle, message)
-
-    def _at_once(self, start: Any, message: Any) -> bool:
-        cycle, body = self._cycle, message.get("body", b"")
-        headers = start["headers"]
-        if message.get("more_body") or cycle.disconnected or cycle.flow.write_paused or not cycle.keep_alive:
-            return False
-        if cycle.scope["method"] == "HEAD" or headers[-1] != (b"content-length", b"%d" % len(body)):
-            return False
-        lines = [b"%b: %b" % header for header in headers]
-        head = b"\r\n".join(lines)
-        if len(_LINE_END.findall(head)) != len(lines) - 1:
-            return False  # Something in it would end a line early; uvicorn refuses it.
-        cycle.response_started = cycle.response_complete = True
-        cycle.waiting_for_100_continue = False
-        cycle.transport.write(b"%b%b\r\n\r\n%b" % (STATUS_LINE[start["status"]], head, body))
-        cycle.message_event.set()
-        cycle.on_response()
-        return True
-
-
-_LINE_END = re.compile(rb"[\r\n\0]\n?")
-
-
-IDLE, HEAD, BODY = range(3)
-
-
-class Connection(HttpToolsProtocol):
-    """uvicorn's HTTP/1.1 protocol, with a deadline for headers and body and a limit on the size of headers."""
-
-    def __init__(
-        self, config: Config, state: ServerState, limits: Limits, deadline: float, loop: asyncio.AbstractEventLoop
-    ) -> None:
-        super().__init__(config, state, {}, loop)
-        self.access_log = False
-        self._limits = limits
-        self._deadline = deadline
-        self._stage = HEAD
-        self._timed = HEAD
-        self._timer: asyncio.TimerHandle | None = None
-        self._arrived = 0
-        self._too_large = False
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        self._timer = self.loop.call_at(self._deadline, self.abort)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._time(IDLE)
-        super().connection_lost(exc)
-
-    def abort(self) -> None:
-        """Drop the connection, whatever it is about."""
-        self.transport.abort()
-
-    def data_received(self, data: bytes) -> None:
-        if self._stage != BODY and self._arrived > self._limits.head:
-            # The parser keeps headers that never end, so it gets no more of them.
-            self._refuse()
-            return
-        self._arrived += len(data)
-        super().data_received(data)
-        stage = self._stage
-        cycle: RequestResponseCycle | None = self.cycle  # None until the first request, whatever its declaration says
-        if stage == IDLE and (cycle is None or cycle.response_complete):
-            # Nothing but blank lines so far.
-            stage = HEAD
-        if stage != self._timed and not self.transport.is_closing():
-            self._time(stage)
-
-    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
-        cycle.send = Sending(cycle)  # type: ignore[method-assign]
-        super()._start_asgi_task(cycle, app)
-
-    def on_message_begin(self) -> None:
-        self._stage = HEAD
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
-        if self._arrived > self._limits.head:
-            size = len(self.parser.get_method()) + len(self.url) + len("  HTTP/1.1\r\n\r\n")
-            size += sum(len(name) + len(value) + len(": \r\n") for name, value in self.headers)
-            if size > self._limits.head:
-                self._too_large = True
-                raise HeadTooLarge
-        self._stage = BODY
-        super().on_headers_complete()
-
-    def on_message_complete(self) -> None:
-        self._stage = IDLE
-        self._arrived = 0
-        super().on_message_complete()
-
-    def send_400_response(self, msg: str) -> None:
-        if self._too_large:
-            self._refuse()
-        else:
-            super().send_400_response(msg)
-
-    def _refuse(self) -> None:
-        self.transport.write(
-            b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
-        )
-        self.transport.close()
-
-    def _time(self, stage: int) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self._timed = stage
-        if stage != IDLE:
-            deadlines = self._limits.deadlines
-            self._timer = self.loop.call_later(deadlines.head if stage == HEAD else deadlines.body, self.abort)
-
-
 class Listener:
-    """Serves an ASGI application on sockets that are already bound."""
+    """Serves a handler on sockets that are already bound."""
 
-    def __init__(self, app: Any, certificate: CertificateSource, limits: Limits = DEFAULTS) -> None:
+    def __init__(self, handler: Handler, certificate: CertificateSource, limits: Limits = DEFAULTS) -> None:
         self._certificate = certificate
         self._limits = msgspec.structs.replace(limits, connections=affordable(limits.connections))
-        self._state = ServerState()
-        self._config = Config(
-            app,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            proxy_headers=False,
-            server_header=False,
-            date_header=False,
-            timeout_keep_alive=limits.deadlines.idle,
-        )
-        self._config.load()
+        self._work = Work(handler, self._limits)
         self._sockets: list[socket.socket] = []
         self._doors: set[Door] = set()
         self._admissions: set[asyncio.Task[None]] = set()
@@ -227,7 +56,7 @@ class Listener:
     @property
     def connections(self) -> int:
         """How many clients are connected, those included that have said nothing yet."""
-        return len(self._state.connections) + len(self._doors) + len(self._admissions)
+        return len(self._work.connections) + len(self._doors) + len(self._admissions)
 
     def serve(self, sockets: Sequence[socket.socket]) -> None:
         """Take connections from now on."""
@@ -284,7 +113,7 @@ class Listener:
 
     async def _admit(self, client: socket.socket, tls: bool, deadline: float) -> None:
         def connection() -> Connection:
-            return Connection(self._config, self._state, self._limits, deadline, self._loop)
+            return Connection(self._work, "https" if tls else "http", deadline, self._loop)
 
         try:
             if not tls:
@@ -308,21 +137,21 @@ class Listener:
             door.shut()
         for admission in list(self._admissions):
             admission.cancel()
-        for connection in list(self._state.connections):
+        work = self._work
+        for connection in list(work.connections):
             connection.shutdown()
-        tasks = list(self._state.tasks)
-        if tasks:
-            await asyncio.wait(tasks, timeout=grace)
-        for connection in list(self._state.connections):
+        if work.tasks:
+            await asyncio.wait(work.tasks, timeout=grace)
+        for connection in list(work.connections):
             # TLS goes on closing until the client has said goodbye too, which may be never.
-            connection.transport.abort()
-        for task in list(self._state.tasks):
+            connection.abort()
+        for task in list(work.tasks):
             task.cancel()
-        await asyncio.gather(*self._state.tasks, *self._admissions, return_exceptions=True)
+        await asyncio.gather(*work.tasks, *self._admissions, return_exceptions=True)
         # A transport lets go of its socket some turns of the loop after its protocol is told; the loop may end with this call.
         turns = CLOSING_TURNS
         while turns:
-            turns = min(turns - 1, CLOSING_TURNS if self._state.connections else LAST_TURNS)
+            turns = min(turns - 1, CLOSING_TURNS if work.connections else LAST_TURNS)
             await asyncio.sleep(0)
 
 

@@ -1,0 +1,68 @@
+"""An ASGI application as a handler, for the parts that are written with a framework."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Any, TypeAlias
+from urllib.parse import unquote
+
+from mayflydb.http.messages import Handler, Request, Response
+
+log = logging.getLogger(__name__)
+
+Message: TypeAlias = MutableMapping[str, Any]
+Application: TypeAlias = Callable[
+    [MutableMapping[str, Any], Callable[[], Awaitable[Message]], Callable[[Message], Awaitable[None]]], Awaitable[None]
+]
+
+
+def handler(application: Application, max_body: int) -> Handler:
+    """Answers are sent whole; so are bodies received, up to `max_body` bytes (beyond, the application meets TooLarge)."""
+
+    async def handle(request: Request) -> Response:
+        start: Message = {}
+        parts: list[bytes] = []
+
+        async def receive() -> Message:
+            return {"type": "http.request", "body": await request.read(max_body), "more_body": False}
+
+        async def send(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                start.update(message)
+            else:
+                parts.append(message.get("body", b""))
+
+        # Frameworks look for the task they run in, and a request that has not waited yet has none.
+        task = asyncio.create_task(_run(application, _scope(request), receive, send))
+        try:
+            await task
+        except Exception:
+            if not parts:
+                raise
+            # It was answered, and raised again to be logged.
+            log.exception("a request failed: %s %s", request.method, request.path.decode("latin-1"))
+        headers = [pair for pair in start["headers"] if pair[0] not in (b"content-length", b"connection")]
+        return Response(start["status"], b"".join(parts), headers)
+
+    return handle
+
+
+async def _run(application: Application, scope: Message, receive: Any, send: Any) -> None:
+    await application(scope, receive, send)
+
+
+def _scope(request: Request) -> Message:
+    return {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.3"},
+        "http_version": "1.1",
+        "method": request.method,
+        "scheme": request.scheme,
+        "path": unquote(request.path.decode("latin-1")),
+        "raw_path": request.path,
+        "query_string": request.query,
+        "root_path": "",
+        "headers": list(request.headers.items()),
+    }

@@ -1,0 +1,352 @@
+"""One client's connection: bytes to requests, responses to bytes, in the order they came, with deadlines and limits.
+
+The parser is httptools (llhttp). Whatever can be answered without waiting is answered at once, in the turn of the event loop
+in which its last byte came; the rest goes on as a task.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Generator
+from math import inf
+from types import coroutine
+from typing import Any
+
+import msgspec
+from httptools import HttpParserError, HttpParserInvalidURLError, HttpParserUpgrade, HttpRequestParser, parse_url
+
+from mayflydb.http.messages import Handler, Request, Response, render
+
+log = logging.getLogger(__name__)
+
+BUFFERED = 64 * 1024
+"""Bytes of a body that may wait for somebody to read them."""
+
+PIPELINED = 16
+"""Requests that may wait for the one before them."""
+
+
+class Deadlines(msgspec.Struct, frozen=True):
+    """Seconds a client may take; `head` counts from the connection's start for the first request."""
+
+    head: float = 5.0
+    body: float = 30.0
+    idle: float = 120.0
+    pause: float = 1.0
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`connections` at once (the rest are reset), bytes of one request's headers."""
+
+    connections: int = 1000
+    head: int = 32 * 1024
+    deadlines: Deadlines = Deadlines()
+
+
+class Work:
+    """What a listener and its connections share: who answers, who is connected, what is being answered."""
+
+    def __init__(self, handler: Handler, limits: Limits) -> None:
+        self.handler = handler
+        self.limits = limits
+        self.connections: set[Connection] = set()
+        self.tasks: set[asyncio.Task[Response]] = set()
+
+
+class HeadTooLarge(Exception):
+    """A request's headers are over the limit."""
+
+
+IDLE, HEAD, BODY = range(3)
+
+
+class Connection(asyncio.Protocol):
+    """The protocol of one connection. `deadline` (of the loop's time): when the first request's headers must be there."""
+
+    def __init__(self, work: Work, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._work = work
+        self._limits = work.limits
+        self._scheme = scheme
+        self._loop = loop
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
+        # What comes in.
+        self._parser = HttpRequestParser(self)
+        self._url = b""
+        self._fields: dict[bytes, bytes] = {}
+        self._arrived = 0
+        self._stage = HEAD
+        self._receiving: Request | None = None
+        self._refused = False
+        self._paused = False
+        # What goes out.
+        self._waiting: deque[Request | Response] = deque()
+        self._current: Request | None = None
+        self._blocked = False
+        self._closing = False
+        # When patience ends. The timer is set anew only when it would come too late.
+        self._timed = HEAD
+        self._expires = self._due = deadline
+        self._timer: asyncio.TimerHandle | None = None
+
+    # --- the transport's calls -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+        self._work.connections.add(self)
+        self._timer = self._loop.call_at(self._due, self._look_at_the_clock)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._work.connections.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiting.clear()
+        if self._receiving is not None:
+            self._receiving.cut()
+
+    def data_received(self, data: bytes) -> None:
+        if self._refused:
+            return
+        if self._stage != BODY and self._arrived > self._limits.head:
+            # The parser keeps headers that never end, so it gets no more of them.
+            self._refuse(_HEAD_TOO_LARGE)
+            return
+        self._arrived += len(data)
+        self._parse(data)
+        if self._waiting:
+            self._advance()
+        if self._stage != self._timed:
+            self._time(self._stage)
+        if self._waiting or self._receiving is not None or self._paused:
+            self._throttle()
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+        self._throttle()
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        self._advance()
+        self._throttle()
+
+    def abort(self) -> None:
+        """Drop the connection, whatever it is about."""
+        self._transport.abort()
+
+    def shutdown(self) -> None:
+        """End when what has been asked so far is answered."""
+        self._closing = True
+        if self._current is None and not self._waiting:
+            self._transport.close()
+
+    # --- in --------------------------------------------------------------------------------------------------------------
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self._parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            # Nothing else is spoken here, so what follows is a request of HTTP/1.1 again (RFC 9110, 7.8).
+            self._parser = HttpRequestParser(self)
+            rest = data[upgrade.args[0] :]
+            if rest:
+                self._parse(rest)
+        except HttpParserError as error:
+            too_large = isinstance(error.__context__, HeadTooLarge)
+            self._refuse(_HEAD_TOO_LARGE if too_large else _MALFORMED)
+
+    def on_message_begin(self) -> None:
+        """The parser's call, as the five that follow."""
+        self._url = b""
+        self._fields = {}
+        self._stage = HEAD
+
+    def on_url(self, url: bytes) -> None:
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self._fields[name.lower()] = value
+
+    def on_headers_complete(self) -> None:
+        parser, url, fields = self._parser, self._url, self._fields
+        method = parser.get_method()
+        if self._arrived > self._limits.head:
+            size = len(method) + len(url) + len("  HTTP/1.1\r\n\r\n")
+            size += sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
+            if size > self._limits.head:
+                raise HeadTooLarge
+        path, _, query = url.partition(b"?")
+        if not url.startswith(b"/"):
+            path, query = _taken_apart(url)
+        self._stage = BODY
+        request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
+        request.keep_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        request.wanted = self._body_wanted
+        self._waiting.append(request)
+
+    def on_body(self, data: bytes) -> None:
+        assert self._receiving is not None
+        self._receiving.feed(data)
+
+    def on_message_complete(self) -> None:
+        assert self._receiving is not None
+        self._receiving.end()
+        self._receiving = None
+        self._stage = IDLE
+        self._arrived = 0
+
+    def _body_wanted(self) -> None:
+        request = self._receiving
+        if request is not None and request is self._current:
+            if request.headers.get(b"expect", b"").lower() == b"100-continue":
+                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                request.headers.pop(b"expect")
+            self._throttle()
+
+    def _throttle(self) -> None:
+        """Read on, unless the client is ahead of us, or behind in taking its answers."""
+        receiving = self._receiving
+        full = (
+            self._blocked or len(self._waiting) > PIPELINED or (receiving is not None and receiving.backlog > BUFFERED)
+        )
+        if full != self._paused and not self._transport.is_closing():
+            self._paused = full
+            if full:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _refuse(self, response: Response) -> None:
+        """Nothing that follows can be understood: answer what came before, then this, then close."""
+        self._refused = True
+        if self._receiving is not None:
+            self._receiving.cut()
+            self._receiving = None
+        self._waiting.append(response)
+        self._advance()
+
+    # --- out -------------------------------------------------------------------------------------------------------------
+
+    def _advance(self) -> None:
+        while self._waiting and self._current is None and not self._blocked:
+            following = self._waiting.popleft()
+            if isinstance(following, Response):
+                self._send(following, close=True)
+            else:
+                self._current = following
+                self._answer(following)
+
+    def _answer(self, request: Request) -> None:
+        if self._stage == IDLE:
+            self._expires = inf  # What is missing now is the answer.
+        answering = self._work.handler(request)
+        try:
+            awaited = answering.send(None)
+        except StopIteration as done:
+            self._respond(request, done.value)
+        except Exception:
+            log.exception("a request was not answered: %s", request.method)
+            self._respond(request, _FAILED)
+        else:
+            task = self._loop.create_task(_resumed(answering, awaited))
+            self._work.tasks.add(task)
+            task.add_done_callback(self._answered)
+
+    def _answered(self, task: asyncio.Task[Response]) -> None:
+        self._work.tasks.discard(task)
+        request = self._current
+        assert request is not None
+        if task.cancelled():
+            self.abort()
+            return
+        error = task.exception()
+        if error is not None:
+            log.error("a request was not answered: %s", request.method, exc_info=error)
+        self._respond(request, _FAILED if error is not None else task.result())
+        self._advance()
+        self._throttle()
+
+    def _respond(self, request: Request, response: Response) -> None:
+        self._current = None
+        if self._transport.is_closing():
+            return
+        close = self._closing or not request.keep_alive
+        if not request.ended:
+            request.drop()
+            # A client that waits to be told to go on with its body will not send it now.
+            close = close or b"expect" in request.headers
+        if self._stage == IDLE:
+            self._expire_at(self._loop.time() + self._limits.deadlines.idle)
+        self._send(response, close, request.method == "HEAD")
+
+    def _send(self, response: Response, close: bool, head_only: bool = False) -> None:
+        try:
+            self._transport.write(render(response, head_only=head_only, close=close))
+        except ValueError:
+            log.exception("an answer has a header that cannot be sent")
+            self._transport.write(render(_FAILED, close=close))
+        if close:
+            self._refused = True
+            self._waiting.clear()
+            self._transport.close()
+
+    # --- patience --------------------------------------------------------------------------------------------------------
+
+    def _time(self, stage: int) -> None:
+        self._timed = stage
+        deadlines = self._limits.deadlines
+        if stage != IDLE:
+            self._expire_at(self._loop.time() + (deadlines.head if stage == HEAD else deadlines.body))
+        elif self._current is None:
+            self._expire_at(self._loop.time() + deadlines.idle)
+
+    def _expire_at(self, moment: float) -> None:
+        self._expires = moment
+        if moment < self._due and self._timer is not None:
+            self._timer.cancel()
+            self._set_timer(moment)
+
+    def _set_timer(self, moment: float) -> None:
+        self._due = moment
+        self._timer = self._loop.call_at(moment, self._look_at_the_clock)
+
+    def _look_at_the_clock(self) -> None:
+        if self._expires <= self._loop.time():
+            self.abort()
+        else:
+            self._set_timer(min(self._expires, self._loop.time() + self._limits.deadlines.idle))
+
+
+@coroutine
+def _resumed(begun: Coroutine[Any, Any, Response], awaited: Any) -> Generator[Any, Any, Response]:
+    """Go on with a coroutine that waits for something already."""
+    try:
+        while True:
+            try:
+                value = yield awaited
+            except BaseException as error:  # noqa: BLE001 -- it is the coroutine's to handle.
+                awaited = begun.throw(error)
+            else:
+                awaited = begun.send(value)
+    except StopIteration as done:
+        response: Response = done.value
+        return response
+
+
+def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
+    """Path and query of a target in absolute form, as proxies are asked (RFC 9112, 3.2.2)."""
+    try:
+        parts = parse_url(url)
+    except HttpParserInvalidURLError:
+        return url, b""
+    return parts.path or b"/", parts.query or b""
+
+
+def _fixed(status: int, code: str, message: str) -> Response:
+    body = msgspec.json.encode({"code": code, "message": message})
+    return Response(status, body, ((b"content-type", b"application/json"),))
+
+
+_MALFORMED = _fixed(400, "BadRequest", "This is not a request of HTTP/1.1.")
+_HEAD_TOO_LARGE = _fixed(431, "RequestHeaderFieldsTooLarge", "The request's headers are larger than the limit.")
+_FAILED = _fixed(500, "InternalServerError", "An internal error occurred.")

@@ -1,0 +1,133 @@
+"""A request, a response, and the kind of function that makes the second of the first."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from http import HTTPStatus
+from typing import Any, TypeAlias
+
+import msgspec
+
+from mayflydb.model.errors import BadRequest, TooLarge
+
+Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
+
+BODILESS = (204, 304)
+_STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in HTTPStatus}
+
+
+class Response(msgspec.Struct):
+    """`headers` are those that describe the body or its subject; length and connection are the connection's own."""
+
+    status: int
+    body: bytes = b""
+    headers: Fields = ()
+
+
+class Request:
+    """One request whose headers are there; its body may still be on its way.
+
+    `path` and `query` as they were sent, percent-encoded. `headers` by lower-case name: of a repeated one the last counts.
+    """
+
+    __slots__ = (
+        "_dropped", "_gone", "_parts", "_size", "_waiter", "ended", "headers", "keep_alive", "method", "path", "query", "scheme", "wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, method: str, path: bytes, headers: dict[bytes, bytes], query: bytes = b"", scheme: str = "http"
+    ) -> None:
+        self.method = method
+        self.path = path
+        self.query = query
+        self.headers = headers
+        self.scheme = scheme
+        self.keep_alive = True
+        self.ended = False
+        self.wanted: Callable[[], None] | None = None
+        self._gone = self._dropped = False
+        self._parts: list[bytes] = []
+        self._size = 0
+        self._waiter: asyncio.Future[None] | None = None
+
+    # --- for whoever answers it ------------------------------------------------------------------------------------------
+
+    async def read(self, limit: int) -> bytes:
+        """The whole body. TooLarge as soon as it is over `limit` bytes, whatever its length header claims.
+
+        BadRequest when the client went away before its end: half a request may look like a whole one.
+        """
+        if not self.ended:
+            await self._arrival(limit)
+        if self._size > limit:
+            raise _too_large(limit)
+        return self._parts[0] if len(self._parts) == 1 else b"".join(self._parts)
+
+    async def _arrival(self, limit: int) -> None:
+        declared = self.headers.get(b"content-length", b"")
+        if declared and int(declared) > limit:
+            raise _too_large(limit)
+        while not self.ended and not self._gone and self._size <= limit:
+            self._waiter = asyncio.get_running_loop().create_future()
+            if self.wanted is not None:
+                self.wanted()
+            await self._waiter
+        if self._gone:
+            raise BadRequest("The request ended before its body was complete.")
+
+    # --- for the connection it comes from --------------------------------------------------------------------------------
+
+    @property
+    def backlog(self) -> int:
+        """Bytes that have arrived and that nobody is waiting for."""
+        return self._size if self._waiter is None else 0
+
+    def feed(self, data: bytes) -> None:
+        """A part of the body."""
+        if not self._dropped:
+            self._parts.append(data)
+            self._size += len(data)
+            self._wake()
+
+    def end(self) -> None:
+        """There is no more."""
+        self.ended = True
+        self._wake()
+
+    def cut(self) -> None:
+        """There will be no more, and it is not complete."""
+        self._gone = not self.ended
+        self._wake()
+
+    def drop(self) -> None:
+        """It is answered: nobody is going to read what has arrived, or still will."""
+        self._dropped = True
+        self._parts.clear()
+        self._size = 0
+
+    def _wake(self) -> None:
+        waiter, self._waiter = self._waiter, None
+        if waiter is not None and not waiter.done():
+            waiter.set_result(None)
+
+
+Handler: TypeAlias = Callable[[Request], Coroutine[Any, Any, Response]]
+
+
+def _too_large(limit: int) -> TooLarge:
+    return TooLarge(f"The request is larger than the limit of {limit} bytes.")
+
+
+def render(response: Response, *, head_only: bool = False, close: bool = False) -> bytes:
+    """The bytes of a response. ValueError for a header that would end its line early."""
+    status, body = response.status, response.body
+    lines = [_STATUS_LINES[status], *map(b": ".join, response.headers)]
+    if status not in BODILESS:
+        lines.append(b"content-length: %d" % len(body))
+    if close:
+        lines.append(b"connection: close")
+    head = b"\r\n".join(lines)
+    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head:
+        raise ValueError("a header holds a character that ends it")
+    return b"%b\r\n\r\n%b" % (head, b"" if head_only or status in BODILESS else body)
