@@ -400,3 +400,4 @@ def _settle_memory() -> None:
     """What the start has made stays for good: full collections need not look at it again."""
     gc.collect()
     gc.freeze()
+    gc.set_threshold(20_000)

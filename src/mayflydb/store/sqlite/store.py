@@ -14,10 +14,11 @@ import apsw
 
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Corrupt, Unavailable
-from mayflydb.store.interface import Children, Committed, Decision, Find, Load, Outcome, Read, Urgency
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Children, Committed, Decision, Find, Get, Load, Outcome, Read, Urgency
 from mayflydb.store.sqlite.checkpoint import Log
 from mayflydb.store.sqlite.connection import check_library, open_file, open_memory
-from mayflydb.store.sqlite.reads import ANSWERS, SLOW
+from mayflydb.store.sqlite.reads import ANSWERS, SLOW, get
 from mayflydb.store.sqlite.schema import FORMAT, TABLES
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Writer, error_code
@@ -105,6 +106,8 @@ class SqliteStore:
 
     async def read(self, request: Read[T]) -> T:
         kind = type(request)
+        if kind is Get:
+            return self._get(request)  # type: ignore[arg-type, return-value]  # Get is a Read[Record | None].
         find = ANSWERS.get(kind)
         if find is None:
             return self._catalog_read(request)
@@ -117,6 +120,18 @@ class SqliteStore:
         except apsw.Error as error:
             raise _read_error(error) from error
         return answer
+
+    def _get(self, request: Get) -> Record | None:
+        recent = self._transaction.recent
+        record = recent.get(request.container, request.partition, request.key)
+        if record is None:
+            try:
+                record = get(self._reader, request)
+            except apsw.Error as error:
+                raise _read_error(error) from error
+            if record is not None:
+                recent.keep(request.container, record)
+        return record
 
     def _count(self, request: Read[T]) -> T:
         if self._counter is None:

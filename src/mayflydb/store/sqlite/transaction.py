@@ -7,11 +7,13 @@ from typing import Any, TypeVar
 
 import apsw
 
+from mayflydb.model.record import Record
 from mayflydb.store import interface as ask
 from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.changes import APPLY
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.reads import ANSWERS
+from mayflydb.store.sqlite.recent import Recent
 from mayflydb.store.sqlite.schema import DOOMED
 
 T = TypeVar("T")
@@ -30,7 +32,12 @@ class Transaction:
             ask.Children: lambda request: [counters.shown(row) for row in self.catalog.children_now(request.parent)],
             ask.Allocate: lambda request: counters.allocate(request.container, request.seq),
             ask.NewId: self._new_id,
+            ask.Get: self._get,
         }
+        self.recent = Recent()
+        self._written: dict[tuple[int, bytes, bytes], Record | None] = {}
+        self._swept: set[int] = set()
+        self._emptied = False
         connection.execute(DOOMED)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
@@ -68,6 +75,16 @@ class Transaction:
         own = self._own_answers.get(type(request))
         return ANSWERS[type(request)](self.connection, request) if own is None else own(request)
 
+    def _get(self, request: ask.Get) -> Record | None:
+        identity = (request.container, request.partition, request.key)
+        if identity in self._written:
+            return self._written[identity]
+        known = not self._emptied and request.container not in self._swept
+        record = self.recent.get(*identity) if known else None
+        if record is None:
+            record = ANSWERS[ask.Get](self.connection, request)
+        return record
+
     def _new_id(self, request: ask.NewId) -> int:
         self._next_id += 1
         self.connection.execute("UPDATE meta SET value = ? WHERE name = 'next_id'", (self._next_id,))
@@ -80,7 +97,20 @@ class Transaction:
         if isinstance(change, ask.DropRow):
             self.catalog.drop(self.connection, change.id)
             return None
+        self._note(change)
         return APPLY[type(change)](self.connection, self._counters, change)
+
+    def _note(self, change: ask.Change) -> None:
+        """What this transaction makes of single records, for the reads that follow in it."""
+        if isinstance(change, ask.Put | ask.Delete):
+            record = change.record
+            identity = (change.container, record.partition, record.key)
+            self._written[identity] = record if isinstance(change, ask.Put) else None
+        elif isinstance(change, ask.Purge | ask.Clear):
+            self._swept.add(change.container)
+            self._written = {
+                identity: kept for identity, kept in self._written.items() if identity[0] != change.container
+            }
 
     def prepare(self) -> None:
         """Everything but the COMMIT itself."""
@@ -94,6 +124,21 @@ class Transaction:
         """COMMIT returned."""
         self.commit_seq += 1
         self.catalog.commit()
+        if self._emptied:
+            self.recent.clear()
+        for container in self._swept:
+            self.recent.forget_container(container)
+        for (container, partition, key), record in self._written.items():
+            if record is None:
+                self.recent.forget(container, partition, key)
+            else:
+                self.recent.keep(container, record)
+        self._forget_notes()
+
+    def _forget_notes(self) -> None:
+        self._written.clear()
+        self._swept.clear()
+        self._emptied = False
 
     def rollback(self) -> None:
         """Undo everything since `begin`; harmless when SQLite has already done so."""
@@ -101,6 +146,9 @@ class Transaction:
             self.connection.execute("ROLLBACK")
         self._counters.forget()
         self.catalog.rollback()
+        self._forget_notes()
+        # After a failed COMMIT only the file knows.
+        self.recent.clear()
         self._next_id = self._meta("next_id")
 
     def empty(self) -> None:
@@ -108,3 +156,5 @@ class Transaction:
         for table in ("record", "entry", "expiry", "catalog", "dropped", "setting"):
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
+        self._written.clear()
+        self._emptied = True

@@ -1,7 +1,8 @@
 """Group commit: whoever waits is decided and applied together, committed once, and only then answered.
 
-Deciding is quick work on cached pages and runs on the event loop; COMMIT, checkpoints and sweeps wait for the disk and run on
-the writer's thread. Handing each write over to a thread instead costs more in interpreter hand-overs than the write.
+Deciding is quick work on cached pages and runs on the event loop. Sweeps, checkpoints and commits wait for the disk and run on
+the writer's thread; the commits of a disk that is quicker than waking a thread stay on the loop. Handing each write over to a
+thread instead costs more in interpreter hand-overs than the write.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.sqlite.checkpoint import Log
+from mayflydb.store.sqlite.pace import Pace
 from mayflydb.store.sqlite.transaction import Transaction
 
 QUEUE_LIMIT = 10_000
@@ -70,6 +72,7 @@ class Writer:
         self._work = asyncio.Event()
         self._closing = False
         self._user_us = self._sweep_us = 0
+        self._pace = Pace()
         self._task = asyncio.create_task(self._run(), name="writer")
 
     async def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Committed[Any]:
@@ -125,7 +128,7 @@ class Writer:
         done: list[tuple[Job, Any, Any]] = []
         try:
             self._transaction.begin()
-            started = self._stopwatch()
+            began = started = self._stopwatch()
             while queue and len(done) < limit:
                 self._decide(queue.popleft(), done)
                 if self._stopwatch() - started > SLICE_US:
@@ -138,7 +141,8 @@ class Writer:
             # Nobody was decided when BEGIN itself failed: then it failed for all who wait.
             self._abandon(done or [(queue.popleft(), None, None) for _ in range(len(queue))], error)
             return
-        await self._commit(done)
+        # What took long to decide has many pages to write.
+        await self._commit(done, on_loop=self._pace.quick and self._stopwatch() - began <= SLICE_US)
 
     async def _sweep(self, queue: deque[Job]) -> None:
         """One sweep in a transaction of its own, off the loop: its SQL may take milliseconds."""
@@ -177,9 +181,14 @@ class Writer:
     def _loop(self) -> asyncio.AbstractEventLoop:
         return self._task.get_loop()
 
-    async def _commit(self, done: list[tuple[Job, Any, Any]], held_since: int | None = None) -> None:
+    async def _commit(
+        self, done: list[tuple[Job, Any, Any]], held_since: int | None = None, on_loop: bool = False
+    ) -> None:
         try:
-            await self._off_loop(self._execute_commit)
+            if on_loop:
+                self._commit_group()
+            else:
+                await self._off_loop(self._commit_group if held_since is None else self._execute_commit)
         except apsw.Error as error:
             self._commit_failed(done, error)
             return
@@ -194,6 +203,11 @@ class Writer:
 
     def _execute_commit(self) -> None:
         self._transaction.connection.execute("COMMIT")
+
+    def _commit_group(self) -> None:
+        before = self._stopwatch()
+        self._execute_commit()
+        self._pace.note(self._stopwatch() - before)
 
     async def _off_loop(self, work: Callable[[], None]) -> None:
         if self._thread is None:
