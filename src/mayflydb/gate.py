@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from ipaddress import ip_address
 from typing import Any
 
@@ -100,14 +100,21 @@ class Gate:
         """Let requests through: `portal` gives the portal's handler, `health` what has become of parts of Readiness."""
         self._cosmos, self._portal, self._health, self._page = cosmos, portal, health, page.encode()
 
-    async def __call__(self, request: Request) -> Response:
+    def __call__(self, request: Request) -> Coroutine[Any, Any, Response]:
+        # Not a coroutine itself: most requests go straight to the front end.
         headers, path = request.headers, request.path
         host, authorization = headers.get(b"host"), headers.get(b"authorization")
         if host is None or not self._hosts.know(host):
-            return await self._answer_stranger(request, host, authorization)
+            return self._answer_stranger(request, host, authorization)
         if not path.startswith(OURS) and (path != b"/" or authorization is not None):
-            return _starting() if self._cosmos is None else await self._cosmos(request)
-        origin = headers.get(b"origin")
+            return self._starting() if self._cosmos is None else self._cosmos(request)
+        return self._ours(request, host, authorization)
+
+    async def _starting(self) -> Response:
+        return _starting()
+
+    async def _ours(self, request: Request, host: bytes, authorization: bytes | None) -> Response:
+        origin = request.headers.get(b"origin")
         if origin is not None and request.method not in ("GET", "HEAD") and not _same(origin, host):
             return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
         return await self._answer(request, authorization)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.store.contract import Contract
 from mayflydb.store.interface import (
     Allocate,
     Change,
@@ -27,6 +28,7 @@ from mayflydb.store.interface import (
     Urgency,
     ask,
 )
+from mayflydb.store.sqlite.store import SqliteStore
 
 T = TypeVar("T")
 
@@ -40,7 +42,13 @@ class Subject:
         self.closed = False
 
     def read(self, request: Read[T]) -> T:
-        return self.run(self.store.read(request))
+        """The answer, which is the same from what the store remembers and from what it has written."""
+        answer = self.run(self.store.read(request))
+        for store in _within(self.store):
+            if isinstance(store, SqliteStore):
+                store._transaction.recent.clear()
+        assert self.run(self.store.read(request)) == answer
+        return answer
 
     def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
         return self.run(self.store.write(decide, urgency))
@@ -124,6 +132,14 @@ class Subject:
             yield
 
         return self.write(decide, "sweep")
+
+
+def _within(store: Store) -> Iterator[Store]:
+    """A store and those it wraps."""
+    yield store
+    for inner in vars(store).values():
+        if isinstance(inner, Contract | SqliteStore):
+            yield from _within(inner)
 
 
 def keys(records: list[Record]) -> list[bytes]:

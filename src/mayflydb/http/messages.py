@@ -32,7 +32,8 @@ class Request:
     """
 
     __slots__ = (
-        "_dropped", "_gone", "_parts", "_size", "_waiter", "ended", "headers", "keep_alive", "method", "path", "query", "scheme", "wanted",
+        "_dropped", "_gone", "_parts", "_size", "_waiter",
+        "ended", "headers", "keep_alive", "method", "path", "query", "scheme", "wanted",
     )  # fmt: skip
 
     def __init__(

@@ -47,6 +47,7 @@ from mayflydb.store.interface import (
 from mayflydb.store.sqlite import changes, connection
 from mayflydb.store.sqlite.checkpoint import Log
 from mayflydb.store.sqlite.counters import Counters
+from mayflydb.store.sqlite.recent import Recent
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Refusal, Writer
 
@@ -330,6 +331,23 @@ def late_write_revives() -> AbstractContextManager[object]:
     return patch.object(Engine, "_write_instant", lambda self, now: now)
 
 
+def purged_but_remembered() -> AbstractContextManager[object]:
+    """What a sweep removes stays among the records that are kept as objects."""
+    return patch.object(Recent, "forget_container", lambda self, container: None)
+
+
+def overwritten_but_remembered() -> AbstractContextManager[object]:
+    """A commit does not reach the records that are kept as objects."""
+    return patch.object(Recent, "keep", keep_once)
+
+
+def keep_once(recent: Recent, container: int, record: Record) -> None:
+    if recent.get(container, record.partition, record.key) is None:
+        _keep(recent, container, record)
+
+
+_keep = Recent.keep
+
 BUGS: Mapping[str, tuple[Bug, str]] = {
     "boundary": (boundary, "walk"),
     "purge without recheck": (purge_without_recheck, "walk"),
@@ -353,5 +371,7 @@ BUGS: Mapping[str, tuple[Bug, str]] = {
     "goes on after a failed sync": (goes_on_after_a_failed_sync, "failing syncs"),
     "a full disk ends the writer": (a_full_disk_ends_the_writer, "full disk"),
     "late write revives": (late_write_revives, "late write"),
+    "purged but remembered": (purged_but_remembered, "walk"),
+    "overwritten but remembered": (overwritten_but_remembered, "walk"),
 }
 """Name -> (how to plant it, the check that must catch it)."""

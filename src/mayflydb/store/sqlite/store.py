@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -152,8 +152,8 @@ class SqliteStore:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
         return answer  # type: ignore[no-any-return]
 
-    async def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Committed[T]:
-        return await self._writer.submit(decide, urgency)
+    def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Coroutine[Any, Any, Committed[T]]:
+        return self._writer.submit(decide, urgency)
 
     async def reset(self) -> None:
         def everything() -> Decision[None]:

@@ -12,8 +12,8 @@ from mayflydb.store import interface as ask
 from mayflydb.store.sqlite.catalog import Catalog
 from mayflydb.store.sqlite.changes import APPLY
 from mayflydb.store.sqlite.counters import Counters
-from mayflydb.store.sqlite.reads import ANSWERS
-from mayflydb.store.sqlite.recent import Recent
+from mayflydb.store.sqlite.reads import ANSWERS, get
+from mayflydb.store.sqlite.recent import Recent, Touched
 from mayflydb.store.sqlite.schema import DOOMED
 
 T = TypeVar("T")
@@ -35,9 +35,7 @@ class Transaction:
             ask.Get: self._get,
         }
         self.recent = Recent()
-        self._written: dict[tuple[int, bytes, bytes], Record | None] = {}
-        self._swept: set[int] = set()
-        self._emptied = False
+        self._touched = Touched(self.recent)
         connection.execute(DOOMED)
         self._next_id = self._meta("next_id")
         self.commit_seq = self._meta("commit_seq")
@@ -76,14 +74,11 @@ class Transaction:
         return ANSWERS[type(request)](self.connection, request) if own is None else own(request)
 
     def _get(self, request: ask.Get) -> Record | None:
-        identity = (request.container, request.partition, request.key)
-        if identity in self._written:
-            return self._written[identity]
-        known = not self._emptied and request.container not in self._swept
-        record = self.recent.get(*identity) if known else None
-        if record is None:
-            record = ANSWERS[ask.Get](self.connection, request)
-        return record
+        try:
+            record = self._touched.get(request.container, request.partition, request.key)
+        except LookupError:
+            return None
+        return get(self.connection, request) if record is None else record
 
     def _new_id(self, request: ask.NewId) -> int:
         self._next_id += 1
@@ -91,26 +86,19 @@ class Transaction:
         return self._next_id
 
     def _apply(self, change: ask.Change) -> ask.Purged | None:
-        if isinstance(change, ask.PutRow):
+        if isinstance(change, ask.Put):
+            self._touched.put(change.container, change.record)
+        elif isinstance(change, ask.Delete):
+            self._touched.delete(change.container, change.record)
+        elif isinstance(change, ask.Purge | ask.Clear):
+            self._touched.sweep(change.container)
+        elif isinstance(change, ask.PutRow):
             self.catalog.put(self.connection, change.row)
             return None
-        if isinstance(change, ask.DropRow):
+        elif isinstance(change, ask.DropRow):
             self.catalog.drop(self.connection, change.id)
             return None
-        self._note(change)
         return APPLY[type(change)](self.connection, self._counters, change)
-
-    def _note(self, change: ask.Change) -> None:
-        """What this transaction makes of single records, for the reads that follow in it."""
-        if isinstance(change, ask.Put | ask.Delete):
-            record = change.record
-            identity = (change.container, record.partition, record.key)
-            self._written[identity] = record if isinstance(change, ask.Put) else None
-        elif isinstance(change, ask.Purge | ask.Clear):
-            self._swept.add(change.container)
-            self._written = {
-                identity: kept for identity, kept in self._written.items() if identity[0] != change.container
-            }
 
     def prepare(self) -> None:
         """Everything but the COMMIT itself."""
@@ -124,21 +112,7 @@ class Transaction:
         """COMMIT returned."""
         self.commit_seq += 1
         self.catalog.commit()
-        if self._emptied:
-            self.recent.clear()
-        for container in self._swept:
-            self.recent.forget_container(container)
-        for (container, partition, key), record in self._written.items():
-            if record is None:
-                self.recent.forget(container, partition, key)
-            else:
-                self.recent.keep(container, record)
-        self._forget_notes()
-
-    def _forget_notes(self) -> None:
-        self._written.clear()
-        self._swept.clear()
-        self._emptied = False
+        self._touched.commit()
 
     def rollback(self) -> None:
         """Undo everything since `begin`; harmless when SQLite has already done so."""
@@ -146,9 +120,7 @@ class Transaction:
             self.connection.execute("ROLLBACK")
         self._counters.forget()
         self.catalog.rollback()
-        self._forget_notes()
-        # After a failed COMMIT only the file knows.
-        self.recent.clear()
+        self._touched.rollback()
         self._next_id = self._meta("next_id")
 
     def empty(self) -> None:
@@ -156,5 +128,4 @@ class Transaction:
         for table in ("record", "entry", "expiry", "catalog", "dropped", "setting"):
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
-        self._written.clear()
-        self._emptied = True
+        self._touched.empty()

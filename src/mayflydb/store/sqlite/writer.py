@@ -73,7 +73,8 @@ class Writer:
         self._closing = False
         self._user_us = self._sweep_us = 0
         self._pace = Pace()
-        self._task = asyncio.create_task(self._run(), name="writer")
+        self._loop = asyncio.get_running_loop()
+        self._task = self._loop.create_task(self._run(), name="writer")
 
     async def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Committed[Any]:
         """Queue a decision and wait for its commit."""
@@ -82,7 +83,7 @@ class Writer:
         queue = self._users if urgency == "user" else self._sweeps
         if len(queue) >= QUEUE_LIMIT:
             raise Unavailable(f"{QUEUE_LIMIT} writes are waiting")
-        future: asyncio.Future[Committed[Any]] = asyncio.get_running_loop().create_future()
+        future: asyncio.Future[Committed[Any]] = self._loop.create_future()
         queue.append(Job(decide, future))
         self._work.set()
         return await future
@@ -176,10 +177,6 @@ class Writer:
             done.append((job, Refusal(error), ()))
             return
         done.append((job, reply, purged))
-
-    @property
-    def _loop(self) -> asyncio.AbstractEventLoop:
-        return self._task.get_loop()
 
     async def _commit(
         self, done: list[tuple[Job, Any, Any]], held_since: int | None = None, on_loop: bool = False

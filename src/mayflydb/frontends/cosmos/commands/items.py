@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Coroutine
+from typing import Any, TypeAlias
+
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
 from mayflydb.frontends.cosmos import patch as patches
@@ -14,6 +17,8 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
+
+Answer: TypeAlias = Coroutine[Any, Any, Response]
 
 KEY = b"x-ms-documentdb-partitionkey"
 
@@ -35,19 +40,19 @@ async def read(call: Call) -> Response:
     return Response(200, item_body(view.owner, record), headers, budget.point_read(len(record.value)))
 
 
-async def create(call: Call) -> Response:
+def create(call: Call) -> Answer:
     """POST …/docs."""
-    return await _store(call, Mode.CREATE)
+    return _store(call, Mode.CREATE)
 
 
-async def upsert(call: Call) -> Response:
+def upsert(call: Call) -> Answer:
     """POST …/docs with x-ms-documentdb-is-upsert."""
-    return await _store(call, Mode.UPSERT)
+    return _store(call, Mode.UPSERT)
 
 
-async def replace(call: Call) -> Response:
+def replace(call: Call) -> Answer:
     """PUT …/docs/{id}."""
-    return await _store(call, Mode.REPLACE)
+    return _store(call, Mode.REPLACE)
 
 
 async def _store(call: Call, mode: Mode) -> Response:
