@@ -85,8 +85,8 @@ class Gate:
         self._hosts = hosts
         self._readiness = readiness
         self._token = token
-        self._cosmos: Handler | None = None
-        self._portal: Callable[[], Handler] | None = None
+        self._cosmos: Handler = _starting
+        self._portal: Callable[[], Handler] = lambda: _starting
         self._health: Callable[[], Awaitable[dict[str, str]]] | None = None
         self._page = b""
 
@@ -107,11 +107,8 @@ class Gate:
         if host is None or not self._hosts.know(host):
             return self._answer_stranger(request, host, authorization)
         if not path.startswith(OURS) and (path != b"/" or authorization is not None):
-            return self._starting() if self._cosmos is None else self._cosmos(request)
+            return self._cosmos(request)
         return self._ours(request, host, authorization)
-
-    async def _starting(self) -> Response:
-        return _starting()
 
     async def _ours(self, request: Request, host: bytes, authorization: bytes | None) -> Response:
         origin = request.headers.get(b"origin")
@@ -125,9 +122,7 @@ class Gate:
             return _response(200, b'{"live":true}')
         if path == READY:
             return await self._ready()
-        if self._portal is None:
-            return _starting()
-        if path in PAGES:
+        if path in PAGES and self._page:
             return _response(200, self._page, _HTML, _PAGE_HEADERS)
         if path not in CERTIFICATES and not self._admitted(authorization):
             hint = "send the token that the server's log tells the place of: Authorization: Bearer ..."
@@ -164,7 +159,7 @@ def _same(origin: bytes, host: bytes) -> bool:
     return origin.partition(b"://")[2].lower() == host.lower()
 
 
-def _starting() -> Response:
+async def _starting(request: Request) -> Response:
     body = {"code": "ServiceUnavailable", "message": "Mayfly is starting.", "title": "Starting", "status": 503}
     return _response(503, msgspec.json.encode(body), headers=((b"retry-after", b"1"),))
 

@@ -52,7 +52,23 @@ class Work:
         self.handler = handler
         self.limits = limits
         self.connections: set[Connection] = set()
-        self.tasks: set[asyncio.Task[Response]] = set()
+        self.tasks: set[asyncio.Task[None]] = set()
+        self._outgoing: list[Connection] = []
+
+    def post(self, connection: Connection) -> None:
+        """This connection has something to send, once everybody who can be answered in this turn of the loop is.
+
+        To send wakes whoever waits for it, which costs more than to answer: one wake-up for all is much cheaper.
+        """
+        if not self._outgoing:
+            asyncio.get_running_loop().call_soon(self.flush)
+        self._outgoing.append(connection)
+
+    def flush(self) -> None:
+        """Send everything now."""
+        outgoing, self._outgoing = self._outgoing, []
+        for connection in outgoing:
+            connection.flush()
 
 
 class HeadTooLarge(Exception):
@@ -83,8 +99,10 @@ class Connection(asyncio.Protocol):
         # What goes out.
         self._waiting: deque[Request | Response] = deque()
         self._current: Request | None = None
+        self._outgoing: list[bytes] = []
         self._blocked = False
         self._closing = False
+        self._ended = False
         # When patience ends. The timer is set anew only when it would come too late.
         self._timed = HEAD
         self._expires = self._due = deadline
@@ -138,6 +156,15 @@ class Connection(asyncio.Protocol):
         """End when what has been asked so far is answered."""
         self._closing = True
         if self._current is None and not self._waiting:
+            self._end()
+
+    def flush(self) -> None:
+        """Send what has been answered."""
+        outgoing = self._outgoing
+        if not self._transport.is_closing():
+            self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
+        outgoing.clear()
+        if self._ended:
             self._transport.close()
 
     # --- in --------------------------------------------------------------------------------------------------------------
@@ -199,7 +226,7 @@ class Connection(asyncio.Protocol):
         request = self._receiving
         if request is not None and request is self._current:
             if request.headers.get(b"expect", b"").lower() == b"100-continue":
-                self._transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+                self._write(b"HTTP/1.1 100 Continue\r\n\r\n")
                 request.headers.pop(b"expect")
             self._throttle()
 
@@ -248,27 +275,26 @@ class Connection(asyncio.Protocol):
             log.exception("a request was not answered: %s", request.method)
             self._respond(request, _FAILED)
         else:
-            task = self._loop.create_task(_resumed(answering, awaited))
+            task = self._loop.create_task(self._go_on(request, answering, awaited))
             self._work.tasks.add(task)
-            task.add_done_callback(self._answered)
+            task.add_done_callback(self._work.tasks.discard)
 
-    def _answered(self, task: asyncio.Task[Response]) -> None:
-        self._work.tasks.discard(task)
-        request = self._current
-        assert request is not None
-        if task.cancelled():
+    async def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> None:
+        try:
+            response = await _resumed(begun, awaited)
+        except asyncio.CancelledError:
             self.abort()
-            return
-        error = task.exception()
-        if error is not None:
-            log.error("a request was not answered: %s", request.method, exc_info=error)
-        self._respond(request, _FAILED if error is not None else task.result())
+            raise
+        except Exception:
+            log.exception("a request was not answered: %s", request.method)
+            response = _FAILED
+        self._respond(request, response)
         self._advance()
         self._throttle()
 
     def _respond(self, request: Request, response: Response) -> None:
         self._current = None
-        if self._transport.is_closing():
+        if self._ended or self._transport.is_closing():
             return
         close = self._closing or not request.keep_alive
         if not request.ended:
@@ -281,13 +307,24 @@ class Connection(asyncio.Protocol):
 
     def _send(self, response: Response, close: bool, head_only: bool = False) -> None:
         try:
-            self._transport.write(render(response, head_only=head_only, close=close))
+            data = render(response, head_only=head_only, close=close)
         except ValueError:
             log.exception("an answer has a header that cannot be sent")
-            self._transport.write(render(_FAILED, close=close))
+            data = render(_FAILED, close=close)
+        self._write(data)
         if close:
-            self._refused = True
-            self._waiting.clear()
+            self._end()
+
+    def _write(self, data: bytes) -> None:
+        if not self._outgoing:
+            self._work.post(self)
+        self._outgoing.append(data)
+
+    def _end(self) -> None:
+        """Close as soon as everything is sent; what else the client asks is not heard."""
+        self._ended = self._refused = True
+        self._waiting.clear()
+        if not self._outgoing:
             self._transport.close()
 
     # --- patience --------------------------------------------------------------------------------------------------------

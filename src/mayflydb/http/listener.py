@@ -142,6 +142,7 @@ class Listener:
             connection.shutdown()
         if work.tasks:
             await asyncio.wait(work.tasks, timeout=grace)
+        work.flush()
         for connection in list(work.connections):
             # TLS goes on closing until the client has said goodbye too, which may be never.
             connection.abort()
