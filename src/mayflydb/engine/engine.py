@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Sequence
 from typing import Any
 
 import msgspec
@@ -28,10 +28,9 @@ from mayflydb.store.interface import (
     Order,
     Outcome,
     Position,
-    Read,
+    Row,
     Scan,
     Store,
-    ask,
 )
 
 SCAN_BATCH = 256
@@ -73,9 +72,9 @@ class Engine:
         self.nodes = nodes
         self._written_at: Instant = 0
 
-    async def now(self) -> Instant:
+    def now(self) -> Coroutine[Any, Any, Instant]:
         """The instant of a request."""
-        return await self.time.now()
+        return self.time.now()
 
     # --- catalogue -------------------------------------------------------------------------------------------------
 
@@ -152,7 +151,7 @@ class Engine:
         return written
 
     def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Instant | None]]:
-        node = yield from self._owner(container)
+        node = self._owner((yield Load(container)))
         space = Workspace(container, node.rules, self._write_instant(now))
         written = yield from space.run(command)
         return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
@@ -168,7 +167,7 @@ class Engine:
     def _decide_all(
         self, container: int, commands: Sequence[Command], now: Instant
     ) -> Decision[list[tuple[Written, Instant | None]]]:
-        node = yield from self._owner(container)
+        node = self._owner((yield Load(container)))
         space = Workspace(container, node.rules, self._write_instant(now))
         results: list[tuple[Written, Instant | None]] = []
         for index, command in enumerate(commands):
@@ -185,8 +184,7 @@ class Engine:
         self._written_at = max(now, self._written_at, self.time.latest)
         return self._written_at
 
-    def _owner(self, container: int) -> Generator[Read[Any], Any, Node]:
-        row = yield from ask(Load(container))
+    def _owner(self, row: Row | None) -> Node:
         if row is None:
             raise OwnerNotFound("Owner resource does not exist")
         return self.nodes.of(row)

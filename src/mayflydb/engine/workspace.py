@@ -26,7 +26,12 @@ class Workspace:
 
     def run(self, command: Command) -> Generator[Read[Any], Any, Written]:
         """Decide one command and note its changes. A refusal notes nothing."""
-        current = yield from self._get(command.partition, command.key)
+        identity = (command.partition, command.key)
+        current: Record | None
+        if identity in self._records:
+            current = self._records[identity]
+        else:
+            current = yield Get(self._container, *identity)
         visible = judge(command, current, self._rules, self._now)
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
@@ -42,15 +47,10 @@ class Workspace:
             hidden.append(current)
         for dead in hidden:
             yield from self._bury(dead)
-        lsn, seq = yield from ask(Allocate(self._container, seq=visible is None))
+        lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
         self._keep(record, draft.entries, insert=visible is None)
         return Written(command.mode, record, visible is None, self._now)
-
-    def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
-        if (partition, key) in self._records:
-            return self._records[partition, key]
-        return (yield from ask(Get(self._container, partition, key)))
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))

@@ -279,9 +279,11 @@ class Connection(asyncio.Protocol):
             self._work.tasks.add(task)
             task.add_done_callback(self._work.tasks.discard)
 
-    async def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> None:
+    @coroutine
+    def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> Generator[Any, Any, None]:
+        """The rest of an answer that waits for something already, as a task."""
         try:
-            response = await _resumed(begun, awaited)
+            response = yield from _resumed(begun, awaited)
         except asyncio.CancelledError:
             self.abort()
             raise
@@ -354,7 +356,6 @@ class Connection(asyncio.Protocol):
             self._set_timer(min(self._expires, self._loop.time() + self._limits.deadlines.idle))
 
 
-@coroutine
 def _resumed(begun: Coroutine[Any, Any, Response], awaited: Any) -> Generator[Any, Any, Response]:
     """Go on with a coroutine that waits for something already."""
     try:

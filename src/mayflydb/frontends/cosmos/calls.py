@@ -65,14 +65,18 @@ class Names:
 
     async def container(self, database: str, name: str) -> ContainerView:
         """NotFound if there is none; OwnerNotFound if there is no such database."""
+        view = self.known(database, name)
+        if view is None:
+            view = self._views[database, name] = await self._find(database, name)
+        return view
+
+    def known(self, database: str, name: str) -> ContainerView | None:
+        """A container that has been asked for before."""
         version = self._engine.store.catalog_version
         if version != self._version:
             self._views.clear()
             self._version = version
-        view = self._views.get((database, name))
-        if view is None:
-            view = self._views[database, name] = await self._find(database, name)
-        return view
+        return self._views.get((database, name))
 
     async def _find(self, database: str, name: str) -> ContainerView:
         try:
@@ -116,7 +120,7 @@ class Call:
     async def owner(self) -> ContainerView:
         """The container whose children the path names: a missing one is a missing owner, another one is a stale name."""
         try:
-            view = await self.container()
+            view = self.names.known(self.target.database or "", self.target.container or "") or await self.container()
         except OwnerNotFound:
             raise
         except NotFound as missing:
