@@ -5,8 +5,6 @@ Anchors are the documented ones (a point read of 1 KB is 1 RU, a write of 1 KB a
 
 from __future__ import annotations
 
-from math import ceil
-
 KILOBYTE = 1024
 MISS = 1.0
 METADATA = 2.0
@@ -19,7 +17,7 @@ _PER_ENTRY = 0.19
 
 
 def _kilobytes(size: int) -> int:
-    return max(1, ceil(size / KILOBYTE))
+    return (size + KILOBYTE - 1) // KILOBYTE or 1
 
 
 def point_read(size: int) -> float:

@@ -29,9 +29,11 @@ GATEWAY = [JSON, (b"x-ms-gatewayversion", b"version=2.14.0"), (b"x-ms-servicever
 CONSISTENCY = frozenset({b"session", b"consistentprefix", b"eventual"})
 """The levels up to the account's default."""
 
+USUAL_WISH = b"Session"
+
 TRIGGERS = (b"x-ms-documentdb-pre-trigger-include", b"x-ms-documentdb-post-trigger-include")
-LOOKED_AT = frozenset({b"x-ms-consistency-level", b"x-ms-indexing-directive", *TRIGGERS})
-"""Headers that ask for something Mayfly may have to refuse."""
+WISHES = frozenset({b"x-ms-indexing-directive", *TRIGGERS})
+"""Headers besides the consistency level that ask for something Mayfly may have to refuse."""
 
 
 class CosmosApp:
@@ -63,8 +65,9 @@ class CosmosApp:
         who = self._authorize(request)
         request.body = await http.read(MAX_BODY)
         command = command_for(request)
-        if not LOOKED_AT.isdisjoint(http.headers):
-            _check_wishes(http.headers)
+        headers = http.headers
+        if headers.get(b"x-ms-consistency-level") != USUAL_WISH or not WISHES.isdisjoint(headers):
+            _check_wishes(headers)
         if command.writes:
             auth.check_write(who, request.method, _shown(http))
         call = Call(self._account, self._engine, self._names, request, await self._engine.now())
