@@ -129,6 +129,6 @@ def render(response: Response, *, head_only: bool = False, close: bool = False) 
     if close:
         lines.append(b"connection: close")
     head = b"\r\n".join(lines)
-    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1 or b"\0" in head:
+    if head.count(b"\n") != len(lines) - 1 or head.count(b"\r") != len(lines) - 1:
         raise ValueError("a header holds a character that ends it")
-    return b"%b\r\n\r\n%b" % (head, b"" if head_only or status in BODILESS else body)
+    return b"\r\n\r\n".join((head, b"" if head_only or status in BODILESS else body))
