@@ -24,6 +24,9 @@ log = logging.getLogger(__name__)
 BUFFERED = 64 * 1024
 """Bytes of a body that may wait for somebody to read them."""
 
+FRAMING = frozenset({b"content-length", b"transfer-encoding"})
+"""Headers that say how long a body is."""
+
 PIPELINED = 16
 """Requests that may wait for the one before them."""
 
@@ -173,17 +176,25 @@ class Connection(asyncio.Protocol):
         try:
             self._parser.feed_data(data)
         except HttpParserUpgrade as upgrade:
-            # Nothing else is spoken here, so what follows is a request of HTTP/1.1 again (RFC 9110, 7.8).
-            self._parser = HttpRequestParser(self)
-            rest = data[upgrade.args[0] :]
-            if rest:
-                self._parse(rest)
+            self._stay(data[upgrade.args[0] :])
         except HttpParserError as error:
             too_large = isinstance(error.__context__, HeadTooLarge)
             self._refuse(_HEAD_TOO_LARGE if too_large else _MALFORMED)
 
+    def _stay(self, rest: bytes) -> None:
+        """Nothing but HTTP/1.1 is spoken here, so an upgrade is not taken up (RFC 9110, 7.8), while the parser thinks it is."""
+        self._parser = HttpRequestParser(self)
+        if self._receiving is not None:
+            # To the new parser the body is that of a request which it sees only now.
+            framing = [(name, value) for name, value in self._fields.items() if name in FRAMING]
+            rest = b"\r\n".join([b"POST / HTTP/1.1", *map(b": ".join, framing), b"", rest])
+        if rest:
+            self._parse(rest)
+
     def on_message_begin(self) -> None:
         """The parser's call, as the five that follow."""
+        if self._receiving is not None:
+            return
         self._url = b""
         self._fields = {}
         self._stage = HEAD
@@ -195,6 +206,8 @@ class Connection(asyncio.Protocol):
         self._fields[name.lower()] = value
 
     def on_headers_complete(self) -> None:
+        if self._receiving is not None:
+            return
         parser, url, fields = self._parser, self._url, self._fields
         method = parser.get_method()
         if self._arrived > self._limits.head:
@@ -202,12 +215,15 @@ class Connection(asyncio.Protocol):
             size += sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
             if size > self._limits.head:
                 raise HeadTooLarge
+        version = parser.get_http_version()
+        if version not in ("1.1", "1.0"):
+            raise HttpParserError(f"HTTP/{version}")
         path, _, query = url.partition(b"?")
         if not url.startswith(b"/"):
             path, query = _taken_apart(url)
         self._stage = BODY
         request = self._receiving = Request(method.decode(), path, fields, query, self._scheme)
-        request.keep_alive = parser.should_keep_alive() and parser.get_http_version() != "1.0"
+        request.keep_alive = parser.should_keep_alive() and version == "1.1"
         request.wanted = self._body_wanted
         self._waiting.append(request)
 
@@ -217,6 +233,8 @@ class Connection(asyncio.Protocol):
 
     def on_message_complete(self) -> None:
         assert self._receiving is not None
+        if self._parser.should_upgrade() and not FRAMING.isdisjoint(self._fields):
+            return
         self._receiving.end()
         self._receiving = None
         self._stage = IDLE
@@ -246,11 +264,16 @@ class Connection(asyncio.Protocol):
     def _refuse(self, response: Response) -> None:
         """Nothing that follows can be understood: answer what came before, then this, then close."""
         self._refused = True
-        if self._receiving is not None:
-            self._receiving.cut()
-            self._receiving = None
-        self._waiting.append(response)
-        self._advance()
+        request, self._receiving = self._receiving, None
+        if request is None:
+            self._waiting.append(response)
+            self._advance()
+        elif request is self._current or request in self._waiting:
+            # Whoever reads the body finds that it is cut off, and answers so.
+            request.keep_alive = False
+            request.cut()
+        else:
+            self._end()
 
     # --- out -------------------------------------------------------------------------------------------------------------
 

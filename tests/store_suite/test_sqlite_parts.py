@@ -1,0 +1,215 @@
+"""What only the SQLite store has: records kept as objects, and a sense of how quick the disk is."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import repeat
+from pathlib import Path
+from threading import current_thread, main_thread
+from typing import Any
+
+import pytest
+
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Allocate, Decision, Get, NewId, Outcome, Put, PutRow, Row, ask
+from mayflydb.store.sqlite import writer
+from mayflydb.store.sqlite.pace import MEMORY, QUICK_US, Pace
+from mayflydb.store.sqlite.recent import LARGEST, OVERHEAD, Recent, Touched
+from mayflydb.store.sqlite.store import SqliteStore
+from store_suite.subject import Subject
+
+C, D = 1, 2
+
+
+def record(key: bytes, value: bytes = b"v", lsn: int = 1) -> Record:
+    return Record(b"p", key, value, 0, 0, None, lsn, 1)
+
+
+# --- records kept as objects -----------------------------------------------------------------------------------------
+
+
+def test_what_is_kept_is_found_until_it_is_forgotten() -> None:
+    recent = Recent()
+    for container in (C, D):
+        recent.keep(container, record(b"a", lsn=container))
+    assert recent.get(C, b"p", b"a") == record(b"a", lsn=C)
+    assert recent.get(C, b"p", b"b") is None
+    assert recent.get(C, b"q", b"a") is None
+    recent.forget(C, b"p", b"a")
+    assert recent.get(C, b"p", b"a") is None
+    assert recent.get(D, b"p", b"a") is not None
+    recent.forget_container(D)
+    assert recent.get(D, b"p", b"a") is None
+    recent.keep(D, record(b"a", lsn=9))
+    assert recent.get(D, b"p", b"a") == record(b"a", lsn=9)
+    recent.clear()
+    assert recent.get(D, b"p", b"a") is None
+
+
+def test_the_oldest_make_room() -> None:
+    size = OVERHEAD + 100
+    recent = Recent(limit=3 * size)
+    for key in (b"a", b"b", b"c"):
+        recent.keep(C, record(key, b"x" * 100))
+    assert recent.get(C, b"p", b"a") is not None  # Used, so no longer the oldest.
+    recent.keep(C, record(b"d", b"x" * 100))
+    assert [key for key in (b"a", b"b", b"c", b"d") if recent.get(C, b"p", key)] == [b"a", b"c", b"d"]
+    recent.keep(C, record(b"a", b"x" * (100 + size)))  # Two of three rooms.
+    assert [key for key in (b"a", b"c", b"d") if recent.get(C, b"p", key)] == [b"a", b"d"]
+
+
+@pytest.mark.parametrize("count", [1, 7, 500])
+def test_room_is_counted_right_through_every_change(count: int) -> None:
+    recent = Recent()
+    for number in range(count):
+        recent.keep(C, record(b"%d" % (number % 5), b"x" * number))
+        if number % 3 == 0:
+            recent.forget(C, b"p", b"%d" % (number % 4))
+        if number % 50 == 49:
+            recent.forget_container(C)
+    assert recent._size == sum(len(each.value) + OVERHEAD for each in recent._records.values())
+
+
+def test_the_largest_are_not_kept() -> None:
+    recent = Recent()
+    recent.keep(C, record(b"a", b"x" * LARGEST))
+    assert recent.get(C, b"p", b"a") is not None
+    recent.keep(C, record(b"a", b"x" * (LARGEST + 1)))
+    assert recent.get(C, b"p", b"a") is None
+    assert recent._size == 0
+
+
+def test_a_transaction_sees_its_own_changes_and_others_do_not() -> None:
+    recent = Recent()
+    recent.keep(C, record(b"a"))
+    touched = Touched(recent)
+    touched.put(C, record(b"a", lsn=2))
+    assert touched.get(C, b"p", b"a") == record(b"a", lsn=2)
+    assert recent.get(C, b"p", b"a") == record(b"a")
+    touched.delete(C, record(b"a", lsn=2))
+    with pytest.raises(LookupError):
+        touched.get(C, b"p", b"a")
+    touched.put(C, record(b"a", lsn=3))
+    touched.put(D, record(b"a", lsn=3))
+    touched.sweep(C)
+    assert touched.get(C, b"p", b"a") is None  # Only the tables know.
+    touched.put(C, record(b"b", lsn=4))
+    touched.commit()
+    assert recent.get(C, b"p", b"a") is None
+    assert recent.get(C, b"p", b"b") == record(b"b", lsn=4)
+    assert recent.get(D, b"p", b"a") == record(b"a", lsn=3)
+
+
+@pytest.mark.parametrize("end", ["commit", "rollback"])
+def test_after_everything_is_gone_or_may_be_nothing_is_known(end: str) -> None:
+    recent = Recent()
+    recent.keep(C, record(b"a"))
+    touched = Touched(recent)
+    if end == "commit":
+        touched.empty()
+        assert touched.get(C, b"p", b"a") is None
+        touched.commit()
+    else:
+        touched.rollback()
+    assert recent.get(C, b"p", b"a") is None
+
+
+def _row() -> Decision[int]:
+    row = Row((yield from ask(NewId())), 0, "c", b"")
+    return Outcome((PutRow(row),), row.id)
+
+
+def _put(container: int, key: bytes) -> Decision[int]:
+    before = yield from ask(Get(container, b"p", key))
+    lsn, seq = yield from ask(Allocate(container, before is None))
+    made = Record(b"p", key, b"v", 0, 0, None, lsn, seq if before is None else before.seq)
+    return Outcome((Put(container, made, before is None),), lsn)
+
+
+def test_a_read_does_not_keep_what_a_commit_has_just_replaced(tmp_path: Path) -> None:
+    """Readers ask all the time while commits are under way: whoever is told of a commit reads it, or something later."""
+
+    async def main() -> None:
+        store = await SqliteStore.open(str(tmp_path / "x.db"))
+        container = (await store.write(_row)).reply
+        done, told = False, 0
+
+        async def read() -> None:
+            while not done:
+                before = told
+                found = await store.read(Get(container, b"p", b"k"))
+                assert before == 0 or (found is not None and found.lsn >= before)
+                await asyncio.sleep(0)
+
+        readers = [asyncio.create_task(read()) for _ in range(4)]
+        for _ in range(300):
+            told = (await store.write(lambda: _put(container, b"k"))).reply
+        done = True
+        await asyncio.gather(*readers)
+        await store.close()
+
+    asyncio.run(main())
+
+
+# --- how quick the disk is -------------------------------------------------------------------------------------------
+
+QUICK, SLOW = QUICK_US // 2, QUICK_US * 4
+
+
+@pytest.mark.parametrize(
+    ("took", "quick"),
+    [
+        ([], False),
+        ([QUICK] * (MEMORY - 1), False),
+        ([QUICK] * MEMORY, True),
+        ([QUICK_US] * MEMORY, True),
+        ([QUICK_US + 1] * MEMORY, False),
+        ([SLOW] * (MEMORY - 1) + [QUICK], True),
+        ([SLOW] * MEMORY * 3, False),
+        # One slow commit among many may be chance; one that is very slow, or several, are not.
+        ([QUICK] * MEMORY + [SLOW], True),
+        ([QUICK] * MEMORY + [SLOW] * 4, False),
+        ([QUICK] * MEMORY + [QUICK_US * MEMORY], False),
+        ([QUICK] * MEMORY + [SLOW] * 3 + [QUICK] * (MEMORY - 1), False),
+        ([QUICK] * MEMORY + [SLOW] * 3 + [QUICK] * MEMORY, True),
+    ],
+)
+def test_pace(took: Sequence[int], quick: bool) -> None:
+    pace = Pace()
+    for each in took:
+        pace.note(each)
+    assert pace.quick is quick
+
+
+@pytest.mark.parametrize("quick", [True, False])
+def test_where_commits_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, quick: bool) -> None:
+    """On the loop of a quick disk, on the writer's thread of a slow one; sweeps always on the thread."""
+    where: list[str] = []
+    step = QUICK if quick else SLOW
+    ticks = iter(repeat(step))
+    now = 0
+
+    def stopwatch() -> int:
+        nonlocal now
+        now += next(ticks)
+        return now
+
+    def commit(self: Any) -> None:
+        where.append("loop" if current_thread() is main_thread() else "thread")
+        execute(self)
+
+    execute = writer.Writer._execute_commit
+    monkeypatch.setattr(writer.Writer, "_execute_commit", commit)
+    with asyncio.Runner() as runner:
+
+        async def opened() -> SqliteStore:
+            return await SqliteStore.open(str(tmp_path / "x.db"), stopwatch=stopwatch)
+
+        subject = Subject(runner.run(opened()), runner)
+        container = subject.container()
+        for number in range(MEMORY):
+            subject.put(container, b"%d" % number)
+        subject.purge(container, -1)
+        assert where == ["thread"] * MEMORY + (["loop"] if quick else ["thread"]) + ["thread"]
+        runner.run(subject.store.close())
