@@ -117,7 +117,6 @@ def test_dropping_a_database_drops_what_is_in_it(service: Service) -> None:
     assert service.raw("GET", path_of(proxy, "docs")).json["Documents"] == []
 
 
-@pytest.mark.xfail(strict=True, reason="a session token of the container before is taken for one of the new container")
 def test_a_stale_session_reads_the_container_made_anew(service: Service) -> None:
     proxy = service.container()
     for n in range(5):

@@ -139,7 +139,7 @@ class Call:
             return seen
         lsn = await self.engine.lsn(view.id)
         if token:
-            session.check(token.decode("latin-1"), lsn)
+            session.check(token.decode("latin-1"), view.id, lsn)
         return lsn
 
     def json(self) -> Any:

@@ -1,12 +1,13 @@
 """Session tokens: `<range id>:<version>#<lsn>[#<region>=<lsn>…]`, several joined by commas.
 
-They let a client demand to see its own writes. Ours have version -1 and no regions.
+They let a client demand to see its own writes. The version of ours is the container's id, which no later container has: a client
+keeps tokens by name, and one of a container that was deleted must not be taken for one of its successor. No regions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -28,14 +29,13 @@ class SessionToken(msgspec.Struct, frozen=True, gc=False):
     regions: tuple[tuple[int, int], ...] = ()
 
 
-def render(range_id: str, lsn: int) -> str:
-    """The token of one range."""
-    return f"{range_id}:-1#{lsn}"
+ANY_VERSION: Final = -1
+"""The version of tokens that name no container."""
 
 
-def render_all(lsns: Mapping[str, int]) -> str:
-    """The token of several ranges."""
-    return ",".join([render(range_id, lsn) for range_id, lsn in lsns.items()])
+def render(range_ids: Iterable[bytes], container: int, lsn: int) -> bytes:
+    """The token of these ranges, all of which have come to `lsn`."""
+    return b",".join([b"%b:%d#%d" % (range_id, container, lsn) for range_id in range_ids])
 
 
 def parse(text: str) -> tuple[SessionToken, ...]:
@@ -48,32 +48,26 @@ def parse(text: str) -> tuple[SessionToken, ...]:
 
 def _parse_one(text: str) -> SessionToken:
     # Our own form, which nearly every request brings back.
-    range_id, _, number = text.partition(":-1#")
-    if text.isascii() and number.isdigit() and range_id.isdigit() and len(text) <= 24:
-        return SessionToken(range_id, -1, int(number))
+    range_id, _, rest = text.partition(":")
+    version, _, number = rest.partition("#")
+    if text.isascii() and range_id.isdigit() and version.isdigit() and number.isdigit() and len(text) <= 22:
+        return SessionToken(range_id, int(version), int(number))
     match = _TOKEN.fullmatch(text.strip(" "))
     if match is None:
         raise BadRequest(f"The header x-ms-session-token holds '{text[:100]}', which is not a session token.")
     range_id, version, lsn, tail = match.groups()
     regions = tuple((int(a), int(b)) for a, b in (pair.split("=") for pair in tail.split("#")[1:])) if tail else ()
-    return SessionToken(range_id, int(version or -1), int(lsn), regions)
+    return SessionToken(range_id, int(version or ANY_VERSION), int(lsn), regions)
 
 
-def demanded_lsn(tokens: Iterable[SessionToken], range_ids: Iterable[str] | None = None) -> int:
-    """The highest LSN the tokens ask for, of these ranges (None: of all); -1 if they ask for none.
-
-    `range_ids` should hold the parents of the ranges in scope too, since a parent's token counts for its children.
-    """
-    wanted = None if range_ids is None else set(range_ids)
-    return max((token.lsn for token in tokens if wanted is None or token.range_id in wanted), default=-1)
+def demanded_lsn(tokens: Iterable[SessionToken], container: int) -> int:
+    """The highest LSN the tokens ask for of this container; -1 if they ask for none."""
+    return max((token.lsn for token in tokens if token.version in (container, ANY_VERSION)), default=-1)
 
 
-def check(text: str, lsn: int, range_ids: Iterable[str] | None = None) -> None:
+def check(text: str, container: int, lsn: int) -> None:
     """NotFound (1002) when a token is ahead of `lsn`, the newest state there is; BadRequest for a malformed one."""
-    if not text:
-        return
-    tokens = (_parse_one(text),) if "," not in text else parse(text)
-    if (tokens[0].lsn if range_ids is None and len(tokens) == 1 else demanded_lsn(tokens, range_ids)) > lsn:
+    if demanded_lsn(parse(text), container) > lsn:
         raise NotFound(
             "The read session is not available for the input session token: it names a state that this server has not "
             f"reached (current LSN {lsn}).",

@@ -11,7 +11,7 @@ import msgspec
 from mayflydb.engine.catalog import Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos import policies
+from mayflydb.frontends.cosmos import policies, session
 from mayflydb.frontends.cosmos.indexing import composite_orders
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
@@ -124,9 +124,9 @@ class ContainerView:
             range_id = self.range_of(partition).id.encode()
         common = (b"lsn", b"%d" % lsn), *self._paths
         if range_id is not None:
-            return [(b"x-ms-session-token", b"%b:-1#%d" % (range_id, lsn)), (RANGE_ID, range_id), *common]
-        token = b",".join(b"%b:-1#%d" % (each.id.encode(), lsn) for each in self.ranges)
-        return [(b"x-ms-session-token", token), *common]
+            return [(b"x-ms-session-token", session.render((range_id,), self.id, lsn)), (RANGE_ID, range_id), *common]
+        ids = [each.id.encode() for each in self.ranges]
+        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), *common]
 
     def scope_headers(self, scope: Scope, lsn: int) -> list[tuple[bytes, bytes]]:
         """The same for a feed or query; the id of its range only where all of it lies in one."""
