@@ -44,12 +44,13 @@ from mayflydb.store.interface import (
     Scan,
     ask,
 )
+from mayflydb.store.jobs import Refusal
 from mayflydb.store.sqlite import changes, connection
 from mayflydb.store.sqlite.checkpoint import Log
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.recent import Recent
 from mayflydb.store.sqlite.transaction import Transaction
-from mayflydb.store.sqlite.writer import Refusal, Writer
+from mayflydb.store.sqlite.writer import Writer
 
 Bug = Callable[[], AbstractContextManager[object]]
 

@@ -9,7 +9,8 @@ import apsw
 import msgspec
 
 from mayflydb.store.interface import Row
-from mayflydb.store.sqlite.schema import SEQ_MASK, row_id
+from mayflydb.store.rows import SEQ_MASK
+from mayflydb.store.sqlite.schema import row_id
 
 
 class Catalog:

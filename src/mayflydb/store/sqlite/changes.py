@@ -10,10 +10,19 @@ import apsw
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Expiry
 from mayflydb.store import interface as ask
+from mayflydb.store.rows import (
+    SEQ_MASK,
+    checksum,
+    clamp,
+    column_anchor,
+    exact_anchor,
+    fit,
+    hash_number,
+    identity_number,
+)
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.reads import PATHS
-from mayflydb.store.sqlite.rows import checksum, clamp, exact_anchor, fit
-from mayflydb.store.sqlite.schema import SEQ_MASK, hash_number, identity_number, row_id
+from mayflydb.store.sqlite.schema import row_id
 
 _INSERT = (
     "INSERT INTO record(id, container, hash, identity, partition, key,"
@@ -32,8 +41,15 @@ _EVENT = (
 def put(connection: apsw.Connection, counters: Counters, change: ask.Put) -> None:
     record = change.record
     rowid = row_id(change.container, record.seq)
-    anchor = record.anchor if record.anchor is None else clamp(record.anchor)
-    state = (record.written, anchor, record.override, record.lsn, exact_anchor(record), checksum(record), record.value)
+    state = (
+        record.written,
+        column_anchor(record),
+        record.override,
+        record.lsn,
+        exact_anchor(record),
+        checksum(record),
+        record.value,
+    )
     if change.insert:
         partition, key = record.partition, record.key
         numbers = (hash_number(partition), identity_number(partition, key))

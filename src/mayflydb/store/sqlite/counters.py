@@ -6,8 +6,8 @@ import apsw
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.store.interface import Row
+from mayflydb.store.rows import SEQ_MASK
 from mayflydb.store.sqlite.catalog import Catalog
-from mayflydb.store.sqlite.schema import SEQ_MASK
 
 
 class Counters:

@@ -11,8 +11,8 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Expiry, Record
 from mayflydb.store import interface as ask
-from mayflydb.store.sqlite.rows import COLUMNS, EXPIRY_COLUMNS, expiry_of, fit, record_of
-from mayflydb.store.sqlite.schema import DEADLINE, FOLLOWS, OWN, SEQ_MASK, hash_number, identity_number, row_id
+from mayflydb.store.rows import EXPIRY_COLUMNS, SEQ_MASK, expiry_of, fit, hash_number, identity_number, record_of
+from mayflydb.store.sqlite.schema import COLUMNS, DEADLINE, FOLLOWS, OWN, row_id
 
 PATHS = {
     DuePath.ANCHOR: ("record_anchor", "anchor", FOLLOWS),

@@ -8,13 +8,12 @@ insert or delete touches.
 
 from __future__ import annotations
 
-from hashlib import blake2b
-
-from mayflydb.store.interface import HASH_BYTES
+from mayflydb.store.rows import SEQ_BITS
 
 FORMAT = 1
-SEQ_BITS = 40
-SEQ_MASK = (1 << SEQ_BITS) - 1
+
+COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
+"""What `record_of` takes."""
 
 # Follows the default: no own ttl, or one that counts as absent. Queries must repeat these terms to the letter, or SQLite will
 # not use the partial indexes.
@@ -58,14 +57,3 @@ DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL)"
 def row_id(container: int, seq: int) -> int:
     """The rowid of a record."""
     return container << SEQ_BITS | seq
-
-
-def hash_number(partition: bytes) -> int:
-    """The first bytes of a partition as a signed number with the same order."""
-    return int.from_bytes(partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0"), "big") - (1 << 63)
-
-
-def identity_number(partition: bytes, key: bytes) -> int:
-    """A number that hardly any two identities share, and nobody can choose to share."""
-    digest = blake2b(key, digest_size=8, salt=b"record", key=partition[-64:])
-    return int.from_bytes(digest.digest(), "big", signed=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -18,33 +18,14 @@ import apsw
 from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
+from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.sqlite.checkpoint import Log
 from mayflydb.store.sqlite.pace import Pace
 from mayflydb.store.sqlite.transaction import Transaction
 
-QUEUE_LIMIT = 10_000
 GROUP_LIMIT = 512
 SLICE_US = 2_000
 """The event loop is given back after this much deciding."""
-
-
-class Job:
-    """One decision and who waits for it."""
-
-    __slots__ = ("decide", "future")
-
-    def __init__(self, decide: Callable[[], Decision[Any]], future: asyncio.Future[Committed[Any]]) -> None:
-        self.decide = decide
-        self.future = future
-
-
-class Refusal:
-    """What a decision raised instead of coming to an outcome."""
-
-    __slots__ = ("error",)
-
-    def __init__(self, error: Exception) -> None:
-        self.error = error
 
 
 class Writer:
@@ -67,31 +48,18 @@ class Writer:
         self._thread = thread
         self._halt = halt
         self._stopwatch = stopwatch
-        self._users: deque[Job] = deque()
-        self._sweeps: deque[Job] = deque()
-        self._work = asyncio.Event()
-        self._closing = False
-        self._user_us = self._sweep_us = 0
+        self._jobs = Jobs(stopwatch)
         self._pace = Pace()
         self._loop = asyncio.get_running_loop()
         self._task = self._loop.create_task(self._run(), name="writer")
 
-    async def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Committed[Any]:
+    def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
         """Queue a decision and wait for its commit."""
-        if self._closing:
-            raise Unavailable("the store is closing")
-        queue = self._users if urgency == "user" else self._sweeps
-        if len(queue) >= QUEUE_LIMIT:
-            raise Unavailable(f"{QUEUE_LIMIT} writes are waiting")
-        future: asyncio.Future[Committed[Any]] = self._loop.create_future()
-        queue.append(Job(decide, future))
-        self._work.set()
-        return await future
+        return self._jobs.submit(decide, urgency)
 
     async def close(self) -> None:
         """Finish what is queued; refuse what comes later."""
-        self._closing = True
-        self._work.set()
+        self._jobs.close()
         await self._task
 
     async def _run(self) -> None:
@@ -103,27 +71,18 @@ class Writer:
             raise
 
     async def _work_off(self) -> None:
-        while True:
-            await self._work.wait()
-            self._work.clear()
-            while self._users or self._sweeps:
-                before = self._stopwatch()
-                if self._users and not self._sweep_turn():
-                    await self._group(self._users, GROUP_LIMIT)
-                    self._user_us += self._stopwatch() - before
+        jobs = self._jobs
+        while not (jobs.closing and jobs.turn() is None):
+            await jobs.arrival()
+            while (turn := jobs.turn()) is not None:
+                began = self._stopwatch()
+                if turn == "user":
+                    await self._group(jobs.queues["user"], GROUP_LIMIT)
                 else:
-                    await self._sweep(self._sweeps)
-                    self._sweep_us += self._stopwatch() - before
-                if not self._users or not self._sweeps:
-                    # Nobody was kept waiting by the other: no debts.
-                    self._user_us = self._sweep_us = 0
+                    await self._sweep(jobs.queues["sweep"])
+                jobs.spent(turn, began)
                 if self._log is not None and self._log.is_due:
                     await self._off_loop(self._log.tend)
-            if self._closing:
-                return
-
-    def _sweep_turn(self) -> bool:
-        return bool(self._sweeps) and self._sweep_us < self._user_us
 
     async def _group(self, queue: deque[Job], limit: int) -> None:
         done: list[tuple[Job, Any, Any]] = []
@@ -194,7 +153,7 @@ class Writer:
         held = 0 if held_since is None else self._stopwatch() - held_since
         for job, reply, purged in done:
             if isinstance(reply, Refusal):
-                _fail(job, reply.error)
+                job.fail(reply.error)
             elif not job.future.done():
                 job.future.set_result(Committed(reply, seq, purged, held))
 
@@ -217,7 +176,7 @@ class Writer:
         self._transaction.rollback()
         reason = "the disk is full" if isinstance(error, apsw.FullError) else str(error)
         for job, _, _ in done:
-            _fail(job, Unavailable(f"the store could not write: {reason}"))
+            job.fail(Unavailable(f"the store could not write: {reason}"))
 
     def _commit_failed(self, done: list[tuple[Job, Any, Any]], error: apsw.Error) -> None:
         if error_code(error) == apsw.SQLITE_IOERR_FSYNC:
@@ -225,14 +184,9 @@ class Writer:
         self._transaction.rollback()
         for job, reply, _ in done:
             kind = Unavailable if isinstance(reply, Refusal) else OutcomeUnknown
-            _fail(job, kind(f"commit failed: {error}"))
+            job.fail(kind(f"commit failed: {error}"))
 
 
 def error_code(error: apsw.Error) -> int:
     """SQLite's extended result code."""
     return int(getattr(error, "extendedresult", 0))
-
-
-def _fail(job: Job, error: Exception) -> None:
-    if not job.future.done():
-        job.future.set_exception(error)
