@@ -10,42 +10,63 @@ import pytest
 
 from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import Store
+from mayflydb.store.postgres import PostgresStore
+from mayflydb.store.postgres.connection import connect
 from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite.store import SqliteStore
+from postgres_cluster import Cluster
 from store_suite.subject import Subject
 
+Place = Callable[[str], str]
+"""Where a store of this kind (`file`, `postgres`) is to be made: a path, or a url."""
 
-async def _reference(path: Path) -> Store:
+
+async def _reference(place: Place) -> Store:
     return ReferenceStore()
 
 
-async def _contract_reference(path: Path) -> Store:
+async def _contract_reference(place: Place) -> Store:
     return Contract(ReferenceStore())
 
 
-async def _sqlite_file(path: Path) -> Store:
-    return await SqliteStore.open(str(path / "store.db"))
+async def _sqlite_file(place: Place) -> Store:
+    return await SqliteStore.open(place("file"))
 
 
-async def _sqlite_memory(path: Path) -> Store:
+async def _sqlite_memory(place: Place) -> Store:
     return await SqliteStore.open(None)
 
 
-async def _contract_sqlite(path: Path) -> Store:
+async def _contract_sqlite(place: Place) -> Store:
     return Contract(await SqliteStore.open(None))
 
 
-async def _mirror(path: Path) -> Store:
+async def _mirror(place: Place) -> Store:
     return Mirror(ReferenceStore(), await SqliteStore.open(None))
 
 
-STORES: dict[str, Callable[[Path], Awaitable[Store]]] = {
+async def _postgres(place: Place) -> Store:
+    url = place("postgres")
+    # A new database takes ten times as long as new tables.
+    connection = await connect(url)
+    await connection.execute("DROP SCHEMA IF EXISTS mayfly CASCADE")
+    await connection.close()
+    return await PostgresStore.open(url)
+
+
+async def _contract_postgres(place: Place) -> Store:
+    return Contract(await _postgres(place))
+
+
+STORES: dict[str, Callable[[Place], Awaitable[Store]]] = {
     "reference": _reference,
     "contract-reference": _contract_reference,
     "sqlite-file": _sqlite_file,
     "sqlite-memory": _sqlite_memory,
     "contract-sqlite": _contract_sqlite,
     "mirror": _mirror,
+    "postgres": _postgres,
+    "contract-postgres": _contract_postgres,
 }
 
 
@@ -55,10 +76,19 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
+@pytest.fixture(scope="session")
+def database(postgres: Cluster) -> str:
+    """The url of a PostgreSQL database for one test after the other."""
+    return postgres.fresh()
+
+
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Subject]:
+    def place(kind: str) -> str:
+        return str(tmp_path / "store.db") if kind == "file" else str(request.getfixturevalue("database"))
+
     async def opened() -> Store:
-        return await STORES[request.param](tmp_path)
+        return await STORES[request.param](place)
 
     subject = Subject(runner.run(opened()), runner)
     yield subject

@@ -1,0 +1,86 @@
+"""Connecting, and what errors of the database mean."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+from urllib.parse import urlsplit
+
+import asyncpg
+
+from mayflydb.model.errors import Corrupt, MayflyError, Unavailable
+
+DEADLINE = 5.0
+"""Seconds to wait for a connection."""
+
+STATEMENT_TIMEOUT_MS = 30_000
+OLDEST = 150_000
+SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
+"""Must be on: without them a commit may be lost, or half of one kept."""
+
+AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+"""The transaction did not happen, and may well succeed next time."""
+
+LOST = (
+    OSError,
+    asyncio.TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.AdminShutdownError,
+    asyncpg.CrashShutdownError,
+    asyncpg.CannotConnectNowError,
+    asyncpg.TooManyConnectionsError,
+)
+"""The database is away, or has closed this connection."""
+
+FAILED = (*LOST, asyncpg.PostgresError)
+"""Everything that a statement may raise."""
+
+
+def described(url: str) -> str:
+    """`postgresql://host:port/database`: no user, no password, no options."""
+    parts = urlsplit(url)
+    host = parts.hostname or "localhost"
+    if ":" in host:
+        host = f"[{host}]"
+    return f"postgresql://{host}{'' if parts.port is None else f':{parts.port}'}{parts.path}"
+
+
+def options() -> dict[str, Any]:
+    """For each connection."""
+    settings = {
+        "application_name": "mayfly",
+        "statement_timeout": str(STATEMENT_TIMEOUT_MS),
+        "idle_in_transaction_session_timeout": str(STATEMENT_TIMEOUT_MS),
+        "jit": "off",
+    }
+    return {"timeout": DEADLINE, "command_timeout": STATEMENT_TIMEOUT_MS / 1000 + DEADLINE, "server_settings": settings}
+
+
+async def connect(url: str) -> asyncpg.Connection:
+    """A connection of one's own. Unavailable when there is none to be had."""
+    try:
+        return await asyncpg.connect(url, **options())
+    except FAILED as error:
+        raise unavailable(error) from error
+
+
+async def check(connection: asyncpg.Connection) -> None:
+    """Unavailable for a server that is too old, or that does not keep what it has committed."""
+    version = int(await connection.fetchval("SHOW server_version_num"))
+    if version < OLDEST:
+        raise Unavailable(f"the server is PostgreSQL {version // 10_000}; Mayfly needs 15 or later")
+    for name in SETTINGS:
+        value = await connection.fetchval("SELECT current_setting($1)", name)
+        if value not in ("on", "remote_write", "remote_apply"):
+            raise Unavailable(f"the server has {name} = {value}: it would lose what it has committed")
+
+
+def unavailable(error: BaseException) -> MayflyError:
+    """What an error of a statement means to whoever asked."""
+    if isinstance(error, (asyncpg.DataCorruptedError, asyncpg.IndexCorruptedError)):
+        return Corrupt(f"the database is damaged: {error}")
+    if isinstance(error, asyncpg.DiskFullError):
+        return Unavailable("the database's disk is full")
+    text = str(error) or type(error).__name__
+    return Unavailable(f"the database does not answer: {text}" if isinstance(error, LOST) else f"the database: {text}")

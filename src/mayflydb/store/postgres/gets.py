@@ -1,0 +1,58 @@
+"""Point reads of one moment asked together: many keys in one statement cost little more than one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+
+import asyncpg
+
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Get
+from mayflydb.store.postgres.reads import gets
+
+TOGETHER = 64
+AT_ONCE = 4
+"""Statements under way; whoever comes while all of them are goes with the next."""
+
+
+class Gets:
+    """Gathers point reads. An error of a statement is everybody's whose read was in it."""
+
+    def __init__(self, pool: asyncpg.Pool) -> None:
+        self._pool = pool
+        self._waiting: deque[tuple[Get, asyncio.Future[Record | None]]] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+
+    async def ask(self, request: Get) -> Record | None:
+        """The record with this identity."""
+        future: asyncio.Future[Record | None] = self._loop.create_future()
+        if not self._waiting and len(self._under_way) < AT_ONCE:
+            self._loop.call_soon(self._send)
+        self._waiting.append((request, future))
+        return await future
+
+    def _send(self) -> None:
+        while self._waiting and len(self._under_way) < AT_ONCE:
+            batch = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
+            task = self._loop.create_task(self._fetch(batch))
+            self._under_way.add(task)
+            task.add_done_callback(self._sent)
+
+    def _sent(self, task: asyncio.Task[None]) -> None:
+        self._under_way.discard(task)
+        self._send()
+
+    async def _fetch(self, batch: list[tuple[Get, asyncio.Future[Record | None]]]) -> None:
+        try:
+            async with self._pool.acquire() as connection:
+                found = await gets(connection, [request for request, _ in batch])
+        except Exception as error:  # noqa: BLE001 -- told to those who asked.
+            for _, future in batch:
+                if not future.done():
+                    future.set_exception(error)
+            return
+        for (_, future), record in zip(batch, found, strict=True):
+            if not future.done():
+                future.set_result(record)

@@ -1,0 +1,236 @@
+"""Answers to store reads: one statement each, so that one request is one consistent view."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from hashlib import blake2b
+from typing import Any
+
+import asyncpg
+
+from mayflydb.model.due import DuePath
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.store import interface as ask
+from mayflydb.store.postgres.schema import DEADLINE, FOLLOWS, OWN, RECORD
+from mayflydb.store.rows import EXPIRY_COLUMNS, INTEGER_LIMIT, expiry_of, fit, hash_number, identity_number, record_of
+
+Connection = Any
+"""asyncpg's connection, or one lent by its pool: they share no type."""
+
+PATHS = {DuePath.ANCHOR: ("anchor", FOLLOWS), DuePath.DEADLINE: (DEADLINE, OWN)}
+"""Due path -> its ordered expression, and the condition of its partial index."""
+
+_LOWEST = -INTEGER_LIMIT - 1
+_ROW = "id, parent, name, data, lsn, seq"
+
+_GETS = (
+    f"SELECT {', '.join(f'r.{column}' for column in RECORD.split(', '))}, wanted.n"
+    " FROM unnest($1::bigint[], $2::bigint[], $3::bytea[], $4::bytea[]) WITH ORDINALITY"
+    " AS wanted(container, identity, partition, key, n)"
+    " JOIN mayfly.record r ON r.container = wanted.container AND r.identity = wanted.identity"
+    " AND r.partition = wanted.partition AND r.key = wanted.key"
+)
+
+
+def row_of(found: asyncpg.Record) -> ask.Row:
+    """A catalogue row."""
+    id, parent, name, data, lsn, seq = found
+    return ask.Row(id, parent, name.decode("utf-8", "surrogatepass"), data, lsn, seq)
+
+
+def encoded(name: str) -> bytes:
+    """A name as its column holds it: any text, as PostgreSQL's own text cannot."""
+    return name.encode("utf-8", "surrogatepass")
+
+
+def digest(key: bytes) -> int:
+    """A number to find an entry's key by, which may be longer than an index takes."""
+    return int.from_bytes(blake2b(key, digest_size=8, salt=b"entry").digest(), "big", signed=True)
+
+
+async def gets(connection: Connection, requests: Sequence[ask.Get]) -> list[Record | None]:
+    """Many records by identity in one statement, which costs little more than one."""
+    columns = (
+        [request.container for request in requests],
+        [identity_number(request.partition, request.key) for request in requests],
+        [request.partition for request in requests],
+        [request.key for request in requests],
+    )
+    answers: list[Record | None] = [None] * len(requests)
+    for row in await connection.fetch(_GETS, *columns):
+        *columns_of_record, n = row
+        answers[n - 1] = record_of(tuple(columns_of_record))
+    return answers
+
+
+async def get(connection: Connection, request: ask.Get) -> Record | None:
+    return (await gets(connection, (request,)))[0]
+
+
+def _page(condition: str, order: str, limit: str) -> str:
+    """Rows in order, up to the one that takes the page over PAGE_BYTES; sizes are known without reading the values."""
+    return (
+        f"SELECT {RECORD} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY {order}) - octet_length(value) AS before"
+        f" FROM (SELECT {RECORD}, hash, {DEADLINE} AS deadline FROM mayfly.record WHERE container = $1 AND {condition}"
+        f" ORDER BY {order.replace('deadline', DEADLINE)} LIMIT {limit}) AS first) AS sized"
+        f" WHERE before <= {ask.PAGE_BYTES} ORDER BY {order}"
+    )
+
+
+_WITHIN = "partition >= $2 AND ($3::bytea IS NULL OR partition < $3)"
+_CREATED = _page(f"{_WITHIN} AND seq > $4", "seq", "$5")
+_CHANGED = _page(f"{_WITHIN} AND lsn > $4", "lsn", "$5")
+_HASHED = _page(f"{_WITHIN} AND (hash, seq) > ($4, $5) AND hash <= $6", "hash, seq", "$7")
+_ONE_PARTITION = _page("hash = $2 AND partition = $3 AND seq > $4", "seq", "$5")
+
+
+def _records(rows: Iterable[asyncpg.Record]) -> list[Record]:
+    return [record_of(tuple(row)) for row in rows]
+
+
+async def scan(connection: Connection, request: ask.Scan) -> list[Record]:
+    container, lower, upper, after, limit = (
+        request.container,
+        request.lower,
+        request.upper,
+        request.after,
+        request.limit,
+    )
+    if request.order is not ask.Order.HASHED:
+        statement = _CREATED if request.order is ask.Order.CREATED else _CHANGED
+        number = 0 if after is None else after.number
+        return _records(await connection.fetch(statement, container, lower, upper, number, limit))
+    place, number = hash_number(lower), -1
+    if after is not None:
+        place, number = max((place, number), (hash_number(after.partition), after.number))
+    if upper == lower + b"\0":
+        # Nothing sorts between a byte string and itself with a zero: one logical partition.
+        if place != hash_number(lower):
+            return []
+        return _records(await connection.fetch(_ONE_PARTITION, container, place, lower, number, limit))
+    last = INTEGER_LIMIT if upper is None else hash_number(upper)
+    return _records(await connection.fetch(_HASHED, container, lower, upper, place, number, last, limit))
+
+
+_HOLDERS = (
+    f"SELECT {RECORD} FROM mayfly.record WHERE container = $1 AND seq IN (SELECT e.record FROM mayfly.entry e"
+    " JOIN unnest($2::integer[], $3::bigint[], $4::bytea[]) AS wanted(number, digest, key)"
+    " ON e.container = $1 AND e.number = wanted.number AND e.digest = wanted.digest AND e.key = wanted.key) ORDER BY seq"
+)
+
+
+def entry_columns(entries: Sequence[Entry]) -> tuple[list[int], list[int], list[bytes]]:
+    """Entries as columns: number, digest, key."""
+    return [each.index for each in entries], [digest(each.key) for each in entries], [each.key for each in entries]
+
+
+async def holders(connection: Connection, request: ask.Holders) -> list[Record]:
+    return _records(await connection.fetch(_HOLDERS, request.container, *entry_columns(request.entries)))
+
+
+_DUE = {
+    path: _page(f"{condition} AND {value} <= $2 AND ({value}, seq) > ($3, $4)", order, "$5")
+    for (path, (value, condition)), order in zip(PATHS.items(), ("anchor, seq", "deadline, seq"), strict=True)
+}
+
+
+async def due(connection: Connection, request: ask.Due) -> list[Record]:
+    value, seq = (_LOWEST, -1) if request.after is None else (fit(request.after[0]), request.after[1])
+    rows = await connection.fetch(_DUE[request.path], request.container, fit(request.upto), value, seq, request.limit)
+    return _records(rows)
+
+
+_NEXT_DUE = {
+    path: f"SELECT min({value}) FROM mayfly.record WHERE container = $1 AND {condition}"
+    f" AND ($2::bigint IS NULL OR {value} > $2)"
+    for path, (value, condition) in PATHS.items()
+}
+
+
+async def next_due(connection: Connection, request: ask.NextDue) -> Instant | None:
+    after = None if request.after is None else fit(request.after)
+    found: Instant | None = await connection.fetchval(_NEXT_DUE[request.path], request.container, after)
+    return found
+
+
+_COUNT_DUE = {
+    path: "SELECT (SELECT count(*) FROM mayfly.record WHERE container = $1"
+    f" AND {condition} AND {value} <= bound.upto) FROM unnest($2::bigint[]) WITH ORDINALITY AS bound(upto, n) ORDER BY n"
+    for path, (value, condition) in PATHS.items()
+}
+
+
+async def count_due(connection: Connection, request: ask.CountDue) -> tuple[int, ...]:
+    bounds = [fit(upto) for upto in request.upto]
+    return tuple(row[0] for row in await connection.fetch(_COUNT_DUE[request.path], request.container, bounds))
+
+
+async def count(connection: Connection, request: ask.Count) -> ask.Totals:
+    size = "coalesce(sum(octet_length(value)), 0)" if request.with_bytes else "0"
+    records, own, following, ignored, size_of_all = await connection.fetchrow(
+        f"SELECT count(*), count(*) FILTER (WHERE {OWN}), count(*) FILTER (WHERE {FOLLOWS}),"
+        f" count(*) FILTER (WHERE override = 0), {size} FROM mayfly.record WHERE container = $1",
+        request.container,
+    )
+    return ask.Totals(records, own, ignored, records - own - following, int(size_of_all))
+
+
+async def find(connection: Connection, request: ask.Find) -> ask.Row | None:
+    statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE parent = $1 AND name = $2"
+    found = await connection.fetchrow(statement, request.parent, encoded(request.name))
+    return None if found is None else row_of(found)
+
+
+async def load(connection: Connection, request: ask.Load) -> ask.Row | None:
+    found = await connection.fetchrow(f"SELECT {_ROW} FROM mayfly.catalog WHERE id = $1", request.id)
+    return None if found is None else row_of(found)
+
+
+async def children(connection: Connection, request: ask.Children) -> list[ask.Row]:
+    statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE parent = $1 ORDER BY id"
+    return [row_of(found) for found in await connection.fetch(statement, request.parent)]
+
+
+async def lock_rows(connection: Connection, ids: Iterable[int]) -> list[ask.Row]:
+    """Catalogue rows, which nobody else changes before this transaction ends. Always in one order, against deadlocks."""
+    statement = f"SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($1::bigint[]) ORDER BY id FOR NO KEY UPDATE"
+    return [row_of(found) for found in await connection.fetch(statement, list(ids))]
+
+
+async def dropped(connection: Connection, request: ask.Dropped) -> list[int]:
+    return [row[0] for row in await connection.fetch("SELECT container FROM mayfly.dropped ORDER BY container")]
+
+
+async def expiries(connection: Connection, request: ask.Expiries) -> list[Expiry]:
+    rows = await connection.fetch(
+        f"SELECT {EXPIRY_COLUMNS} FROM mayfly.expiry WHERE id > $1 AND ($2::bigint IS NULL OR container = $2)"
+        " ORDER BY id LIMIT $3",
+        min(request.after, INTEGER_LIMIT),
+        request.container,
+        request.limit,
+    )
+    return [expiry_of(tuple(row)) for row in rows]
+
+
+async def setting(connection: Connection, request: ask.Setting) -> int | None:
+    found: int | None = await connection.fetchval("SELECT value FROM mayfly.setting WHERE name = $1", request.name)
+    return found
+
+
+ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
+    ask.Get: get,
+    ask.Scan: scan,
+    ask.Holders: holders,
+    ask.Due: due,
+    ask.NextDue: next_due,
+    ask.CountDue: count_due,
+    ask.Count: count,
+    ask.Find: find,
+    ask.Load: load,
+    ask.Children: children,
+    ask.Dropped: dropped,
+    ask.Expiries: expiries,
+    ask.Setting: setting,
+}
+"""Every read, on any connection."""

@@ -1,0 +1,68 @@
+"""Tables of a database, and their format version.
+
+Everything lies in the schema `mayfly`. As in a file, two partial indexes are the due paths and no deadline is stored.
+
+A write transaction locks the catalogue row of each container it touches, so that on all nodes together the writes of one
+container come one after the other, and their lsns in the order of their commits. Whoever looks at names or makes a new id locks
+the row `next_id` of `meta` first; whoever writes expiry events, the row `events`.
+"""
+
+from __future__ import annotations
+
+import asyncpg
+
+from mayflydb.model.errors import Unavailable
+
+FORMAT = 1
+FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
+OWN = "anchor IS NOT NULL AND override > 0"
+DEADLINE = "(anchor + override * 1000000)"
+
+RECORD = "partition, key, value, written, anchor, override, lsn, seq, exact_anchor, checksum"
+"""What `record_of` takes."""
+
+TABLES = f"""
+CREATE SCHEMA mayfly;
+CREATE TABLE mayfly.meta(name text PRIMARY KEY, value bigint NOT NULL);
+CREATE TABLE mayfly.setting(name text PRIMARY KEY, value bigint NOT NULL);
+CREATE TABLE mayfly.catalog(
+    id bigint PRIMARY KEY, parent bigint NOT NULL, name bytea NOT NULL, data bytea NOT NULL,
+    lsn bigint NOT NULL, seq bigint NOT NULL, UNIQUE(parent, name)) WITH (fillfactor = 50);
+CREATE TABLE mayfly.dropped(container bigint PRIMARY KEY);
+CREATE TABLE mayfly.record(
+    container bigint NOT NULL, seq bigint NOT NULL, hash bigint NOT NULL, identity bigint NOT NULL,
+    written bigint NOT NULL, anchor bigint, override bigint, lsn bigint NOT NULL, checksum bigint NOT NULL,
+    exact_anchor text, partition bytea NOT NULL, key bytea NOT NULL, value bytea NOT NULL,
+    PRIMARY KEY(container, seq));
+ALTER TABLE mayfly.record ALTER COLUMN value SET STORAGE EXTERNAL;
+CREATE INDEX record_identity ON mayfly.record(container, identity);
+CREATE INDEX record_hash ON mayfly.record(container, hash, seq);
+CREATE INDEX record_lsn ON mayfly.record(container, lsn);
+CREATE INDEX record_anchor ON mayfly.record(container, anchor, seq) WHERE {FOLLOWS};
+CREATE INDEX record_deadline ON mayfly.record(container, {DEADLINE}, seq) WHERE {OWN};
+CREATE INDEX record_ignored ON mayfly.record(container) WHERE override = 0;
+CREATE TABLE mayfly.entry(
+    container bigint NOT NULL, record bigint NOT NULL, number integer NOT NULL, digest bigint NOT NULL, key bytea NOT NULL);
+CREATE INDEX entry_key ON mayfly.entry(container, number, digest);
+CREATE INDEX entry_record ON mayfly.entry(container, record);
+CREATE TABLE mayfly.expiry(
+    id bigint PRIMARY KEY, container bigint NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,
+    version bigint NOT NULL, lsn bigint NOT NULL, anchor bigint NOT NULL, override bigint, cause text NOT NULL,
+    rule_version bigint NOT NULL, deadline bigint NOT NULL, purged bigint NOT NULL, how text NOT NULL,
+    UNIQUE(container, version));
+INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0);
+"""
+
+_PREPARING = 0x6D61_7966_6C79
+"""The advisory lock under which one node makes the tables while others wait."""
+
+
+async def prepare(connection: asyncpg.Connection) -> None:
+    """Make the tables of an empty database. Unavailable for those of a newer version."""
+    async with connection.transaction():
+        await connection.execute("SELECT pg_advisory_xact_lock($1)", _PREPARING)
+        if await connection.fetchval("SELECT to_regclass('mayfly.meta')") is None:
+            await connection.execute(TABLES)
+        version = await connection.fetchval("SELECT value FROM mayfly.meta WHERE name = 'format'")
+    if version is None or version > FORMAT:
+        raise Unavailable(f"the database has format {version}; this version of Mayfly reads formats up to {FORMAT}")

@@ -1,0 +1,101 @@
+"""The PostgreSQL store: reads from committed state over a pool, writes through this node's one writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+import asyncpg
+
+from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.model.errors import Unavailable
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
+from mayflydb.store.postgres import schema
+from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, check, connect, described, options, unavailable
+from mayflydb.store.postgres.gets import Gets
+from mayflydb.store.postgres.reads import ANSWERS
+from mayflydb.store.postgres.writer import Writer
+
+T = TypeVar("T")
+
+READERS = 8
+ATTEMPTS = 3
+
+
+class PostgresStore:
+    """One database, which other nodes may share. Made by `open`."""
+
+    def __init__(self, url: str, pool: asyncpg.Pool, stopwatch: Stopwatch) -> None:
+        self._description = described(url)
+        self._pool = pool
+        self._gets = Gets(pool)
+        self._catalog_version = 0
+        self._closed = False
+        self._writer = Writer(url, self._redefined, stopwatch)
+
+    @classmethod
+    async def open(cls, url: str, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
+        """Make the tables of an empty database, or go on with those that are there.
+
+        Errors: Unavailable when the server does not answer, is too old, loses commits, or has tables of a newer format.
+        """
+        connection = await connect(url)
+        try:
+            await check(connection)
+            await schema.prepare(connection)
+        except FAILED as error:
+            raise unavailable(error) from error
+        finally:
+            connection.terminate()
+        pool = await asyncpg.create_pool(url, min_size=1, max_size=READERS, reset=_leave, **options())
+        return cls(url, pool, stopwatch)
+
+    @property
+    def description(self) -> str:
+        return self._description
+
+    @property
+    def durable(self) -> bool:
+        return True
+
+    @property
+    def catalog_version(self) -> int:
+        return self._catalog_version
+
+    def _redefined(self) -> None:
+        self._catalog_version += 1
+
+    async def read(self, request: Read[T]) -> T:
+        if self._closed:
+            raise Unavailable("the store is closing")
+        answer = ANSWERS.get(type(request))
+        if answer is None:
+            raise TypeError(f"no store read outside decisions: {type(request).__name__}")
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                if isinstance(request, Get):
+                    record: Record | None = await self._gets.ask(request)
+                    return record  # type: ignore[return-value]  # A Get is a Read[Record | None].
+                async with self._pool.acquire() as connection:
+                    found: T = await answer(connection, request)
+                    return found
+            except FAILED as error:
+                if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
+                    raise unavailable(error) from error
+        raise AssertionError("unreachable")
+
+    def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Coroutine[Any, Any, Committed[T]]:
+        return self._writer.submit(decide, urgency)
+
+    async def reset(self) -> None:
+        await self._writer.reset()
+
+    async def close(self) -> None:
+        await self._writer.close()
+        self._closed = True
+        await self._pool.close()
+
+
+async def _leave(connection: asyncpg.Connection) -> None:
+    """Between two uses of a pooled connection nothing has to be undone: readers set nothing."""

@@ -1,0 +1,213 @@
+"""One write transaction: runs decisions one after the other on a connection and applies what they come to.
+
+Decisions are generators that may be run again. So before the transaction runs them in turn, it runs each as far as it knows the
+answers, collects what they would ask next, and asks that for all of them in one statement.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, TypeVar
+
+import msgspec
+
+from mayflydb.model.errors import OwnerNotFound, Unavailable
+from mayflydb.store import interface as ask
+from mayflydb.store.postgres import changes, reads
+from mayflydb.store.postgres.changes import Gathered
+from mayflydb.store.postgres.reads import Connection
+from mayflydb.store.rows import SEQ_MASK
+
+T = TypeVar("T")
+
+NAMES = (ask.Find, ask.Children, ask.NewId)
+"""Reads of decisions about the catalogue, which come one after the other on all nodes together."""
+
+
+class Transaction:
+    """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._records = Gathered(connection)
+        self._rows: dict[int, ask.Row | None] = {}
+        self._counted: set[int] = set()
+        self._names_locked = False
+        self.redefined = False
+        self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
+            ask.Purge: self._purge,
+            ask.Clear: lambda change: changes.clear(connection, change),
+            ask.PutRow: self._put_row,
+            ask.DropRow: self._drop_row,
+            ask.Set: lambda change: changes.set_number(connection, change),
+            ask.Trim: lambda change: changes.trim(connection, change),
+        }
+
+    # --- what decisions will ask -----------------------------------------------------------------------------------------
+
+    async def foresee(self, decides: Iterable[Callable[[], ask.Decision[Any]]]) -> None:
+        """Lock the containers these decisions are about and read the records they ask for."""
+        decides = list(decides)
+        first = [request for decide in decides for request in self._next(decide)]
+        await self._lock({request.id for request in first if isinstance(request, ask.Load)})
+        await self._lock({request.container for request in first if isinstance(request, ask.Get)})
+        wanted = [request for decide in decides for request in self._next(decide) if type(request) is ask.Get]
+        if wanted:
+            self._records.remember(wanted, await reads.gets(self._connection, wanted))
+
+    def _next(self, decide: Callable[[], ask.Decision[Any]]) -> list[ask.Read[Any]]:
+        """What a decision asks that is not known yet; nothing if it asks no more, or fails."""
+        decision = decide()
+        try:
+            request = decision.send(None)
+            while type(request) is ask.Load and request.id in self._rows:
+                request = decision.send(self._rows[request.id])
+        except Exception:  # noqa: BLE001 -- it will fail again in its turn, and be told so.
+            return []
+        finally:
+            decision.close()
+        return [request]
+
+    async def _lock(self, containers: Iterable[int]) -> None:
+        wanted = sorted(set(containers) - self._rows.keys())
+        if wanted:
+            self._rows.update(dict.fromkeys(wanted))
+            self._rows.update({row.id: row for row in await reads.lock_rows(self._connection, wanted)})
+
+    # --- one after the other ---------------------------------------------------------------------------------------------
+
+    async def run(self, decide: Callable[[], ask.Decision[T]]) -> tuple[T, tuple[ask.Purged, ...]]:
+        """Decide and apply. An exception of the decision itself comes before its first change, so it leaves no trace."""
+        outcome = await self._drive(decide())
+        purged = [done for change in outcome.changes if (done := await self._apply(change)) is not None]
+        return outcome.reply, tuple(purged)
+
+    async def _drive(self, decision: ask.Decision[T]) -> ask.Outcome[T]:
+        answer: Any = None
+        try:
+            while True:
+                answer = await self._answer(decision.send(answer))
+        except StopIteration as end:
+            outcome: ask.Outcome[T] = end.value
+            return outcome
+
+    async def _answer(self, request: ask.Read[Any]) -> Any:
+        if isinstance(request, ask.Get):
+            try:
+                return self._records.get(request)
+            except KeyError:
+                await self._lock([request.container])
+                found = await reads.get(self._connection, request)
+                self._records.remember([request], [found])
+                return found
+        if isinstance(request, ask.Load):
+            await self._lock([request.id])
+            return self._rows[request.id]
+        if isinstance(request, ask.Allocate):
+            return await self._allocate(request)
+        if isinstance(request, NAMES):
+            return await self._catalog_answer(request)
+        await self._records.flush(forget=False)
+        return await reads.ANSWERS[type(request)](self._connection, request)
+
+    async def _row(self, container: int) -> ask.Row:
+        await self._lock([container])
+        row = self._rows[container]
+        if row is None:
+            raise OwnerNotFound(f"container {container} does not exist")
+        return row
+
+    async def _allocate(self, request: ask.Allocate) -> tuple[int, int]:
+        row = await self._row(request.container)
+        if request.seq and row.seq >= SEQ_MASK:
+            raise Unavailable(f"container {row.id} has given out all its record numbers")
+        row = self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + 1, seq=row.seq + request.seq)
+        self._counted.add(row.id)
+        return row.lsn, row.seq if request.seq else 0
+
+    async def _catalog_answer(self, request: ask.Read[Any]) -> Any:
+        connection = self._connection
+        if not self._names_locked:
+            await connection.execute("SELECT 1 FROM mayfly.meta WHERE name = 'next_id' FOR UPDATE")
+            self._names_locked = True
+        if isinstance(request, ask.NewId):
+            return await connection.fetchval(
+                "UPDATE mayfly.meta SET value = value + 1 WHERE name = 'next_id' RETURNING value"
+            )
+        await self._save_counters()
+        return await reads.ANSWERS[type(request)](connection, request)
+
+    # --- changes ---------------------------------------------------------------------------------------------------------
+
+    async def _apply(self, change: ask.Change) -> ask.Purged | None:
+        if isinstance(change, ask.Put):
+            self._records.put(change)
+            return None
+        if isinstance(change, ask.Delete):
+            self._records.delete(change)
+            return None
+        await self._records.flush()
+        return await self._wholesale[type(change)](change)
+
+    async def _purge(self, change: ask.Purge) -> ask.Purged:
+        row = await self._row(change.container)
+        purged = await changes.purge(self._connection, change, row.lsn)
+        self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + purged.records)
+        self._counted.add(row.id)
+        return purged
+
+    async def _put_row(self, change: ask.PutRow) -> None:
+        row = change.row
+        await self._lock([row.id])
+        before = self._rows[row.id] or row
+        row = msgspec.structs.replace(row, lsn=before.lsn, seq=before.seq)
+        await self._connection.execute(
+            "INSERT INTO mayfly.catalog(id, parent, name, data, lsn, seq) VALUES($1, $2, $3, $4, $5, $6)"
+            " ON CONFLICT(id) DO UPDATE SET parent = excluded.parent, name = excluded.name, data = excluded.data,"
+            " lsn = excluded.lsn, seq = excluded.seq",
+            row.id,
+            row.parent,
+            reads.encoded(row.name),
+            row.data,
+            row.lsn,
+            row.seq,
+        )
+        self._rows[row.id] = row
+        self._counted.discard(row.id)
+        self.redefined = True
+
+    async def _drop_row(self, change: ask.DropRow) -> None:
+        gone = await self._connection.fetchval("DELETE FROM mayfly.catalog WHERE id = $1 RETURNING id", change.id)
+        self._rows[change.id] = None
+        self._counted.discard(change.id)
+        if gone is not None:
+            self.redefined = True
+            await self._connection.execute(
+                "INSERT INTO mayfly.dropped(container) SELECT $1"
+                " WHERE EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)",
+                change.id,
+            )
+
+    async def empty(self) -> None:
+        """Forget all rows; ids go on from where they are."""
+        await self._connection.execute(
+            "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.catalog, mayfly.dropped, mayfly.setting"
+        )
+        self.redefined = True
+
+    async def finish(self) -> None:
+        """Write what has been gathered."""
+        await self._records.flush()
+        await self._save_counters()
+
+    async def _save_counters(self) -> None:
+        rows = [row for id in sorted(self._counted) if (row := self._rows[id]) is not None]
+        self._counted.clear()
+        if rows:
+            await self._connection.execute(
+                "UPDATE mayfly.catalog c SET lsn = n.lsn, seq = n.seq"
+                " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS n(id, lsn, seq) WHERE c.id = n.id",
+                [row.id for row in rows],
+                [row.lsn for row in rows],
+                [row.seq for row in rows],
+            )

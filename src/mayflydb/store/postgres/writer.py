@@ -1,0 +1,181 @@
+"""Group commit: whoever waits is decided together in one transaction, committed once, and only then answered."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from itertools import islice
+from typing import Any
+
+import asyncpg
+
+from mayflydb.clock import Stopwatch
+from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
+from mayflydb.store.interface import Committed, Decision, Urgency
+from mayflydb.store.jobs import Job, Jobs, Refusal
+from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, unavailable
+from mayflydb.store.postgres.transaction import Transaction
+
+log = logging.getLogger(__name__)
+
+GROUP_LIMIT = 512
+ATTEMPTS = 5
+"""Times that a group is tried while nothing of it has happened."""
+
+RESOLVING = 30.0
+"""Seconds in which the outcome of a commit is asked for whose answer was lost."""
+
+
+class Done:
+    """A job of a group, and what it came to."""
+
+    __slots__ = ("job", "purged", "reply")
+
+    def __init__(self, job: Job, reply: Any, purged: Any) -> None:
+        self.job = job
+        self.reply = reply
+        self.purged = purged
+
+
+class Writer:
+    """The writer of this node. Others write to the same database; locks and retries keep them in order."""
+
+    def __init__(self, url: str, redefined: Callable[[], None], stopwatch: Stopwatch) -> None:
+        """`redefined` is called when a commit has changed the catalogue."""
+        self._url = url
+        self._redefined = redefined
+        self._stopwatch = stopwatch
+        self._jobs = Jobs(stopwatch)
+        self._connection: asyncpg.Connection | None = None
+        self._commit_seq = 0
+        self._task = asyncio.create_task(self._run(), name="writer")
+
+    def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
+        """Queue a decision and wait for its commit."""
+        return self._jobs.submit(decide, urgency)
+
+    async def close(self) -> None:
+        """Finish what is queued; refuse what comes later."""
+        self._jobs.close()
+        await self._task
+        await self._hang_up()
+
+    async def reset(self) -> None:
+        """Forget everything, after what is queued. It waits its turn as any write does."""
+        await self._jobs.submit(_everything, "user")
+
+    async def _run(self) -> None:
+        jobs = self._jobs
+        while not (jobs.closing and jobs.turn() is None):
+            await jobs.arrival()
+            while (turn := jobs.turn()) is not None:
+                began = self._stopwatch()
+                queue = jobs.queues[turn]
+                group = [queue.popleft() for _ in islice(queue.copy(), GROUP_LIMIT if turn == "user" else 1)]
+                await self._group(
+                    [job for job in group if not job.future.cancelled()], began if turn == "sweep" else None
+                )
+                jobs.spent(turn, began)
+
+    async def _group(self, jobs: list[Job], held_since: int | None) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                await self._attempt(jobs, held_since)
+                return
+            except FAILED as error:
+                await self._hang_up()
+                if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
+                    self._fail(jobs, unavailable(error))
+                    return
+                log.info("a group of %d writes is tried again: %s", len(jobs), error)
+            except MayflyError as error:
+                await self._hang_up()
+                self._fail(jobs, error)
+                return
+            except Exception as error:
+                log.exception("a group of writes failed")
+                await self._hang_up()
+                self._fail(jobs, Unavailable(f"the store could not write: {error!r}"))
+                return
+
+    def _fail(self, jobs: list[Job], error: MayflyError) -> None:
+        for job in jobs:
+            job.fail(type(error)(error.message, **error.detail))
+
+    async def _attempt(self, jobs: list[Job], held_since: int | None) -> None:
+        """Everything up to the answers; what it raises has left nothing behind."""
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            connection = self._connection = await connect(self._url)
+        await connection.execute("BEGIN")
+        transaction = Transaction(connection)
+        await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
+        done = [await self._decide(transaction, job) for job in jobs]
+        await transaction.finish()
+        xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
+        await self._commit(connection, xid)
+        if transaction.redefined:
+            self._redefined()
+        self._answer(done, 0 if held_since is None else self._stopwatch() - held_since)
+
+    async def _decide(self, transaction: Transaction, job: Job) -> Done:
+        if job.decide is _everything:
+            await transaction.empty()
+            return Done(job, None, ())
+        try:
+            reply, purged = await transaction.run(job.decide)
+        except FAILED:
+            raise
+        except Exception as error:  # noqa: BLE001
+            # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
+            # written, so it is told when their commit is certain.
+            return Done(job, Refusal(error), ())
+        return Done(job, reply, purged)
+
+    async def _commit(self, connection: asyncpg.Connection, xid: str | None) -> None:
+        try:
+            await connection.execute("COMMIT")
+        except LOST as error:
+            # The order to commit may have arrived, or not.
+            await self._hang_up()
+            if xid is not None and not await self._happened(xid, error):
+                raise
+        self._commit_seq += 1
+
+    async def _happened(self, xid: str, error: BaseException) -> bool:
+        """Whether a transaction was committed whose COMMIT was not answered. OutcomeUnknown when nobody can say."""
+        ends = self._stopwatch() + int(RESOLVING * 1e6)
+        pause = 0.05
+        while self._stopwatch() < ends:
+            try:
+                connection = await connect(self._url)
+                try:
+                    status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", xid)
+                finally:
+                    connection.terminate()
+            except (MayflyError, *FAILED):
+                status = "in progress"
+            if status != "in progress":
+                return bool(status == "committed")
+            await asyncio.sleep(pause)
+            pause = min(1.0, pause * 2)
+        raise OutcomeUnknown(f"the connection was lost while committing: {error}")
+
+    def _answer(self, done: list[Done], held: int) -> None:
+        for each in done:
+            future = each.job.future
+            if isinstance(each.reply, Refusal):
+                each.job.fail(each.reply.error)
+            elif not future.done():
+                future.set_result(Committed(each.reply, self._commit_seq, each.purged, held))
+
+    async def _hang_up(self) -> None:
+        """Whatever the connection was doing is rolled back by the server."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.terminate()
+
+
+def _everything() -> Decision[None]:
+    raise AssertionError("a reset is no decision")
