@@ -6,7 +6,7 @@ from mayflydb.clock import Clock
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.reaper import Reaper
+from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits
 from mayflydb.model.instant import MILLISECOND, SECOND, Span
@@ -16,11 +16,14 @@ INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
 
 
-async def open_engine(store: Store, clock: Clock, sweep_interval: Span = SECOND) -> Engine:
-    """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves."""
+async def open_engine(store: Store, clock: Clock, sweep_interval: Span = SECOND, lease: Lease | None = None) -> Engine:
+    """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
+
+    `lease`: where several nodes share the store.
+    """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)
-    reaper = Reaper(store, time, nodes, _limits(store, clock), sweep_interval)
+    reaper = Reaper(store, time, nodes, _limits(store, clock), sweep_interval, lease)
     definitions = Definitions(store, nodes, reaper.changed)
     await reaper.survey()
     return Engine(store, time, reaper, nodes, definitions)

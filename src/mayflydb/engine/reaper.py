@@ -10,7 +10,8 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeAlias
 
 from mayflydb.engine.catalog import ROOT, Nodes
 from mayflydb.engine.sweeping import next_deadline, purge_due
@@ -24,7 +25,14 @@ log = logging.getLogger(__name__)
 
 FOREVER: Instant = 1 << 80
 LONGEST_SLEEP: Span = MINUTE
+LEASE: Span = 10 * SECOND
+LOOK: Span = 5 * SECOND
+"""What other nodes have written is noticed within so long."""
+
 RETRY: Span = SECOND
+
+Lease: TypeAlias = Callable[[str, Span], Awaitable[bool]]
+"""Takes or renews a name for a time; False: another node has it."""
 
 
 class Reaper:
@@ -37,12 +45,15 @@ class Reaper:
         nodes: Nodes,
         limits: Limits,
         interval: Span = SECOND,
+        lease: Lease | None = None,
     ) -> None:
+        """`lease`: where several nodes share the store, so that one of them sweeps; None: there is only this one."""
         self._store = store
         self._time = time
         self._nodes = nodes
         self._limits = limits
         self._interval = interval
+        self._lease = lease
         self._next: dict[int, Instant] = {}
         self._unknown: set[int] = set()
         self._turns: dict[int, int] = {}
@@ -153,13 +164,24 @@ class Reaper:
         while True:
             self._wake.clear()
             try:
-                await self._clear_dropped()
-                if self._runs_by_itself():
-                    await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep")
+                if await self._has_the_lease():
+                    await self._clear_dropped()
+                    if self._runs_by_itself():
+                        await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep")
                 await self._sleep()
             except MayflyError as error:
                 log.warning("a sweep failed and will be tried again: %s", error)
                 await self._pause(RETRY)
+
+    async def _has_the_lease(self) -> bool:
+        if self._lease is None:
+            return True
+        if not await self._lease("reaper", LEASE):
+            return False
+        # Others write, too, and do not tell.
+        await self.survey()
+        self._wake.clear()
+        return True
 
     def _runs_by_itself(self) -> bool:
         # A frozen clock stands still for the reaper too: there only `advance` and `purge` remove records.
@@ -172,7 +194,7 @@ class Reaper:
         if wait is None:
             await self._wake.wait()
         elif not self._wake.is_set():
-            await self._pause(min(wait, LONGEST_SLEEP))
+            await self._pause(min(wait, LONGEST_SLEEP if self._lease is None else LOOK))
 
     async def _pause(self, span: Span) -> None:
         # Not wait_for, which loses a cancellation that arrives together with the wake.

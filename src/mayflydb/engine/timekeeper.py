@@ -64,7 +64,7 @@ class Timekeeper:
         if self._store.durable:
 
             def save() -> Decision[None]:
-                return Outcome((Set(MARK, mark),), None)
+                return Outcome((Set(MARK, mark, rising=True),), None)
                 yield
 
             await self._store.write(save)

@@ -246,10 +246,11 @@ class DropRow(msgspec.Struct, frozen=True):
 
 
 class Set(msgspec.Struct, frozen=True):
-    """Set a named whole number."""
+    """Set a named whole number; with `rising` only to a larger one than it is."""
 
     name: str
     value: int
+    rising: bool = False
 
 
 class Trim(msgspec.Struct, frozen=True):

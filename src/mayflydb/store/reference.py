@@ -176,7 +176,7 @@ class ReferenceStore:
             ask.Clear: self._clear,
             ask.PutRow: self._put_row,
             ask.DropRow: self._drop_row,
-            ask.Set: lambda change: self._settings.update({change.name: change.value}),
+            ask.Set: self._set,
             ask.Trim: self._trim,
         }
 
@@ -327,6 +327,11 @@ class ReferenceStore:
         self._catalog_version += 1
         if self._containers[change.id].records:
             self._dropped.add(change.id)
+
+    def _set(self, change: ask.Set) -> None:
+        before = self._settings.get(change.name)
+        if before is None or change.value > before or not change.rising:
+            self._settings[change.name] = change.value
 
     def _trim(self, change: ask.Trim) -> None:
         del self._events[: min(self._first_event_after(change.upto), change.limit)]

@@ -214,9 +214,11 @@ async def clear(connection: Connection, change: ask.Clear) -> ask.Purged:
 
 async def set_number(connection: Connection, change: ask.Set) -> None:
     await connection.execute(
-        "INSERT INTO mayfly.setting(name, value) VALUES($1, $2) ON CONFLICT(name) DO UPDATE SET value = excluded.value",
+        "INSERT INTO mayfly.setting AS s(name, value) VALUES($1, $2) ON CONFLICT(name) DO UPDATE"
+        " SET value = CASE WHEN $3 THEN greatest(s.value, excluded.value) ELSE excluded.value END",
         change.name,
         change.value,
+        change.rising,
     )
 
 

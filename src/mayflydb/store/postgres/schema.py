@@ -50,7 +50,10 @@ CREATE TABLE mayfly.expiry(
     version bigint NOT NULL, lsn bigint NOT NULL, anchor bigint NOT NULL, override bigint, cause text NOT NULL,
     rule_version bigint NOT NULL, deadline bigint NOT NULL, purged bigint NOT NULL, how text NOT NULL,
     UNIQUE(container, version));
-INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0);
+CREATE TABLE mayfly.node(
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL);
+CREATE TABLE mayfly.lease(name text PRIMARY KEY, node bigint NOT NULL, until timestamptz NOT NULL);
+INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0), ('catalog', 0);
 """
 
 _PREPARING = 0x6D61_7966_6C79

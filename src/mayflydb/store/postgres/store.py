@@ -9,11 +9,13 @@ import asyncpg
 
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Unavailable
+from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
 from mayflydb.store.postgres import schema
 from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, check, connect, described, options, unavailable
 from mayflydb.store.postgres.gets import Gets
+from mayflydb.store.postgres.membership import Membership
 from mayflydb.store.postgres.reads import ANSWERS
 from mayflydb.store.postgres.writer import Writer
 
@@ -27,12 +29,14 @@ class PostgresStore:
     """One database, which other nodes may share. Made by `open`."""
 
     def __init__(self, url: str, pool: asyncpg.Pool, stopwatch: Stopwatch) -> None:
+        """Before it is used it must `join` the other nodes."""
         self._description = described(url)
         self._pool = pool
         self._gets = Gets(pool)
         self._catalog_version = 0
         self._closed = False
-        self._writer = Writer(url, self._redefined, stopwatch)
+        self._membership = Membership(url, self._redefined)
+        self._writer = Writer(url, self._tell, stopwatch)
 
     @classmethod
     async def open(cls, url: str, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
@@ -49,7 +53,9 @@ class PostgresStore:
         finally:
             connection.terminate()
         pool = await asyncpg.create_pool(url, min_size=1, max_size=READERS, reset=_leave, **options())
-        return cls(url, pool, stopwatch)
+        store = cls(url, pool, stopwatch)
+        await store._membership.join()
+        return store
 
     @property
     def description(self) -> str:
@@ -63,12 +69,28 @@ class PostgresStore:
     def catalog_version(self) -> int:
         return self._catalog_version
 
+    def wall(self) -> Instant:
+        """The database's time, as far as this host can tell: what all nodes go by."""
+        return self._membership.wall()
+
+    async def lease(self, name: str, span: Span) -> bool:
+        """Have a name to oneself for that long, again or for the first time; False: another node has it."""
+        try:
+            return await self._membership.lease(self._pool, name, span)
+        except FAILED as error:
+            raise unavailable(error) from error
+
     def _redefined(self) -> None:
         self._catalog_version += 1
+
+    async def _tell(self, version: int) -> None:
+        self._membership.learn(version)
+        await self._membership.everybody_knows(self._pool, version)
 
     async def read(self, request: Read[T]) -> T:
         if self._closed:
             raise Unavailable("the store is closing")
+        self._membership.check()
         answer = ANSWERS.get(type(request))
         if answer is None:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
@@ -94,6 +116,7 @@ class PostgresStore:
     async def close(self) -> None:
         await self._writer.close()
         self._closed = True
+        await self._membership.leave()
         await self._pool.close()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from itertools import islice
 from typing import Any
 
@@ -41,10 +41,10 @@ class Done:
 class Writer:
     """The writer of this node. Others write to the same database; locks and retries keep them in order."""
 
-    def __init__(self, url: str, redefined: Callable[[], None], stopwatch: Stopwatch) -> None:
-        """`redefined` is called when a commit has changed the catalogue."""
+    def __init__(self, url: str, told: Callable[[int], Awaitable[None]], stopwatch: Stopwatch) -> None:
+        """`told` waits until everybody knows of a new version of the catalogue: only then is a change of it answered."""
         self._url = url
-        self._redefined = redefined
+        self._told = told
         self._stopwatch = stopwatch
         self._jobs = Jobs(stopwatch)
         self._connection: asyncpg.Connection | None = None
@@ -112,11 +112,11 @@ class Writer:
         transaction = Transaction(connection)
         await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
-        await transaction.finish()
+        version = await transaction.finish()
         xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
         await self._commit(connection, xid)
-        if transaction.redefined:
-            self._redefined()
+        if version is not None:
+            await self._told(version)
         self._answer(done, 0 if held_since is None else self._stopwatch() - held_since)
 
     async def _decide(self, transaction: Transaction, job: Job) -> Done:

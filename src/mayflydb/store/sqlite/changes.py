@@ -151,8 +151,9 @@ def _remove_doomed(connection: apsw.Connection) -> int:
 
 def set_number(connection: apsw.Connection, counters: Counters, change: ask.Set) -> None:
     connection.execute(
-        "INSERT INTO setting(name, value) VALUES(?, ?) ON CONFLICT(name) DO UPDATE SET value = excluded.value",
-        (change.name, change.value),
+        "INSERT INTO setting(name, value) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE"
+        " SET value = iif(?3, max(value, excluded.value), excluded.value)",
+        (change.name, change.value, change.rising),
     )
 
 
