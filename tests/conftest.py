@@ -1,8 +1,32 @@
-"""What tests measured is printed after the last one, whichever worker ran them."""
+"""What all tests share: the choice of stores, a PostgreSQL, and the figures that are printed after the last test."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
+
+import stores
+from postgres_cluster import Cluster
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    everything = ",".join(stores.STORES)
+    parser.addoption("--stores", default=everything, help=f"stores that wire tests run on; default: {everything}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    on, off = stores.split(items, stores.chosen(config.getoption("stores")))
+    if off:
+        config.hook.pytest_deselected(items=off)
+        items[:] = on
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Cluster]:
+    """A running PostgreSQL, started for the first test that asks. Take a `fresh` database from it."""
+    with Cluster() as cluster:
+        yield cluster
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -208,6 +208,7 @@ def test_every_requirement_is_locked() -> None:
         *project["project"]["dependencies"],
         *extras["test"],
         *extras["demo"],
+        *extras["postgres"],
         *project["dependency-groups"]["build"],
     ]
     names = {re.split(r"[\[<>=;~! ]", requirement)[0] for requirement in wanted} - {"mayflydb"}

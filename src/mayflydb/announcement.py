@@ -12,8 +12,8 @@ class Announcement(msgspec.Struct, frozen=True):
 
     Hosts are numeric, so that no client depends on a resolver: `cosmos_endpoint` is `http://127.0.0.1:8081/` (or `https://`
     where the scheme setting says so), `portal` the same with a path of `/`, `admin` ends in `/_mayfly`, `metrics` in
-    `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host/db`. `key_path` is set when the account
-    key is not the well-known one, `ca_path` when a certificate authority has been written.
+    `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`. `key_path` is set when
+    the account key is not the well-known one, `ca_path` when a certificate authority has been written.
     """
 
     pid: int

@@ -19,7 +19,7 @@ import sys
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mayflydb import __version__
 from mayflydb.announcement import Announcement, StartFailed
@@ -29,6 +29,7 @@ from mayflydb.config.settings import Settings
 from mayflydb.config.values import is_loopback
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
+from mayflydb.engine.reaper import Lease
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.frontends.cosmos.app import CosmosApp
@@ -89,8 +90,9 @@ class Server:
             engine = await self._open()
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
-        self.admin = Admin(engine, [CosmosTargets()], settings.server.allow_time_travel, self.info, self._ca_pem)
-        gate.open(self._cosmos(engine), self._portal(self.admin), self.admin.upkeep.health, _page(engine.store))
+        travel = settings.server.allow_time_travel
+        self.admin = Admin(engine, [CosmosTargets()], travel, settings.storage.shared, self.info, self._ca_pem)
+        gate.open(self._cosmos(engine), self._portal(self.admin), self.admin.upkeep.health, _page(settings))
         self._readiness.cosmos = "ok"
         if settings.server.scheme == "https":
             # Whoever asks for https gets its certificate before the first client comes.
@@ -98,10 +100,11 @@ class Server:
         return self._announcement()
 
     async def _open(self) -> Engine:
-        store = self._store = await _open_store(self._settings)
+        opened = await _open_store(self._settings)
+        store = self._store = opened.store
         self._readiness.store = "checking"
-        clock = await _clock(self._settings, store)
-        engine = await open_engine(store, clock, self._settings.ttl.sweep_interval)
+        clock = await _clock(self._settings, opened)
+        engine = await open_engine(store, clock, self._settings.ttl.sweep_interval, opened.lease)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)
@@ -166,7 +169,7 @@ class Server:
             "version": __version__,
             "python": platform.python_version(),
             "pid": os.getpid(),
-            "storage": self._settings.storage.url,
+            "storage": self._settings.storage.shown,
             "clock": admin.engine.time.clock.mode,
             "allow_time_travel": server.allow_time_travel,
             "ports": {"http": int(self._endpoint.rpartition(":")[2])},
@@ -274,28 +277,56 @@ def _make_secret(place: Path, content: bytes, setting: str) -> None:
         raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error
 
 
-async def _open_store(settings: Settings) -> Store:
+class Opened(NamedTuple):
+    """A store, the time that all who share it go by, and how one of them takes a name for itself (None: nobody shares it)."""
+
+    store: Store
+    wall: Callable[[], Instant] = wall_us
+    lease: Lease | None = None
+
+
+async def _open_store(settings: Settings) -> Opened:
+    if settings.storage.kind == "postgresql":
+        return await _open_postgres(settings.storage.url, settings.clock.mode == "virtual")
     path = settings.storage.path
     try:
-        return await SqliteStore.open(None if path is None else str(path))
+        return Opened(await SqliteStore.open(None if path is None else str(path)))
     except OSError as error:
         raise StartFailed(f"{path} cannot be opened: {error.strerror}", setting="storage.url") from error
 
 
-async def _clock(settings: Settings, store: Store) -> Clock:
+async def _open_postgres(url: str, alone: bool) -> Opened:
+    try:
+        from mayflydb.store.postgres import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "asyncpg":
+            raise
+        message, hint = "PostgreSQL's driver is not installed", 'pip install "mayflydb[postgres]"'
+        raise StartFailed(message, setting="storage.url", hint=hint) from error
+    store = await PostgresStore.open(url, alone)
+    return Opened(store, store.wall, store.lease)
+
+
+async def _clock(settings: Settings, opened: Opened) -> Clock:
     """The clock that was asked for, going on from the latest instant that the store has seen."""
-    mark = await store.read(Setting(MARK))
+    mark = await opened.store.read(Setting(MARK))
     if settings.clock.mode == "virtual":
         return VirtualClock(_virtual_start(settings, mark))
-    wall = wall_us()
+    wall = opened.wall()
     if mark is not None and mark - wall > AHEAD:
         raise StartFailed(
-            f"{settings.storage.url} has been at {to_rfc3339(mark)}, which lies in the future",
+            f"{settings.storage.shown} has been at {to_rfc3339(mark)}, which lies in the future",
             setting="clock.mode",
-            hint="--clock virtual goes on from there; or serve another file on the real clock",
+            hint=f"--clock virtual goes on from there; or serve another {_place(settings)} on the real clock",
             exit_code=4,
         )
-    return SystemClock(mark)
+    clock = SystemClock(mark, opened.wall)
+    if opened.lease is not None and mark is not None:
+        # Other nodes reserve time ahead. To go on from there would put this one ahead of them.
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout((clock.until(mark) or 0) / SECOND):
+                await asyncio.get_running_loop().create_future()
+    return clock
 
 
 def _virtual_start(settings: Settings, mark: Instant | None) -> Instant:
@@ -309,14 +340,18 @@ def _virtual_start(settings: Settings, mark: Instant | None) -> Instant:
         raise StartFailed(
             f"the store has been at {to_rfc3339(mark)}, and time does not go back",
             setting="clock.start",
-            hint="leave out --clock-start to go on from there, or start with another file",
+            hint=f"leave out --clock-start to go on from there, or start with another {_place(settings)}",
             exit_code=4,
         )
     return start
 
 
-def _page(store: Store) -> str:
-    storage = "a file" if store.durable else "memory"
+def _place(settings: Settings) -> str:
+    return "database" if settings.storage.shared else "file"
+
+
+def _page(settings: Settings) -> str:
+    storage = {"memory": "memory", "sqlite": "a file", "postgresql": "PostgreSQL"}[settings.storage.kind]
     return (
         "<!doctype html><html lang=en><title>Mayfly</title>"
         f"<p>Mayfly {__version__} is running and keeps its data in {storage}.</p></html>"

@@ -75,6 +75,18 @@ def test_a_person_gets_the_banner() -> None:
     assert not any(line.startswith("  CA ") for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("storage", "shown"),
+    [
+        ("memory", "memory"),
+        ("sqlite:////data/mayfly.db", "sqlite:////data/mayfly.db (sqlite)"),
+        ("postgresql://db.test:5432/shop", "postgresql://db.test:5432/shop (postgresql)"),
+    ],
+)
+def test_the_banner_says_what_kind_of_storage_it_is(storage: str, shown: str) -> None:
+    assert banner(announcement(storage=storage)).splitlines()[0].split("   ")[1] == shown
+
+
 def test_the_banner_keeps_an_own_key_to_itself() -> None:
     text = banner(announcement(key_path="/keys/account.key", ca_path="/keys/ca.pem"))
     assert "c2VjcmV0" not in text

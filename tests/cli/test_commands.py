@@ -111,7 +111,9 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["serve", "-m", "--storage", "memory"], 2, "two storages"),
         (["serve", ":memory:"], 2, "Try:   --memory"),
         (["serve", "postgresql://h/d"], 2, "PATH is a file"),
-        (["serve", "--storage", "postgresql://h/d"], 2, "PostgreSQL storage is not part of this version"),
+        (["serve", "postgresql://u:secret@h/d"], 2, "Try:   --storage postgresql:..."),
+        (["serve", "--storage", "postgresql://h"], 2, "names no database"),
+        (["serve", "--storage", "postgresql://h/d", "--clock", "virtual"], 4, "Try:   --allow-time-travel"),
         (["serve", "--host", "0.0.0.0"], 4, "Setting: server.host"),
         (["serve", "--mongo-port", "27017"], 2, "MongoDB is not served by this version"),
         (["serve", "-p", "-1"], 2, "nothing is left to serve"),
@@ -257,6 +259,14 @@ def test_config_show(run: Run) -> None:
     assert rows["storage.url"] == ("memory", "flag --memory")
     assert rows["server.port"] == (0, "flag --port")
     assert rows["server.host"] == ("localhost", "default")
+
+
+def test_config_show_keeps_the_password_to_itself(run: Run) -> None:
+    result = run("config", "show", "--origin", "--storage", "postgres://someone:secret@db.test/shop?sslmode=require")
+    rows = {row["key"]: row["value"] for row in json.loads(result.stdout)}
+    assert rows["storage.url"] == "postgresql://db.test:5432/shop"
+    assert "secret" not in result.output
+    assert "someone" not in result.output
 
 
 def test_every_setting_is_a_flag_and_says_its_variable(run: Run) -> None:

@@ -133,8 +133,9 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"clock__mode": "system"}, 2, "none of real, virtual", "clock.mode"),
         ({"clock__mode": "virtual", "clock__start": "noon"}, 2, "not a time", "clock.start"),
         ({"clock__start": "0"}, 2, "no effect on the real clock", "clock.start"),
-        ({"storage__url": "postgresql://h/d"}, 2, "PostgreSQL storage is not part of this version", "storage.url"),
-        ({"storage__url": "mysql://h/d"}, 2, "not a storage", "storage.url"),
+        ({"storage__url": "mysql://h/d"}, 2, "'mysql:...' is not a storage", "storage.url"),
+        ({"storage__url": "mayfly.db"}, 2, "'mayfly.db' is not a storage", "storage.url"),
+        ({"storage__url": "postgresql://h/d", "clock__mode": "virtual"}, 4, "share the real time", "clock.mode"),
         ({"storage__url": "sqlite:///a.db"}, 2, "could mean two places", "storage.url"),
         ({"storage__url": ""}, 2, "text is needed", "storage.url"),
         ({"ttl__sweep_interval": "1y"}, 2, "months or years", "ttl.sweep_interval"),
@@ -154,6 +155,79 @@ def test_refusals(flags: dict[str, Any], code: int, message: str, setting: str) 
     with pytest.raises(StartFailed, match=message) as failed:
         read(**flags)
     assert (failed.value.exit_code, failed.value.setting) == (code, setting)
+
+
+@pytest.mark.parametrize(
+    ("given", "url", "shown"),
+    [
+        ("postgresql://h/d", "postgresql://h:5432/d", "postgresql://h:5432/d"),
+        ("postgres://h/d", "postgresql://h:5432/d", "postgresql://h:5432/d"),
+        ("postgresql://h:/d", "postgresql://h:5432/d", "postgresql://h:5432/d"),
+        ("postgresql://h:65535/d", "postgresql://h:65535/d", "postgresql://h:65535/d"),
+        ("postgresql://u@h:1/d", "postgresql://u@h:1/d", "postgresql://h:1/d"),
+        ("postgresql://u:secret@h:1/d", "postgresql://u:secret@h:1/d", "postgresql://h:1/d"),
+        ("postgresql://u:secr@et@h/d", "postgresql://u:secr@et@h:5432/d", "postgresql://h:5432/d"),
+        ("postgresql://u:secr%2Fet@[::1]/d", "postgresql://u:secr%2Fet@[::1]:5432/d", "postgresql://[::1]:5432/d"),
+        ("postgresql://h:1/d?password=secret", "postgresql://h:1/d?password=secret", "postgresql://h:1/d"),
+    ],
+)
+def test_a_postgresql_storage_and_what_is_shown_of_it(given: str, url: str, shown: str) -> None:
+    loaded = read(storage__url=given)
+    storage = loaded.settings.storage
+    assert (storage.url, storage.shown, storage.kind, storage.path) == (url, shown, "postgresql", None)
+    assert {key: value for key, value, _ in loaded.shown()}["storage.url"] == shown
+    assert "secr" not in repr(loaded.settings)
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("postgresql:///secret", "host or port"),
+        ("postgresql://", "host or port"),
+        ("postgresql://secret@/d", "host or port"),
+        ("postgresql://u:secret@h:0/d", "host or port"),
+        ("postgresql://u:secret@h:65536/d", "host or port"),
+        ("postgresql://u:secret@h:x/d", "host or port"),
+        ("postgresql://u:secret@h,i/d", "host or port"),
+        ("postgresql://u:secret@h:1,i:2/d", "host or port"),
+        ("postgresql://u:secret/x@h/d", "host or port"),
+        ("postgresql://u:[secret@h/d", "host or port"),
+        ("postgresql://u:1/secret@h/d", "database cannot be read"),
+        ("postgresql://u:1?secret@h/d", "no database"),
+        ("postgresql://u:1#secret@h/d", "no #"),
+        ("postgresql://u:secret @h/d", "no spaces"),
+        ("postgresql://u:secret@h", "no database"),
+        ("postgresql://u:secret@h/", "no database"),
+        ("postgresql://u:secret@h/a/b", "database cannot be read"),
+        ("postgresql:/u:secret@h/d", "not a storage"),
+        ("postgre://u:secret@h/d", "not a storage"),
+    ],
+)
+def test_no_refusal_of_a_postgresql_storage_repeats_a_password(url: str, message: str) -> None:
+    with pytest.raises(StartFailed, match=message) as failed:
+        read(storage__url=url)
+    assert (failed.value.exit_code, failed.value.setting) == (2, "storage.url")
+    assert "secret" not in failed.value.message + failed.value.hint
+
+
+@pytest.mark.parametrize(
+    ("url", "flag", "allowed"),
+    [
+        ("memory", None, True),
+        ("sqlite:///./mayfly.db", None, True),
+        ("postgresql://h/d", None, False),
+        ("postgresql://h/d", "auto", False),
+        ("postgresql://h/d", True, True),
+    ],
+)
+def test_on_a_shared_store_time_travel_is_allowed_by_name_alone(url: str, flag: Any, allowed: bool) -> None:
+    given = {} if flag is None else {"server__allow_time_travel": flag}
+    assert read(storage__url=url, **given).settings.server.allow_time_travel is allowed
+
+
+def test_a_virtual_clock_on_a_shared_store_needs_time_travel() -> None:
+    settings = read(storage__url="postgresql://h/d", clock__mode="virtual", server__allow_time_travel=True).settings
+    assert (settings.clock.mode, settings.storage.shared) == ("virtual", True)
 
 
 @pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "127.9.9.9", "::1", "[::1]", "LOCALHOST"])

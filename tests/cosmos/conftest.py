@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cosmos.service import START, Service
 from mayflydb.embedded import serve
-
-STORES = ("memory", "file")
-"""Memory over plain HTTP, a file over HTTPS."""
+from stores import STORES, place
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -28,10 +27,8 @@ def session_service(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     with pytest.MonkeyPatch.context() as patch:
         # A certificate authority is made for https, and kept here.
         patch.setenv("XDG_DATA_HOME", str(directory))
-        options = {"port": 0, "clock": "virtual", "clock_start": START}
-        memory = request.param == "memory"
-        place = {"memory": True} if memory else {"path": directory / "mayfly.db", "scheme": "https"}
-        with serve(**place, **options) as server:  # type: ignore[arg-type]
+        options: dict[str, Any] = {"port": 0, "clock": "virtual", "clock_start": START}
+        with serve(**place(request.param, request, directory), **options) as server:
             service = Service(server, request.param)
             yield service
             service.close()

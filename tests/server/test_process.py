@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from mayflydb.config import file_url
+from postgres_cluster import PASSWORD, Cluster
 from server.served import Http
 
 PROGRAM = "from mayflydb.cli.main import main; main()"
@@ -114,6 +115,31 @@ def test_a_signal_lets_requests_finish(tmp_path: Path, number: signal.Signals) -
         client.close()
         assert server.end() == 0
         assert server.ready["storage"] == file_url(tmp_path / "store.db")
+
+
+def test_no_output_holds_the_password_of_a_database(tmp_path: Path, postgres: Cluster) -> None:
+    place = tmp_path / "ready.json"
+    url = postgres.fresh()
+    process = launch(tmp_path, "--storage", url, "-p", "0", "--log-level", "debug", "--ready-file", str(place))
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        assert line, process.communicate()[1]
+        postgres.drop(url)
+        # What a store logs of a database that is gone is no exception.
+        answer = Http(int(json.loads(line)["cosmos"]["endpoint"].rstrip("/").rpartition(":")[2]))(
+            "GET", "/_mayfly/stats"
+        )
+        assert answer.status >= 500
+        told = line + place.read_text() + answer.body.decode()
+        process.send_signal(signal.SIGTERM)
+        told += "".join(process.communicate(timeout=PATIENCE))
+    finally:
+        process.kill()
+        process.communicate()
+    assert process.returncode == 0
+    assert url.rpartition("/")[2] in told
+    assert PASSWORD not in told
 
 
 def test_a_second_interrupt_ends_at_once(tmp_path: Path) -> None:

@@ -90,7 +90,8 @@ def write_ready_file(path: Path, document: str) -> None:
 
 def banner(announcement: Announcement) -> str:
     """What a terminal shows. A key that is not the well-known one is not shown, only where it lies."""
-    storage = "memory" if announcement.storage == "memory" else f"{announcement.storage} (sqlite)"
+    kind = announcement.storage.partition(":")[0]
+    storage = kind if kind == announcement.storage else f"{announcement.storage} ({kind})"
     head = f"Mayfly {announcement.version}   {storage}   clock: {announcement.clock}"
     lines = [f"{head}   ready in {announcement.seconds_to_ready:.1f} s", ""]
     lines += [f"  {name:<8} {text}" for name, text in _places(announcement) if text is not None]

@@ -10,7 +10,7 @@ import click
 
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.admin import CommandFailed
-from mayflydb.config import MEMORY, TABLE, Given, Loaded, Row, file_url, load
+from mayflydb.config import MEMORY, TABLE, Given, Loaded, Row, file_url, load, without_secrets
 
 C = TypeVar("C", bound=Callable[..., Any])
 
@@ -62,8 +62,9 @@ def _flags(given: Mapping[str, Any]) -> dict[str, Given]:
 
 def _file(path: str) -> str:
     if path == ":memory:" or "://" in path:
-        hint = "--memory" if path == ":memory:" else f"--storage {path}"
-        raise StartFailed(f"PATH is a file, and {path!r} is none", setting="storage.url", hint=hint, exit_code=2)
+        place = path if path == ":memory:" else without_secrets(path)
+        hint = "--memory" if path == ":memory:" else f"--storage {place}"
+        raise StartFailed(f"PATH is a file, and {place!r} is none", setting="storage.url", hint=hint, exit_code=2)
     return file_url(Path(path))
 
 

@@ -13,7 +13,7 @@ from mayflydb.config.settings import (
     TtlSettings,
 )
 from mayflydb.config.table import TABLE, Row
-from mayflydb.config.values import MEMORY, file_url
+from mayflydb.config.values import MEMORY, file_url, without_secrets
 
 __all__ = [
     "MEMORY",
@@ -31,4 +31,5 @@ __all__ = [
     "file_url",
     "find_config_file",
     "load",
+    "without_secrets",
 ]

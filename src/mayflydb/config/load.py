@@ -24,7 +24,7 @@ from mayflydb.config.settings import (
     TtlSettings,
 )
 from mayflydb.config.table import TABLE, Row
-from mayflydb.config.values import interval, is_loopback
+from mayflydb.config.values import interval, is_loopback, public_url, storage
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
 
@@ -165,7 +165,8 @@ def _assembled(values: Mapping[str, Any]) -> Settings:
         if section in groups:
             groups[section][name] = value
     if groups["server"]["allow_time_travel"] is None:
-        groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"])
+        shared = StorageSettings(**groups["storage"]).shared
+        groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"]) and not shared
     unserved = (("MongoDB", ("mongo.port",)), ("YDB", ("ydb.port", "ydb.tls_port")))
     return Settings(
         **{section: struct(**groups[section]) for section, struct in _SECTIONS.items()},
@@ -187,6 +188,13 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             hint="add --clock virtual",
             exit_code=2,
         )
+    if settings.storage.shared and settings.clock.mode == "virtual" and not settings.server.allow_time_travel:
+        raise StartFailed(
+            "servers that share a PostgreSQL database share the real time",
+            setting="clock.mode",
+            hint="--allow-time-travel permits a virtual clock over a database that is for tests alone",
+            exit_code=4,
+        )
     if settings.cosmos.key_file and settings.cosmos.generate_key:
         raise StartFailed(
             "a key is either read from a file or generated",
@@ -204,11 +212,13 @@ def _refuse_contradictions(loaded: Loaded) -> None:
 
 
 def _as_toml(row: Row, value: Any) -> object:
-    """A parsed value the way the settings file would hold it."""
+    """A parsed value the way the settings file would hold it, without passwords."""
     if value is None:
         return row.default
     if row.key == "clock.start":
         return to_rfc3339(value)
+    if row.parse is storage:
+        return public_url(value)
     if row.parse is interval:
         return format_span(value)
     if isinstance(value, Path):

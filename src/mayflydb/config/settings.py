@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mayflydb.config.values import MEMORY, is_loopback, path_in_url
+from mayflydb.config.values import FILE_SCHEME, MEMORY, is_loopback, path_in_url, public_url
 from mayflydb.model.instant import Instant, Span
 
 
@@ -30,14 +30,34 @@ class ServerSettings(msgspec.Struct, frozen=True):
 
 
 class StorageSettings(msgspec.Struct, frozen=True):
-    """`memory` or `sqlite:///absolute/path`."""
+    """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database`; `shown` has no secret in it."""
 
     url: str
 
+    def __repr__(self) -> str:
+        return f"StorageSettings(url={self.shown!r})"
+
+    @property
+    def kind(self) -> Literal["memory", "sqlite", "postgresql"]:
+        """What keeps the data."""
+        if self.url == MEMORY:
+            return "memory"
+        return "sqlite" if self.url.startswith(FILE_SCHEME) else "postgresql"
+
     @property
     def path(self) -> Path | None:
-        """The SQLite file; None in memory."""
-        return None if self.url == MEMORY else path_in_url(self.url)
+        """The SQLite file; None where there is none."""
+        return path_in_url(self.url) if self.kind == "sqlite" else None
+
+    @property
+    def shown(self) -> str:
+        """The URL without user, password and options."""
+        return public_url(self.url)
+
+    @property
+    def shared(self) -> bool:
+        """Whether other servers may work on the same store, and go by the same time."""
+        return self.kind == "postgresql"
 
 
 class ClockSettings(msgspec.Struct, frozen=True):

@@ -71,7 +71,7 @@ TABLE: tuple[Row, ...] = (
         ("--allow-time-travel/--no-allow-time-travel",),
         "auto",
         read.optional_switch,
-        "Whether people may move the clock. Default: yes on loopback, else no.",
+        "Whether people may move the clock. Default: yes on loopback, unless storage is PostgreSQL; else no.",
         switch=True,
     ),
     Row(
@@ -103,7 +103,7 @@ TABLE: tuple[Row, ...] = (
         ("--storage",),
         "sqlite:///./mayfly.db",
         read.storage,
-        "memory, or sqlite:/// and a path (absolute unless it starts with ./).",
+        "memory; sqlite:/// and a path (absolute unless it starts with ./); or postgresql://user:password@host:port/database.",
         "URL",
     ),
     Row(

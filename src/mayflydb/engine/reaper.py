@@ -56,6 +56,8 @@ class Reaper:
         self._lease = lease
         self._next: dict[int, Instant] = {}
         self._unknown: set[int] = set()
+        self._looking = asyncio.Lock()
+        self._looking_at: int | None = None
         self._turns: dict[int, int] = {}
         self._turn = 0
         self._last: SweepResult | None = None
@@ -67,6 +69,9 @@ class Reaper:
 
     def notice(self, container: int, deadline: Instant) -> None:
         """A record with this deadline was written."""
+        if container == self._looking_at:
+            # Whether the answer under way knows of it, nobody can say.
+            self._unknown.add(container)
         if deadline < self._next.get(container, FOREVER):
             self._next[container] = deadline
             self._wake.set()
@@ -82,13 +87,14 @@ class Reaper:
 
     async def survey(self) -> None:
         """Learn about every container; at start, and after a reset."""
-        self._next.clear()
-        self._unknown.clear()
+        found: set[int] = set()
         queue = [ROOT]
         while queue:
             for row in await self._store.read(Children(queue.pop())):
-                self._unknown.add(row.id)
+                found.add(row.id)
                 queue.append(row.id)
+        self._next = {container: deadline for container, deadline in self._next.items() if container in found}
+        self._unknown |= found
         self._wake.set()
 
     async def next_deadline(self) -> Instant | None:
@@ -133,18 +139,24 @@ class Reaper:
         return removed
 
     async def _look_again(self) -> None:
-        while self._unknown:
-            container = self._unknown.pop()
-            try:
-                deadline = await next_deadline(self._store, self._nodes, container)
-            except BaseException:
-                self._unknown.add(container)
-                raise
-            if deadline is None:
-                self._next.pop(container, None)
-                self._turns.pop(container, None)
-            else:
-                self._next[container] = deadline
+        async with self._looking:
+            while self._unknown:
+                await self._look_at(self._unknown.pop())
+
+    async def _look_at(self, container: int) -> None:
+        self._looking_at = container
+        try:
+            deadline = await next_deadline(self._store, self._nodes, container)
+        except BaseException:
+            self._unknown.add(container)
+            raise
+        finally:
+            self._looking_at = None
+        if deadline is None:
+            self._next.pop(container, None)
+            self._turns.pop(container, None)
+        else:
+            self._next[container] = deadline
 
     async def _clear_dropped(self) -> None:
         for container in await self._store.read(Dropped()):

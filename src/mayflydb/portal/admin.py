@@ -27,19 +27,23 @@ class Operation(msgspec.Struct, frozen=True):
 
 
 class Admin:
-    """Everything that can be asked of a running server; `info` describes it to the client that used this address."""
+    """Everything that can be asked of a running server; `info` describes it to the client that used this address.
+
+    `shared`: other servers may work on the same store, so that a real clock stays real.
+    """
 
     def __init__(
         self,
         engine: Engine,
         spaces: Sequence[Targets],
         time_travel: bool,
+        shared: bool,
         info: Callable[[str | None], Mapping[str, Any]],
         ca_pem: Callable[[], Awaitable[bytes]],
     ) -> None:
         self.engine = engine
         self.directory = Directory(engine, spaces)
-        self.hands = Hands(engine, self.directory, time_travel)
+        self.hands = Hands(engine, self.directory, time_travel, shared)
         self.outlook = Outlook(engine, self.directory)
         self.upkeep = Upkeep(engine, self.directory, self.hands, self.outlook)
         self.info = info

@@ -17,12 +17,13 @@ from mayflydb.portal.targets import Directory, Place
 
 
 class Hands:
-    """Reads and moves time. Moving needs `allowed`, and makes a real clock virtual."""
+    """Reads and moves time. Moving needs `allowed`, and makes a real clock virtual, unless the store is `shared` with others."""
 
-    def __init__(self, engine: Engine, directory: Directory, allowed: bool) -> None:
+    def __init__(self, engine: Engine, directory: Directory, allowed: bool, shared: bool) -> None:
         self._engine = engine
         self._directory = directory
         self._allowed = allowed
+        self._shared = shared
         self._timeline: Timeline | None = None
         self._moving = asyncio.Lock()
         if isinstance(engine.time.clock, VirtualClock):
@@ -118,6 +119,7 @@ class Hands:
         """Over an empty store: a virtual clock that stands still at this instant, which a reset goes back to."""
         self.check_allowed("moved")
         async with self._moving:
+            self._check_own()
             clock = VirtualClock(instant)
             self._engine.time.follow(clock)
             self._timeline = Timeline(self._engine, clock)
@@ -140,9 +142,18 @@ class Hands:
                 hint="serve with --allow-time-travel (server.allow_time_travel)",
             )
 
+    def _check_own(self) -> None:
+        """Forbidden where a clock that is real has to stay so."""
+        if self._shared and self._timeline is None:
+            raise Forbidden(
+                "the real clock cannot be moved here: servers that share a PostgreSQL database share its time",
+                hint="for tests, start with --clock virtual --allow-time-travel",
+            )
+
     async def _take(self) -> Timeline:
         """The hands of the virtual clock; a real one becomes virtual here and ticks on from now."""
         if self._timeline is None:
+            self._check_own()
             clock = VirtualClock(await self._engine.now())
             clock.resume()
             self._engine.time.follow(clock)

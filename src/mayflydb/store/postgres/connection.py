@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -63,6 +64,13 @@ async def connect(url: str) -> asyncpg.Connection:
         return await asyncpg.connect(url, **options())
     except FAILED as error:
         raise unavailable(error) from error
+
+
+async def pause(seconds: float) -> None:
+    """Wait before the database is asked again."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await asyncio.get_running_loop().create_future()
 
 
 async def check(connection: asyncpg.Connection) -> None:

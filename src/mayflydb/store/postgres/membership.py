@@ -17,7 +17,7 @@ import asyncpg
 from mayflydb.clock import boot_us
 from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.store.postgres.connection import FAILED, connect
+from mayflydb.store.postgres.connection import FAILED, connect, pause
 
 log = logging.getLogger(__name__)
 
@@ -33,16 +33,17 @@ FORGOTTEN: Span = 3600 * SECOND
 SAMPLES = 16
 """Beats among which the quickest says best what time it is."""
 
-_JOIN = "INSERT INTO mayfly.node(seen, catalog) VALUES (clock_timestamp(), $1) RETURNING id"
+_LIVE = "seen > clock_timestamp() - {} * interval '1 microsecond'"
+_JOIN = (
+    "INSERT INTO mayfly.node(seen, catalog, alone) SELECT clock_timestamp(), $1, $2"
+    f" WHERE NOT EXISTS (SELECT 1 FROM mayfly.node WHERE {_LIVE.format('$3')} AND (alone OR $2)) RETURNING id"
+)
 _BEAT = (
     "UPDATE mayfly.node SET seen = clock_timestamp(), catalog = $2 WHERE id = $1 RETURNING"
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"
     " (SELECT value FROM mayfly.meta WHERE name = 'catalog')"
 )
-_BEHIND = (
-    "SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE catalog < $1 AND id <> $2"
-    " AND seen > clock_timestamp() - $3 * interval '1 microsecond')"
-)
+_BEHIND = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE catalog < $1 AND id <> $2 AND {_LIVE.format('$3')})"
 _FORGET = "DELETE FROM mayfly.node WHERE seen < clock_timestamp() - $1 * interval '1 microsecond'"
 _TAKE = (
     "INSERT INTO mayfly.lease AS l(name, node, until)"
@@ -52,11 +53,17 @@ _TAKE = (
 )
 
 
+class InUse(Unavailable):
+    """Another node is there, and one of the two wants to be alone."""
+
+
 class Membership:
     """This node among the others. `redefined` is called when the catalogue is known to have changed."""
 
-    def __init__(self, url: str, redefined: Callable[[], None]) -> None:
+    def __init__(self, url: str, redefined: Callable[[], None], alone: bool = False) -> None:
+        """`alone`: no other node may have the database at the same time."""
         self._url = url
+        self._alone = alone
         self._redefined = redefined
         self._connection: asyncpg.Connection | None = None
         self._node: int | None = None
@@ -70,8 +77,19 @@ class Membership:
     # --- alive -----------------------------------------------------------------------------------------------------------
 
     async def join(self) -> None:
-        """From now on others wait for this node. Unavailable when the database does not answer."""
-        await self._beat()
+        """From now on others wait for this node.
+
+        Unavailable when the database does not answer, or when this node or one of the others wants to be alone.
+        """
+        ends = boot_us() + LEASE + SECOND
+        while not self._trusted_until:
+            try:
+                await self._beat()
+            except InUse:
+                # It may be this node itself, before it was killed.
+                if boot_us() > ends:
+                    raise
+                await pause(RETRY)
         self._task = asyncio.create_task(self._run(), name="membership")
 
     async def leave(self) -> None:
@@ -93,14 +111,14 @@ class Membership:
 
     async def _run(self) -> None:
         while True:
-            pause = BEAT
+            wait = BEAT
             try:
                 await self._beat()
             except MayflyError as error:
                 log.warning("this node cannot reach the database: %s", error)
-                pause = RETRY
+                wait = RETRY
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause):
+                async with asyncio.timeout(wait):
                     await self._soon.wait()
             self._soon.clear()
 
@@ -111,8 +129,7 @@ class Membership:
                 connection = self._connection = await connect(self._url)
                 await connection.add_listener("mayfly_catalog", self._heard)
             if self._node is None:
-                self._node = await connection.fetchval(_JOIN, self._catalog)
-                await connection.execute(_FORGET, FORGOTTEN)
+                self._node = await self._enter(connection)
             sent = boot_us()
             answer = await connection.fetchrow(_BEAT, self._node, self._catalog)
             received = boot_us()
@@ -133,6 +150,15 @@ class Membership:
             self.learn(version)
             self._soon.set()
 
+    async def _enter(self, connection: asyncpg.Connection) -> int:
+        async with connection.transaction():
+            await connection.execute("LOCK TABLE mayfly.node IN SHARE ROW EXCLUSIVE MODE")
+            await connection.execute(_FORGET, FORGOTTEN)
+            node: int | None = await connection.fetchval(_JOIN, self._catalog, self._alone, LEASE)
+        if node is None:
+            raise InUse("the database is in use by another node, and one of the two has a virtual clock of its own")
+        return node
+
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
         self.learn(int(str(payload)))
         self._soon.set()
@@ -147,7 +173,7 @@ class Membership:
 
     async def everybody_knows(self, pool: asyncpg.Pool, version: int) -> None:
         """Wait until no live node is behind this version of the catalogue."""
-        pause = 0.001
+        wait = 0.001
         ends = boot_us() + LEASE + SECOND
         while boot_us() < ends:
             try:
@@ -156,8 +182,8 @@ class Membership:
                         return
             except FAILED as error:
                 log.info("nobody says whether all nodes know of a change: %s", error)
-            await asyncio.sleep(pause)
-            pause = min(0.05, pause * 2)
+            await pause(wait)
+            wait = min(0.05, wait * 2)
 
     # --- time ------------------------------------------------------------------------------------------------------------
 

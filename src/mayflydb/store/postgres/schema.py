@@ -51,7 +51,8 @@ CREATE TABLE mayfly.expiry(
     rule_version bigint NOT NULL, deadline bigint NOT NULL, purged bigint NOT NULL, how text NOT NULL,
     UNIQUE(container, version));
 CREATE TABLE mayfly.node(
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL);
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL,
+    alone boolean NOT NULL);
 CREATE TABLE mayfly.lease(name text PRIMARY KEY, node bigint NOT NULL, until timestamptz NOT NULL);
 INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0), ('catalog', 0);
 """

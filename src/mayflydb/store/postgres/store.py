@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -28,19 +29,19 @@ ATTEMPTS = 3
 class PostgresStore:
     """One database, which other nodes may share. Made by `open`."""
 
-    def __init__(self, url: str, pool: asyncpg.Pool, stopwatch: Stopwatch) -> None:
+    def __init__(self, url: str, pool: asyncpg.Pool, alone: bool, stopwatch: Stopwatch) -> None:
         """Before it is used it must `join` the other nodes."""
         self._description = described(url)
         self._pool = pool
         self._gets = Gets(pool)
         self._catalog_version = 0
         self._closed = False
-        self._membership = Membership(url, self._redefined)
+        self._membership = Membership(url, self._redefined, alone)
         self._writer = Writer(url, self._tell, stopwatch)
 
     @classmethod
-    async def open(cls, url: str, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
-        """Make the tables of an empty database, or go on with those that are there.
+    async def open(cls, url: str, alone: bool = False, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
+        """Make the tables of an empty database, or go on with those that are there. `alone`: as the only node.
 
         Errors: Unavailable when the server does not answer, is too old, loses commits, or has tables of a newer format.
         """
@@ -53,8 +54,12 @@ class PostgresStore:
         finally:
             connection.terminate()
         pool = await asyncpg.create_pool(url, min_size=1, max_size=READERS, reset=_leave, **options())
-        store = cls(url, pool, stopwatch)
-        await store._membership.join()
+        store = cls(url, pool, alone, stopwatch)
+        try:
+            await store._membership.join()
+        except BaseException:
+            await store.close()
+            raise
         return store
 
     @property
@@ -94,6 +99,9 @@ class PostgresStore:
         answer = ANSWERS.get(type(request))
         if answer is None:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
+        if asyncio.current_task() is None:
+            # A request has no task before it has waited once, and the driver's time limits need one.
+            await asyncio.sleep(0)
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 if isinstance(request, Get):

@@ -14,7 +14,7 @@ from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
-from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, unavailable
+from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, pause, unavailable
 from mayflydb.store.postgres.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ class Writer:
     async def _happened(self, xid: str, error: BaseException) -> bool:
         """Whether a transaction was committed whose COMMIT was not answered. OutcomeUnknown when nobody can say."""
         ends = self._stopwatch() + int(RESOLVING * 1e6)
-        pause = 0.05
+        wait = 0.05
         while self._stopwatch() < ends:
             try:
                 connection = await connect(self._url)
@@ -158,8 +158,8 @@ class Writer:
                 status = "in progress"
             if status != "in progress":
                 return bool(status == "committed")
-            await asyncio.sleep(pause)
-            pause = min(1.0, pause * 2)
+            await pause(wait)
+            wait = min(1.0, wait * 2)
         raise OutcomeUnknown(f"the connection was lost while committing: {error}")
 
     def _answer(self, done: list[Done], held: int) -> None:
