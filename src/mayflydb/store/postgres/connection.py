@@ -66,6 +66,11 @@ async def connect(url: str) -> asyncpg.Connection:
         raise unavailable(error) from error
 
 
+def patience(attempt: int) -> float:
+    """Seconds to wait after so many attempts (1, 2, ...): a server that restarts is back within a second or two."""
+    return 0.05 * float(2**attempt)
+
+
 async def pause(seconds: float) -> None:
     """Wait before the database is asked again."""
     with contextlib.suppress(TimeoutError):

@@ -14,7 +14,18 @@ from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
 from mayflydb.store.postgres import schema
-from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, check, connect, described, options, unavailable
+from mayflydb.store.postgres.connection import (
+    AGAIN,
+    FAILED,
+    LOST,
+    check,
+    connect,
+    described,
+    options,
+    patience,
+    pause,
+    unavailable,
+)
 from mayflydb.store.postgres.gets import Gets
 from mayflydb.store.postgres.membership import Membership
 from mayflydb.store.postgres.reads import ANSWERS
@@ -23,7 +34,7 @@ from mayflydb.store.postgres.writer import Writer
 T = TypeVar("T")
 
 READERS = 8
-ATTEMPTS = 3
+ATTEMPTS = 5
 
 
 class PostgresStore:
@@ -113,6 +124,8 @@ class PostgresStore:
             except FAILED as error:
                 if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
                     raise unavailable(error) from error
+                if isinstance(error, LOST):
+                    await pause(patience(attempt))
         raise AssertionError("unreachable")
 
     def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Coroutine[Any, Any, Committed[T]]:

@@ -14,7 +14,7 @@ from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
-from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, pause, unavailable
+from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, patience, pause, unavailable
 from mayflydb.store.postgres.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -89,6 +89,8 @@ class Writer:
                     self._fail(jobs, unavailable(error))
                     return
                 log.info("a group of %d writes is tried again: %s", len(jobs), error)
+                if isinstance(error, LOST):
+                    await pause(patience(attempt))
             except MayflyError as error:
                 await self._hang_up()
                 self._fail(jobs, error)
