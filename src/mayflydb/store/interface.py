@@ -96,6 +96,17 @@ class Holders(Read["list[Record]"], frozen=True):
     entries: tuple[Entry, ...]
 
 
+class Entries(Read["list[tuple[int, tuple[Entry, ...]]]"], frozen=True):
+    """(seq, entries) of the records with seq > `after_seq` that own entries: at most `limit` records, by seq.
+
+    A record's entries are in order of index, then key.
+    """
+
+    container: int
+    after_seq: int
+    limit: int
+
+
 class Due(Read["list[Record]"], frozen=True):
     """Records on a due path with value <= upto, by path value then seq. `after` = (path value, seq) of the last one seen."""
 

@@ -65,6 +65,11 @@ def scan_place(order: ask.Order) -> Callable[[Record], Any]:
     return lambda record: (hash_part(record.partition), record.seq)
 
 
+def entry_place(entry: Entry) -> tuple[int, bytes]:
+    """What a record's entries are sorted by."""
+    return entry.index, entry.key
+
+
 class Container:
     """The records of one container: by seq, by identity, and what entries each owns."""
 
@@ -95,6 +100,11 @@ class Container:
     def holders(self, entries: Iterable[Entry]) -> list[Record]:
         wanted = set(entries)
         return [self.records[seq] for seq in sorted(self.records) if not wanted.isdisjoint(self.entries[seq])]
+
+    def owned(self, after_seq: int, limit: int) -> list[tuple[int, tuple[Entry, ...]]]:
+        """Who owns entries, and which."""
+        owners = [seq for seq in sorted(self.entries) if seq > after_seq and self.entries[seq]]
+        return [(seq, tuple(sorted(self.entries[seq], key=entry_place))) for seq in owners[:limit]]
 
     def on_path(self, path: DuePath) -> list[tuple[Instant, int]]:
         """(path value, seq) of every record on a due path, in order."""
@@ -152,6 +162,7 @@ class ReferenceStore:
             ask.Get: lambda read: self._containers[read.container].get(read.partition, read.key),
             ask.Scan: lambda read: self._containers[read.container].scan(read),
             ask.Holders: lambda read: self._containers[read.container].holders(read.entries),
+            ask.Entries: lambda read: self._containers[read.container].owned(read.after_seq, read.limit),
             ask.Due: lambda read: page(
                 self._containers[read.container].due(read.path, read.upto, read.after), read.limit
             ),

@@ -7,14 +7,16 @@ pages that a random insert or delete touches.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from hashlib import blake2b
+from itertools import groupby
 from struct import Struct
 from typing import Any
 from zlib import crc32
 
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Expiry, Record
+from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store.interface import HASH_BYTES
 
 SEQ_BITS = 40
@@ -77,6 +79,14 @@ def record_of(row: tuple[Any, ...]) -> Record:
     if exact is not None:
         anchor = int(exact)
     return Record(partition, key, value, written, anchor, override, lsn, rowid & SEQ_MASK)
+
+
+def by_owner(rows: Iterable[tuple[int, int, bytes]]) -> list[tuple[int, tuple[Entry, ...]]]:
+    """(seq, entries) from rows of (seq, index, key) that are in this order."""
+    return [
+        (seq, tuple(Entry(index, key) for _, index, key in owned))
+        for seq, owned in groupby(rows, key=lambda row: row[0])
+    ]
 
 
 EXPIRY_COLUMNS = (

@@ -134,12 +134,12 @@ class Call:
 
     async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:
         """An lsn that was reached, the newest unless `seen` will do; NotFound (1002) if the client has seen a later one."""
-        token = self.request.headers.get(b"x-ms-session-token")
-        if seen and not token:
-            return seen
-        lsn = await self.engine.lsn(view.id)
-        if token:
-            session.check(token.decode("latin-1"), view.id, lsn)
+        token = (self.request.headers.get(b"x-ms-session-token") or b"").decode("latin-1")
+        reached = view.reached = max(view.reached, seen)
+        if seen and session.demanded_lsn(session.parse(token), view.id) <= reached:
+            return reached
+        lsn = view.reached = await self.engine.lsn(view.id)
+        session.check(token, view.id, lsn)
         return lsn
 
     def json(self) -> Any:

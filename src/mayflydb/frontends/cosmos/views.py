@@ -53,6 +53,8 @@ class ContainerView:
     def __init__(self, node: Node, database: str) -> None:
         self.node = node
         self.id = node.id
+        self.reached = 0
+        """An lsn that the container has come to, if not the newest."""
         self.database = database
         self.owner: Owner = owner(node.parent, node.id)
         self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])

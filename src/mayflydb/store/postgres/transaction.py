@@ -33,7 +33,7 @@ class Transaction:
         self._rows: dict[int, ask.Row | None] = {}
         self._counted: set[int] = set()
         self._names_locked = False
-        self._redefined = False
+        self.redefinitions = 0
         self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
             ask.Purge: self._purge,
             ask.Clear: lambda change: changes.clear(connection, change),
@@ -174,14 +174,14 @@ class Transaction:
         )
         self._rows[row.id] = row
         self._counted.discard(row.id)
-        self._redefined = True
+        self.redefinitions += 1
 
     async def _drop_row(self, change: ask.DropRow) -> None:
         gone = await self._connection.fetchval("DELETE FROM mayfly.catalog WHERE id = $1 RETURNING id", change.id)
         self._rows[change.id] = None
         self._counted.discard(change.id)
         if gone is not None:
-            self._redefined = True
+            self.redefinitions += 1
             await self._connection.execute(
                 "INSERT INTO mayfly.dropped(container) SELECT $1"
                 " WHERE EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)",
@@ -193,13 +193,13 @@ class Transaction:
         await self._connection.execute(
             "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.catalog, mayfly.dropped, mayfly.setting"
         )
-        self._redefined = True
+        self.redefinitions += 1
 
     async def finish(self) -> int | None:
         """Write what has been gathered. The catalogue's new version, which the commit tells everybody; None: as it was."""
         await self._records.flush()
         await self._save_counters()
-        if not self._redefined:
+        if not self.redefinitions:
             return None
         version: int = await self._connection.fetchval(
             "UPDATE mayfly.meta SET value = value + 1 WHERE name = 'catalog' RETURNING value"

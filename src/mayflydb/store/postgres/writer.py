@@ -28,14 +28,15 @@ RESOLVING = 30.0
 
 
 class Done:
-    """A job of a group, and what it came to."""
+    """A job of a group, and what it came to. `redefines`: it has changed the catalogue."""
 
-    __slots__ = ("job", "purged", "reply")
+    __slots__ = ("job", "purged", "redefines", "reply")
 
-    def __init__(self, job: Job, reply: Any, purged: Any) -> None:
+    def __init__(self, job: Job, reply: Any, purged: Any = (), redefines: bool = False) -> None:
         self.job = job
         self.reply = reply
         self.purged = purged
+        self.redefines = redefines
 
 
 class Writer:
@@ -49,6 +50,7 @@ class Writer:
         self._jobs = Jobs(stopwatch)
         self._connection: asyncpg.Connection | None = None
         self._commit_seq = 0
+        self._telling: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run(), name="writer")
 
     def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
@@ -58,7 +60,7 @@ class Writer:
     async def close(self) -> None:
         """Finish what is queued; refuse what comes later."""
         self._jobs.close()
-        await self._task
+        await asyncio.wait([self._task, *self._telling])
         await self._hang_up()
 
     async def reset(self) -> None:
@@ -117,14 +119,24 @@ class Writer:
         version = await transaction.finish()
         xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
         await self._commit(connection, xid)
+        held = 0 if held_since is None else self._stopwatch() - held_since
         if version is not None:
-            await self._told(version)
-        self._answer(done, 0 if held_since is None else self._stopwatch() - held_since)
+            # Nobody else waits for the other nodes: one that has died keeps them for the length of its lease.
+            task = asyncio.create_task(self._tell(version, [each for each in done if each.redefines], self._commit_seq))
+            self._telling.add(task)
+            task.add_done_callback(self._telling.discard)
+            done = [each for each in done if not each.redefines]
+        self._answer(done, self._commit_seq, held)
+
+    async def _tell(self, version: int, done: list[Done], commit_seq: int) -> None:
+        await self._told(version)
+        self._answer(done, commit_seq)
 
     async def _decide(self, transaction: Transaction, job: Job) -> Done:
         if job.decide is _everything:
             await transaction.empty()
-            return Done(job, None, ())
+            return Done(job, None, redefines=True)
+        before = transaction.redefinitions
         try:
             reply, purged = await transaction.run(job.decide)
         except FAILED:
@@ -132,8 +144,8 @@ class Writer:
         except Exception as error:  # noqa: BLE001
             # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
             # written, so it is told when their commit is certain.
-            return Done(job, Refusal(error), ())
-        return Done(job, reply, purged)
+            return Done(job, Refusal(error))
+        return Done(job, reply, purged, transaction.redefinitions > before)
 
     async def _commit(self, connection: asyncpg.Connection, xid: str | None) -> None:
         try:
@@ -164,13 +176,13 @@ class Writer:
             wait = min(1.0, wait * 2)
         raise OutcomeUnknown(f"the connection was lost while committing: {error}")
 
-    def _answer(self, done: list[Done], held: int) -> None:
+    def _answer(self, done: list[Done], commit_seq: int, held: int = 0) -> None:
         for each in done:
             future = each.job.future
             if isinstance(each.reply, Refusal):
                 each.job.fail(each.reply.error)
             elif not future.done():
-                future.set_result(Committed(each.reply, self._commit_seq, each.purged, held))
+                future.set_result(Committed(each.reply, commit_seq, each.purged, held))
 
     async def _hang_up(self) -> None:
         """Whatever the connection was doing is rolled back by the server."""

@@ -9,9 +9,18 @@ import apsw
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Expiry, Record
+from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store import interface as ask
-from mayflydb.store.rows import EXPIRY_COLUMNS, SEQ_MASK, expiry_of, fit, hash_number, identity_number, record_of
+from mayflydb.store.rows import (
+    EXPIRY_COLUMNS,
+    SEQ_MASK,
+    by_owner,
+    expiry_of,
+    fit,
+    hash_number,
+    identity_number,
+    record_of,
+)
 from mayflydb.store.sqlite.schema import COLUMNS, DEADLINE, FOLLOWS, OWN, row_id
 
 PATHS = {
@@ -107,6 +116,18 @@ def holders(connection: apsw.Connection, request: ask.Holders) -> list[Record]:
     return [record_of(row) for rowid in sorted(ids) for row in connection.execute(statement, (rowid,))]
 
 
+_OWNERS = "SELECT DISTINCT record FROM entry WHERE record > ? AND record <= ? ORDER BY record LIMIT ?"
+
+
+def entries(connection: apsw.Connection, request: ask.Entries) -> list[tuple[int, tuple[Entry, ...]]]:
+    bounds = (row_id(request.container, request.after_seq), row_id(request.container, SEQ_MASK))
+    owned = connection.execute(
+        f"SELECT record, number, key FROM entry WHERE record IN ({_OWNERS}) ORDER BY record, container, number, key",
+        (*bounds, request.limit),
+    )
+    return by_owner((rowid & SEQ_MASK, number, key) for rowid, number, key in owned)
+
+
 def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
     index, value, condition = PATHS[request.path]
     after = request.after or (-(1 << 63), -1)
@@ -191,6 +212,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     ask.Get: get,
     ask.Scan: scan,
     ask.Holders: holders,
+    ask.Entries: entries,
     ask.Due: due,
     ask.NextDue: next_due,
     ask.CountDue: count_due,

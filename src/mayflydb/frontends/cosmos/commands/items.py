@@ -97,6 +97,7 @@ async def delete(call: Call) -> Response:
 async def _write(call: Call, view: ContainerView, command: Command) -> Response:
     written = await _commit(call, view, command)
     record = written.record
+    view.reached = max(view.reached, record.lsn)
     headers = view.item_headers(command.partition, record.lsn)
     etag = item_etag(view.owner, record)
     headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
