@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 from typing import Any
 from urllib.parse import urlsplit
 
 import asyncpg
 
 from mayflydb.model.errors import Corrupt, MayflyError, Unavailable
+
+log = logging.getLogger(__name__)
 
 DEADLINE = 5.0
 """Seconds to wait for a connection."""
@@ -83,6 +86,8 @@ async def check(connection: asyncpg.Connection) -> None:
     version = int(await connection.fetchval("SHOW server_version_num"))
     if version < OLDEST:
         raise Unavailable(f"the server is PostgreSQL {version // 10_000}; Mayfly needs 15 or later")
+    if await connection.fetchval("SELECT rolsuper FROM pg_roles WHERE rolname = current_user"):
+        log.warning("the database is used as a superuser: give Mayfly a role of its own, which owns its database")
     for name in SETTINGS:
         value = await connection.fetchval("SELECT current_setting($1)", name)
         if value not in ("on", "remote_write", "remote_apply"):

@@ -9,6 +9,7 @@ import asyncpg
 
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Get
+from mayflydb.store.postgres.connection import DEADLINE
 from mayflydb.store.postgres.reads import gets
 
 TOGETHER = 64
@@ -46,7 +47,7 @@ class Gets:
 
     async def _fetch(self, batch: list[tuple[Get, asyncio.Future[Record | None]]]) -> None:
         try:
-            async with self._pool.acquire() as connection:
+            async with self._pool.acquire(timeout=DEADLINE) as connection:
                 found = await gets(connection, [request for request, _ in batch])
         except Exception as error:  # noqa: BLE001 -- told to those who asked.
             for _, future in batch:

@@ -17,7 +17,7 @@ import asyncpg
 from mayflydb.clock import boot_us
 from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.store.postgres.connection import FAILED, connect, pause
+from mayflydb.store.postgres.connection import DEADLINE, FAILED, connect, pause
 
 log = logging.getLogger(__name__)
 
@@ -156,7 +156,7 @@ class Membership:
             await connection.execute(_FORGET, FORGOTTEN)
             node: int | None = await connection.fetchval(_JOIN, self._catalog, self._alone, LEASE)
         if node is None:
-            raise InUse("the database is in use by another node, and one of the two has a virtual clock of its own")
+            raise InUse("the database is in use by another node, and one of the two wants it to itself")
         return node
 
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
@@ -177,7 +177,7 @@ class Membership:
         ends = boot_us() + LEASE + SECOND
         while boot_us() < ends:
             try:
-                async with pool.acquire() as connection:
+                async with pool.acquire(timeout=DEADLINE) as connection:
                     if not await connection.fetchval(_BEHIND, version, self._node, LEASE):
                         return
             except FAILED as error:
@@ -201,5 +201,5 @@ class Membership:
     async def lease(self, pool: asyncpg.Pool, name: str, span: Span) -> bool:
         """Have a name to oneself for so long, again or for the first time; False: another node has it."""
         self.check()
-        async with pool.acquire() as connection:
+        async with pool.acquire(timeout=DEADLINE) as connection:
             return bool(await connection.fetchval(_TAKE, name, self._node, span))

@@ -13,7 +13,16 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres.schema import DEADLINE, FOLLOWS, OWN, RECORD
-from mayflydb.store.rows import EXPIRY_COLUMNS, INTEGER_LIMIT, expiry_of, fit, hash_number, identity_number, record_of
+from mayflydb.store.rows import (
+    EXPIRY_COLUMNS,
+    INTEGER_LIMIT,
+    by_owner,
+    expiry_of,
+    fit,
+    hash_number,
+    identity_number,
+    record_of,
+)
 
 Connection = Any
 """asyncpg's connection, or one lent by its pool: they share no type."""
@@ -129,6 +138,17 @@ async def holders(connection: Connection, request: ask.Holders) -> list[Record]:
     return _records(await connection.fetch(_HOLDERS, request.container, *entry_columns(request.entries)))
 
 
+_ENTRIES = (
+    "SELECT record, number, key FROM mayfly.entry WHERE container = $1 AND record IN (SELECT DISTINCT record"
+    " FROM mayfly.entry WHERE container = $1 AND record > $2 ORDER BY record LIMIT $3) ORDER BY record, number, key"
+)
+
+
+async def entries(connection: Connection, request: ask.Entries) -> list[tuple[int, tuple[Entry, ...]]]:
+    rows = await connection.fetch(_ENTRIES, request.container, request.after_seq, request.limit)
+    return by_owner(tuple(row) for row in rows)
+
+
 _DUE = {
     path: _page(f"{condition} AND {value} <= $2 AND ({value}, seq) > ($3, $4)", order, "$5")
     for (path, (value, condition)), order in zip(PATHS.items(), ("anchor, seq", "deadline, seq"), strict=True)
@@ -222,6 +242,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] 
     ask.Get: get,
     ask.Scan: scan,
     ask.Holders: holders,
+    ask.Entries: entries,
     ask.Due: due,
     ask.NextDue: next_due,
     ask.CountDue: count_due,

@@ -16,6 +16,7 @@ from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
 from mayflydb.store.postgres import schema
 from mayflydb.store.postgres.connection import (
     AGAIN,
+    DEADLINE,
     FAILED,
     LOST,
     check,
@@ -118,7 +119,7 @@ class PostgresStore:
                 if isinstance(request, Get):
                     record: Record | None = await self._gets.ask(request)
                     return record  # type: ignore[return-value]  # A Get is a Read[Record | None].
-                async with self._pool.acquire() as connection:
+                async with self._pool.acquire(timeout=DEADLINE) as connection:
                     found: T = await answer(connection, request)
                     return found
             except FAILED as error:
