@@ -65,7 +65,7 @@ _decode = msgspec.json.Decoder(Definition).decode
 
 
 class Nodes:
-    """Rows decoded once: a row's `data` stays the same object until its definition changes."""
+    """Rows decoded once, as long as their definition stays the same."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
@@ -73,7 +73,7 @@ class Nodes:
     def of(self, row: Row) -> Node:
         """The node that a row describes."""
         known = self._nodes.get(row.id)
-        if known is not None and known[0] is row.data:
+        if known is not None and known[0] == row.data:
             return known[1]
         node = Node(row.id, row.parent, row.name, _decode(row.data))
         self._nodes[row.id] = (row.data, node)

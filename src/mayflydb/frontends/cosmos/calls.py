@@ -65,9 +65,12 @@ class Names:
 
     async def container(self, database: str, name: str) -> ContainerView:
         """NotFound if there is none; OwnerNotFound if there is no such database."""
-        view = self.known(database, name)
-        if view is None:
-            view = self._views[database, name] = await self._find(database, name)
+        while (view := self.known(database, name)) is None:
+            version = self._version
+            found = await self._find(database, name)
+            if self._engine.store.catalog_version == version:
+                # Else what was found may be of the catalogue before: it must neither be kept nor used.
+                self._views[database, name] = found
         return view
 
     def known(self, database: str, name: str) -> ContainerView | None:
