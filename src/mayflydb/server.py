@@ -25,7 +25,7 @@ from mayflydb import __version__
 from mayflydb.announcement import Announcement, StartFailed
 from mayflydb.certificates import Authority, user_data_directory, write_private
 from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
-from mayflydb.config.settings import Settings
+from mayflydb.config.settings import Settings, StorageSettings
 from mayflydb.config.values import is_loopback
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
@@ -42,6 +42,7 @@ from mayflydb.http.messages import Handler
 from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
+from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
@@ -100,8 +101,14 @@ class Server:
         return self._announcement()
 
     async def _open(self) -> Engine:
-        opened = await _open_store(self._settings)
+        storage = self._settings.storage
+        opened = await _open_store(storage, alone=self._settings.clock.mode == "virtual")
         store = self._store = opened.store
+        if await is_unfinished(store):
+            hint = "start the copy or import again: it goes on where it was"
+            raise StartFailed(
+                f"{storage.shown} holds an unfinished copy", setting="storage.url", hint=hint, exit_code=4
+            )
         self._readiness.store = "checking"
         clock = await _clock(self._settings, opened)
         engine = await open_engine(store, clock, self._settings.ttl.sweep_interval, opened.lease)
@@ -285,10 +292,24 @@ class Opened(NamedTuple):
     lease: Lease | None = None
 
 
-async def _open_store(settings: Settings) -> Opened:
-    if settings.storage.kind == "postgresql":
-        return await _open_postgres(settings.storage.url, settings.clock.mode == "virtual")
-    path = settings.storage.path
+async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
+    """A store that nobody else has until it is closed: for commands that move data.
+
+    `create`: a file that is missing is made. StartFailed for a place that is none; MayflyError when the store cannot be opened or
+    is in use. Of a PostgreSQL database this is known after some seconds, because a node that was killed is waited for.
+    """
+    if storage.kind == "memory":
+        raise StartFailed("what is in memory ends with its server", setting="storage.url", exit_code=2)
+    if storage.path is not None and not (create or storage.path.exists()):
+        raise StartFailed(f"there is no file {storage.path}", setting="storage.url")
+    return (await _open_store(storage, alone=True)).store
+
+
+async def _open_store(storage: StorageSettings, alone: bool) -> Opened:
+    """`alone`: no other node may have the same database. Nobody ever shares a file."""
+    if storage.kind == "postgresql":
+        return await _open_postgres(storage.url, alone)
+    path = storage.path
     try:
         return Opened(await SqliteStore.open(None if path is None else str(path)))
     except OSError as error:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from mayflydb.model.record import Entry
-from mayflydb.store.interface import Holders
+from mayflydb.store.interface import Decision, Entries, Holders, Outcome, Put, ask
 from store_suite.subject import Subject, keys
 
 X, Y, Z = Entry(1, b"x"), Entry(1, b"y"), Entry(1, b"z")
@@ -71,3 +72,40 @@ def test_entries_containers_apart(store: Subject, container: int) -> None:
     store.put(other, b"b", entries=(X, Y))
     assert holders(store, container, X, Y) == [b"a"]
     assert holders(store, other, X, Y) == [b"b"]
+
+
+def test_entries_read_by_seq(store: Subject, container: int) -> None:
+    """Only records that own entries, each with all of them; `limit` counts records."""
+    for key, entries in [(b"a", (Z, X, Entry(0, b"\xff"))), (b"b", ()), (b"c", None), (b"d", (Y,)), (b"e", (X,))]:
+        store.put(container, key, entries=entries)
+    everything = [(1, (Entry(0, b"\xff"), X, Z)), (4, (Y,)), (5, (X,))]
+    for after, limit in [(0, 9), (0, 3), (0, 2), (0, 1), (1, 9), (2, 1), (4, 9), (5, 9), (99, 1)]:
+        expected = [owned for owned in everything if owned[0] > after][:limit]
+        assert store.read(Entries(container, after, limit)) == expected
+    assert store.read(Entries(container + 1, 0, 9)) == []
+
+
+def test_entries_read_as_they_are(store: Subject, container: int) -> None:
+    """Replaced, removed, of another container."""
+    other = store.container("other")
+    records = [store.put(container, key, entries=(X, Y)) for key in (b"a", b"b", b"c")]
+    store.put(other, b"a", entries=(Z,))
+    store.put(container, b"a", entries=(Z,))
+    store.put(container, b"b", entries=())
+    store.delete(container, records[2])
+    assert store.read(Entries(container, 0, 9)) == [(1, (Z,))]
+    assert store.read(Entries(other, 0, 9)) == [(1, (Z,))]
+
+
+def test_entries_read_in_a_decision(store: Subject, container: int) -> None:
+    """A decision sees what those before it in its group have written."""
+    record = store.put(container, b"a", entries=(X,))
+
+    def replace() -> Decision[None]:
+        return Outcome((Put(container, msgspec.structs.replace(record, lsn=9), False, (Y, Z)),), None)
+        yield
+
+    def look() -> Decision[list[tuple[int, tuple[Entry, ...]]]]:
+        return Outcome((), (yield from ask(Entries(container, 0, 9))))
+
+    assert store.together(replace, look)[1].reply == [(1, (Y, Z))]

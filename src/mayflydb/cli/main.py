@@ -19,6 +19,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "clock": ("mayflydb.cli.clock", "clock"),
     "ttl": ("mayflydb.cli.ttl", "ttl"),
     "reset": ("mayflydb.cli.reset", "reset"),
+    "copy": ("mayflydb.cli.data", "copy"),
+    "data": ("mayflydb.cli.data", "data"),
     "config": ("mayflydb.cli.config", "config"),
 }
 

@@ -44,6 +44,15 @@ def load_settings(ctx: click.Context, given: Mapping[str, Any]) -> Loaded:
         raise start_failure(failed) from failed
 
 
+def load_settings_of(ctx: click.Context, storage: str | None) -> Loaded:
+    """The settings where `--storage` is the only flag; None: it was not given."""
+    flags = {} if storage is None else {"storage.url": Given(storage, "flag --storage")}
+    try:
+        return load(flags, config_file=ctx.find_root().obj["config_file"])
+    except StartFailed as failed:
+        raise start_failure(failed) from failed
+
+
 def _flags(given: Mapping[str, Any]) -> dict[str, Given]:
     flags = {}
     for row in TABLE:

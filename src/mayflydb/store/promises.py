@@ -8,9 +8,9 @@ from typing import Any
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
-from mayflydb.model.record import NEVER, Record
+from mayflydb.model.record import NEVER, Entry, Record
 from mayflydb.store import interface as ask
-from mayflydb.store.reference import hash_part, path_value, scan_place
+from mayflydb.store.reference import entry_place, hash_part, path_value, scan_place
 
 Check = Generator[ask.Read[Any], Any, None]
 
@@ -43,6 +43,11 @@ def _holders_request(request: ask.Holders) -> None:
     assert all(entry.index >= 0 for entry in request.entries), f"{request}"
 
 
+def _entries_request(request: ask.Entries) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.after_seq >= 0, f"{request}"
+
+
 def _limit(request: ask.Due) -> None:
     assert request.limit > 0, f"{request}"
 
@@ -59,6 +64,7 @@ def _expiries_request(request: ask.Expiries) -> None:
 REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
     ask.Scan: _scan_request,
     ask.Holders: _holders_request,
+    ask.Entries: _entries_request,
     ask.Due: _limit,
     ask.CountDue: _count_due_request,
     ask.Expiries: _expiries_request,
@@ -95,6 +101,14 @@ def _scan(request: ask.Scan, answer: list[Record]) -> None:
 def _holders(request: ask.Holders, answer: list[Record]) -> None:
     assert _ascends([record.seq for record in answer]), f"{request}: out of order"
     assert request.entries or not answer, f"{request}: {len(answer)} records"
+
+
+def _entries(request: ask.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) -> None:
+    assert _ascends([request.after_seq, *(seq for seq, _ in answer)]), f"{request}: out of order"
+    assert len(answer) <= request.limit, f"{request}: {len(answer)} records"
+    for seq, entries in answer:
+        assert entries, f"{request}: record {seq} owns nothing"
+        assert _ascends([entry_place(entry) for entry in entries]), f"{request}: {entries} of {seq} out of order"
 
 
 def _due(request: ask.Due, answer: list[Record]) -> None:
@@ -168,6 +182,7 @@ ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
     ask.Get: _get,
     ask.Scan: _scan,
     ask.Holders: _holders,
+    ask.Entries: _entries,
     ask.Due: _due,
     ask.NextDue: _next_due,
     ask.CountDue: _count_due,

@@ -1,0 +1,158 @@
+"""`mayfly copy` and `mayfly data`: everything a store holds, moved into another one, or into a file and back."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+import click
+
+from mayflydb import __version__
+from mayflydb.announcement import StartFailed
+from mayflydb.cli.admin import CommandFailed, checked_by
+from mayflydb.cli.options import load_settings_of, start_failure
+from mayflydb.cli.output import output_option, show
+from mayflydb.config import StorageSettings
+from mayflydb.config.values import storage as storage_url
+from mayflydb.model.errors import MayflyError
+
+if TYPE_CHECKING:
+    from mayflydb.moving.copy import Moving
+    from mayflydb.store.interface import Store
+
+T = TypeVar("T")
+Told = Callable[[int, int], None]
+"""How many records are there by now, and of how many."""
+
+_storage = click.option(
+    "--storage",
+    metavar="URL",
+    callback=checked_by(storage_url),
+    help="The store, as for `serve`. Default: the one that `serve` would take.",
+)
+
+
+@click.command()
+@click.argument("source", metavar="FROM", callback=checked_by(storage_url))
+@click.argument("target", metavar="TO", callback=checked_by(storage_url))
+@output_option
+@click.pass_context
+def copy(ctx: click.Context, source: str, target: str) -> None:
+    """Copy everything FROM a store that is not being served TO a new one.
+
+    FROM and TO are storages as for `serve`: sqlite:///./mayfly.db or postgresql://user@host:port/database. Ids, versions,
+    times and remaining lives stay as they are; expiry events are not copied. After an interruption the same command goes on
+    where it was.
+    """
+    old, new = StorageSettings(storage_url(source)), StorageSettings(storage_url(target))
+    if old.shown == new.shown:
+        raise click.UsageError(f"FROM and TO are the same: {old.shown}", ctx)
+
+    async def work(told: Told) -> Moving:
+        from mayflydb.moving.copy import copy
+        from mayflydb.moving.source import StoreSource
+
+        async def into(store: Store) -> Moving:
+            beginning = await StoreSource.open(store)
+            return await _using(new, True, lambda target: copy(beginning, target, told))
+
+        return await _using(old, False, into)
+
+    _report(ctx, old.shown, new.shown, _carry_out("copying", work))
+
+
+@click.group()
+def data() -> None:
+    """Everything a store holds, as one file. The store must not be served meanwhile."""
+
+
+@data.command("export")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@_storage
+@output_option
+@click.pass_context
+def export_(ctx: click.Context, file: Path, storage: str | None) -> None:
+    """Write everything but the expiry events to FILE, which must not exist.
+
+    Until it is complete it is called FILE.unfinished; after an interruption the same command goes on with that.
+    """
+    place = _place(ctx, storage)
+
+    async def work(told: Told) -> Moving:
+        from mayflydb.moving.files import export
+        from mayflydb.moving.source import StoreSource
+
+        async def into(store: Store) -> Moving:
+            return await export(await StoreSource.open(store), file, __version__, told)
+
+        return await _using(place, False, into)
+
+    _report(ctx, place.shown, str(file), _carry_out("exporting", work))
+
+
+@data.command("import")
+@click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
+@_storage
+@output_option
+@click.pass_context
+def import_(ctx: click.Context, file: Path, storage: str | None) -> None:
+    """Put an export into a new store. FILE is checked as a whole before anything is taken from it.
+
+    After an interruption the same command goes on where it was.
+    """
+    place = _place(ctx, storage)
+
+    async def work(told: Told) -> Moving:
+        from mayflydb.moving.copy import copy
+        from mayflydb.moving.files import FileSource
+
+        with FileSource.open(file) as source:
+            return await _using(place, True, lambda target: copy(source, target, told))
+
+    _report(ctx, str(file), place.shown, _carry_out("importing", work))
+
+
+# --- what they share -----------------------------------------------------------------------------------------------------
+
+
+def _place(ctx: click.Context, storage: str | None) -> StorageSettings:
+    return load_settings_of(ctx, storage).settings.storage
+
+
+async def _using(place: StorageSettings, create: bool, work: Callable[[Store], Awaitable[T]]) -> T:
+    from mayflydb.server import open_alone
+
+    store = await open_alone(place, create=create)
+    try:
+        return await work(store)
+    finally:
+        await store.close()
+
+
+def _carry_out(what: str, work: Callable[[Told], Awaitable[Moving]]) -> Moving:
+    """Do it under a progress bar, and put into words what prevents it."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("records"), TimeRemainingColumn())
+    with Progress(*columns, transient=True, disable=not sys.stdout.isatty()) as bar:
+        task = bar.add_task(what, total=None)
+
+        async def under_way() -> Moving:
+            return await work(lambda done, total: bar.update(task, completed=done, total=total))
+
+        try:
+            return asyncio.run(under_way())
+        except StartFailed as failed:
+            raise start_failure(failed) from failed
+        except MayflyError as error:
+            raise CommandFailed(str(error)) from error
+        except OSError as error:
+            raise CommandFailed(f"{error.filename or what}: {error.strerror or error}") from error
+
+
+def _report(ctx: click.Context, source: str, target: str, moving: Moving) -> None:
+    counts = {"records": moving.records, "there_before": moving.before}
+    show(ctx, {"from": source, "to": target} | counts)

@@ -1,0 +1,192 @@
+"""An export in a file: writing one, going on with one that was interrupted, and reading one as a source."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import fcntl
+import os
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import BinaryIO
+
+from mayflydb.model.errors import Conflict, Corrupt
+from mayflydb.moving.copy import Moving
+from mayflydb.moving.frames import (
+    End,
+    FileRecords,
+    FileRow,
+    Frame,
+    Frames,
+    Header,
+    Torn,
+    file_records,
+    file_row,
+    piece_of,
+    row_of,
+)
+from mayflydb.moving.source import Ending, Piece, Source, fingerprint
+from mayflydb.store.interface import Row
+
+
+class Contents:
+    """What has been read of an export: everything but the records, which are counted."""
+
+    def __init__(self) -> None:
+        self.header: Header | None = None
+        self.rows: list[Row] = []
+        self.records = 0
+        self.last: dict[int, int] = {}
+        self.end: End | None = None
+
+    def take(self, frame: Frame) -> None:
+        """The next frame. Corrupt if it cannot be the next one."""
+        match frame:
+            case Header() if self.header is None:
+                self.header = frame
+            case FileRow() if self.header is not None and len(self.rows) < self.header.rows:
+                self.rows.append(row_of(frame))
+            case FileRecords() if self._may_follow(frame):
+                self.records += len(frame.records)
+                self.last[frame.container] = frame.records[-1].seq
+            case End() if self._has_ended(frame):
+                self.end = frame
+            case _:
+                raise Corrupt(f"what an export may not hold there: {type(frame).__name__}")
+
+    def _may_follow(self, frame: FileRecords) -> bool:
+        seqs = [self.last.get(frame.container, 0), *(record.seq for record in frame.records)]
+        ascends = len(seqs) > 1 and all(left < right for left, right in pairwise(seqs))
+        return self.end is None and self._has_rows() and ascends
+
+    def _has_rows(self) -> bool:
+        return self.header is not None and len(self.rows) == self.header.rows
+
+    def _has_ended(self, end: End) -> bool:
+        return self.end is None and self._has_rows() and (end.rows, end.records) == (len(self.rows), self.records)
+
+
+# --- reading -------------------------------------------------------------------------------------------------------------
+
+
+class FileSource:
+    """An export as a source. Made by `open`, which reads and checks all of it before anything is taken from it."""
+
+    def __init__(self, file: BinaryIO, description: str, contents: Contents) -> None:
+        assert contents.end is not None
+        self._file = file
+        self.description = description
+        self._end = contents.end
+        self.rows: Sequence[Row] = contents.rows
+        self.records = contents.records
+
+    @classmethod
+    @contextlib.contextmanager
+    def open(cls, path: Path) -> Iterator[FileSource]:
+        """Torn or Corrupt, naming the file, if it is not whole; Unsupported for another form; OSError."""
+        with path.open("rb") as file:
+            contents = Contents()
+            for frame in Frames(file, str(path)).read():
+                _take(contents, frame, path)
+            if contents.end is None:
+                raise Torn(f"{path} is torn: its end is missing")
+            yield cls(file, str(path), contents)
+
+    async def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
+        for frame in Frames(self._file, self.description).read():
+            if isinstance(frame, FileRecords):
+                rest = piece_of(frame).after(after.get(frame.container, 0))
+                if rest is not None:
+                    yield rest
+            await asyncio.sleep(0)
+
+    async def ending(self) -> Ending:
+        return Ending(self._end.last_id, self._end.mark)
+
+
+def _take(contents: Contents, frame: Frame, path: Path) -> None:
+    try:
+        contents.take(frame)
+    except Corrupt as error:
+        raise Corrupt(f"{path} is damaged: {error}") from error
+
+
+# --- writing -------------------------------------------------------------------------------------------------------------
+
+
+def unfinished(path: Path) -> Path:
+    """Where an export lies before it is complete."""
+    return path.with_name(f"{path.name}.unfinished")
+
+
+async def export(source: Source, path: Path, writer: str, told: Callable[[int, int], None]) -> Moving:
+    """Write everything to a new file, which has its name only once it is whole and on disk.
+
+    What an interrupted export of the same source left is gone on with. `writer`: who writes, for people. Conflict if the file
+    exists or another export is under way there; WriteConflict if the source was changed meanwhile; OSError.
+    """
+    if path.exists():
+        raise Conflict(f"{path} exists")
+    place = unfinished(path)
+    descriptor = os.open(place, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "r+b") as file:
+        _lock(file, place)
+        frames, contents = _begun(file, place, source, writer)
+        before = contents.records
+        told(before, source.records)
+        async for piece in source.pieces(contents.last):
+            _append(frames, contents, file_records(piece))
+            told(contents.records, source.records)
+        ending = await source.ending()
+        if contents.records != source.records:
+            raise Corrupt(f"{source.description} gave {contents.records} of {source.records} records")
+        frames.append(End(len(contents.rows), contents.records, ending.last_id, ending.mark, checksum=frames.checksum))
+        file.flush()
+        os.fsync(descriptor)
+        place.rename(path)
+    _sync_directory(path.absolute().parent)
+    return Moving(source.records, before)
+
+
+def _lock(file: BinaryIO, place: Path) -> None:
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        raise Conflict(f"another export is writing {place}") from None
+
+
+def _begun(file: BinaryIO, place: Path, source: Source, writer: str) -> tuple[Frames, Contents]:
+    """The file with its catalogue, and whatever of this source's records it holds; the rest is cut off."""
+    frames, contents = Frames(file, str(place)), Contents()
+    end = checksum = 0
+    with contextlib.suppress(Torn):
+        for frame in frames.read():
+            if isinstance(frame, End):
+                break
+            _take(contents, frame, place)
+            end, checksum = frames.end, frames.checksum
+    state = fingerprint(source.rows)
+    if contents.header is None or (contents.header.fingerprint, contents.header.records) != (state, source.records):
+        contents = Contents()
+        frames.begin()
+        _append(frames, contents, Header(len(source.rows), source.records, state, writer))
+    else:
+        frames.cut(end, checksum)
+    for row in source.rows[len(contents.rows) :]:
+        _append(frames, contents, file_row(row))
+    return frames, contents
+
+
+def _append(frames: Frames, contents: Contents, frame: Frame) -> None:
+    contents.take(frame)
+    frames.append(frame)
+
+
+def _sync_directory(directory: Path) -> None:
+    """A name is on disk when its directory is."""
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,215 @@
+"""The form of an export: one file, written and read from its beginning to its end.
+
+    b"mayfly export 1\\n"
+    any number of frames, each: length (4 bytes, big-endian), CRC-32 of the payload (4 bytes, big-endian), payload
+
+A payload is one MessagePack array whose first member says what it is; see the structures below for the others. The order is one
+`export`, then every `row` of the catalogue by id, then the `records` by container id and seq, then one `end`, and nothing more.
+The end counts what came before and holds the CRC-32 of the whole file up to its own frame, so that a file that is torn, or put
+together from two, is told from a whole one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import BinaryIO, TypeAlias
+from zlib import crc32
+
+import msgspec
+
+from mayflydb.model.errors import Corrupt, Unsupported
+from mayflydb.model.record import Entry, Record
+from mayflydb.moving.source import Piece
+from mayflydb.store.interface import Row
+
+_WORD = b"mayfly export "
+VERSION = 1
+MAGIC = b"%s%d\n" % (_WORD, VERSION)
+
+LARGEST = 1 << 28
+"""Bytes of a payload. A piece is about a megabyte, and one that claims more than this is damaged."""
+
+_HEAD = Struct(">II")
+_INTEGERS = range(-(1 << 63), 1 << 64)
+"""What MessagePack has."""
+
+
+class Header(msgspec.Struct, frozen=True, array_like=True, tag="export"):
+    """How many catalogue rows and records there were, the fingerprint of the catalogue, and who wrote the file."""
+
+    rows: int
+    records: int
+    fingerprint: int
+    writer: str
+
+
+class FileRow(msgspec.Struct, frozen=True, array_like=True, tag="row"):
+    """A catalogue row. `name` is UTF-8, lone surrogates included."""
+
+    id: int
+    parent: int
+    name: bytes
+    data: bytes
+    lsn: int
+    seq: int
+
+
+class FileRecord(msgspec.Struct, frozen=True, array_like=True):
+    """A record and its entries (index, key). Instants are microseconds since 1970; an anchor beyond 64 bits is decimal text."""
+
+    partition: bytes
+    key: bytes
+    value: bytes
+    written: int
+    anchor: int | str | None
+    override: int | None
+    lsn: int
+    seq: int
+    entries: tuple[tuple[int, bytes], ...]
+
+
+class FileRecords(msgspec.Struct, frozen=True, array_like=True, tag="records"):
+    """Some records of one container."""
+
+    container: int
+    records: tuple[FileRecord, ...]
+
+
+class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
+    """`last_id` and `mark` (None: there is none) as in Ending; how many there were, and the CRC-32 of all bytes before."""
+
+    rows: int
+    records: int
+    last_id: int
+    mark: int | None
+    checksum: int
+
+
+Frame: TypeAlias = Header | FileRow | FileRecords | End
+
+_encode = msgspec.msgpack.Encoder().encode
+_decoder = msgspec.msgpack.Decoder(Frame)
+
+
+class Torn(Corrupt):
+    """The file is whole up to some place and not behind it."""
+
+
+class Frames:
+    """The frames of a file; `end` is where the last good one ended, `checksum` the CRC-32 of everything up to there."""
+
+    def __init__(self, file: BinaryIO, name: str) -> None:
+        """`name`: what errors call the file."""
+        self._file = file
+        self._name = name
+        self.end = 0
+        self.checksum = 0
+
+    def begin(self) -> None:
+        """Write the first line of a new file."""
+        self.cut(0, 0)
+        self._written(MAGIC)
+
+    def cut(self, end: int, checksum: int) -> None:
+        """Forget what is behind that place of the file, where the CRC-32 of all before it is this one."""
+        self._file.truncate(self._file.seek(end))
+        self.end, self.checksum = end, checksum
+
+    def append(self, frame: Frame) -> None:
+        """Write one more."""
+        payload = _encode(frame)
+        self._written(_HEAD.pack(len(payload), crc32(payload)) + payload)
+
+    def read(self) -> Iterator[Frame]:
+        """All of them from the beginning. Torn where it goes no further, Unsupported for another form."""
+        self._file.seek(0)
+        first = self._file.read(len(MAGIC))
+        if first != MAGIC:
+            raise _no_export(first, self._name)
+        self._passed(first)
+        while head := self._file.read(_HEAD.size):
+            yield self._frame(head)
+
+    def _frame(self, head: bytes) -> Frame:
+        if len(head) < _HEAD.size:
+            raise self._torn()
+        length, checksum = _HEAD.unpack(head)
+        payload = self._file.read(min(length, LARGEST))
+        if len(payload) < length or crc32(payload) != checksum:
+            raise self._torn()
+        try:
+            frame: Frame = _decoder.decode(payload)
+        except msgspec.MsgspecError as error:
+            raise self._torn() from error
+        if isinstance(frame, End) and frame.checksum != self.checksum:
+            raise self._torn()
+        self._passed(head + payload)
+        return frame
+
+    def _torn(self) -> Torn:
+        return Torn(f"{self._name} is torn, or damaged: it is whole up to byte {self.end} only")
+
+    def _written(self, data: bytes) -> None:
+        self._file.write(data)
+        self._passed(data)
+
+    def _passed(self, data: bytes) -> None:
+        self.end += len(data)
+        self.checksum = crc32(data, self.checksum)
+
+
+def _no_export(first: bytes, name: str) -> Corrupt | Unsupported:
+    version = first.removeprefix(_WORD).partition(b"\n")[0]
+    if first.startswith(_WORD) and version.isdigit() and int(version) != VERSION:
+        return Unsupported(f"{name} is an export of form {int(version)}; this version of Mayfly reads form {VERSION}")
+    # A machine that went down may leave zeros for what it had not written.
+    if MAGIC.startswith(first.rstrip(b"\0")):
+        return Torn(f"{name} is torn: it ends in its first line")
+    return Corrupt(f"{name} is no export of Mayfly")
+
+
+# --- rows and pieces as they are in the file -----------------------------------------------------------------------------
+
+
+def file_row(row: Row) -> FileRow:
+    """A row as the file holds it."""
+    return FileRow(row.id, row.parent, row.name.encode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
+
+
+def row_of(row: FileRow) -> Row:
+    """A row from the file."""
+    return Row(row.id, row.parent, row.name.decode("utf-8", "surrogatepass"), row.data, row.lsn, row.seq)
+
+
+def file_records(piece: Piece) -> FileRecords:
+    """A piece as the file holds it."""
+    return FileRecords(piece.container, tuple(_file_record(record, entries) for record, entries in piece.records))
+
+
+def piece_of(piece: FileRecords) -> Piece:
+    """A piece from the file."""
+    return Piece(piece.container, [_moved(record) for record in piece.records])
+
+
+def _file_record(record: Record, entries: tuple[Entry, ...]) -> FileRecord:
+    anchor = record.anchor
+    return FileRecord(
+        record.partition,
+        record.key,
+        record.value,
+        record.written,
+        anchor if anchor is None or anchor in _INTEGERS else str(anchor),
+        record.override,
+        record.lsn,
+        record.seq,
+        tuple((entry.index, entry.key) for entry in entries),
+    )
+
+
+def _moved(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
+    anchor = int(found.anchor) if isinstance(found.anchor, str) else found.anchor
+    record = Record(
+        found.partition, found.key, found.value, found.written, anchor, found.override, found.lsn, found.seq
+    )
+    return record, tuple(Entry(index, key) for index, key in found.entries)

@@ -1,0 +1,159 @@
+"""Where data comes from: a catalogue, then records in order, piece by piece, from any place on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Generator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Protocol
+
+import msgspec
+
+from mayflydb.engine.catalog import ROOT
+from mayflydb.engine.timekeeper import MARK
+from mayflydb.model.errors import NotFound, WriteConflict
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Entry, Record
+from mayflydb.store.interface import (
+    Children,
+    Count,
+    Decision,
+    Entries,
+    NewId,
+    Order,
+    Outcome,
+    Position,
+    Row,
+    Scan,
+    Setting,
+    Store,
+    ask,
+)
+
+PIECE = 512
+"""Records that are read, and written in one transaction; fewer where they are large."""
+
+Moved = tuple[Record, tuple[Entry, ...]]
+"""A record and its index entries."""
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """Some records of one container, at least one, by seq."""
+
+    container: int
+    records: Sequence[Moved]
+
+    def after(self, seq: int) -> Piece | None:
+        """What of it lies behind a seq."""
+        rest = [moved for moved in self.records if moved[0].seq > seq]
+        return Piece(self.container, rest) if rest else None
+
+
+class Ending(msgspec.Struct, frozen=True):
+    """What must hold once all is moved: ids up to `last_id` are never given again, and time does not fall below `mark`."""
+
+    last_id: int
+    mark: Instant | None
+
+
+class Source(Protocol):
+    """`rows`: the whole catalogue by id, so that parents may come later than children. `records`: how many there are."""
+
+    @property
+    def description(self) -> str:
+        """As people are told, without secrets."""
+
+    @property
+    def rows(self) -> Sequence[Row]: ...
+
+    @property
+    def records(self) -> int: ...
+
+    def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
+        """All records behind the seq that `after` names for their container (else 0), by container id, then seq."""
+
+    async def ending(self) -> Ending:
+        """Asked for when all pieces have been read. WriteConflict if what was read is not what is there."""
+
+
+async def catalogue(store: Store) -> list[Row]:
+    """Every row, by id."""
+    found: list[Row] = []
+    parents = [ROOT]
+    while parents:
+        children = await store.read(Children(parents.pop()))
+        found += children
+        parents += [row.id for row in children]
+    return sorted(found, key=lambda row: row.id)
+
+
+def fingerprint(rows: Sequence[Row]) -> int:
+    """A number from 1 below 2^63 that stands for this state of a store: every change of a record moves its container's lsn."""
+    state = blake2b(digest_size=8)
+    for row in rows:
+        name = row.name.encode("utf-8", "surrogatepass")
+        state.update(msgspec.msgpack.encode((row.id, row.parent, name, row.data, row.lsn, row.seq)))
+    return int.from_bytes(state.digest(), "big") >> 1 or 1
+
+
+class StoreSource:
+    """A store that nobody writes to meanwhile. Made by `open`."""
+
+    def __init__(self, store: Store, rows: Sequence[Row], records: int) -> None:
+        self._store = store
+        self.rows = rows
+        self.records = records
+
+    @classmethod
+    async def open(cls, store: Store) -> StoreSource:
+        """NotFound if there is nothing to move."""
+        rows = await catalogue(store)
+        if not rows:
+            raise NotFound(f"{store.description} holds nothing")
+        return cls(store, rows, await count(store, rows))
+
+    @property
+    def description(self) -> str:
+        return self._store.description
+
+    async def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
+        for row in self.rows:
+            seq = after.get(row.id, 0)
+            while records := await self._store.read(scan(row.id, seq, PIECE)):
+                # Nobody but owners is in the answer, so it reaches at least as far as these records do.
+                owned = await self._store.read(Entries(row.id, seq, len(records)))
+                entries = dict(owned)
+                yield Piece(row.id, [(record, entries.get(record.seq, ())) for record in records])
+                seq = records[-1].seq
+                # A store may answer without waiting for anything, and then nobody else would have a turn.
+                await asyncio.sleep(0)
+
+    async def ending(self) -> Ending:
+        if fingerprint(await catalogue(self._store)) != fingerprint(self.rows):
+            raise WriteConflict(
+                f"{self.description} has been changed meanwhile; do this again when nobody writes to it"
+            )
+        last_id = (await self._store.write(_new_id)).reply
+        return Ending(last_id, await self._store.read(Setting(MARK)))
+
+
+def scan(container: int, after_seq: int, limit: int) -> Scan:
+    """Records behind a seq in the order of their seqs."""
+    return Scan(container, b"", None, Order.CREATED, Position(b"", after_seq), limit)
+
+
+async def count(store: Store, rows: Sequence[Row]) -> int:
+    """How many records there are in all."""
+    return sum([(await store.read(Count(row.id))).records for row in rows])
+
+
+def _new_id() -> Decision[int]:
+    # Asking for one uses one up, which costs nothing.
+    id = yield from ask(NewId())
+    return Outcome((), id)
+
+
+def raise_ids(last: int) -> Generator[Any, Any, None]:
+    """Inside decisions: use up ids until all up to `last` are."""
+    while (yield from ask(NewId())) < last:
+        pass
