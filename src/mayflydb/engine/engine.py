@@ -12,7 +12,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.insight import Insight
-from mayflydb.engine.reaper import Reaper
+from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import deadline, visible_at
@@ -63,8 +63,18 @@ class BatchRefused(MayflyError):
 class Engine:
     """One store, one clock, one reaper. Every method takes the `now` its caller got from `now()` once per request."""
 
-    def __init__(self, store: Store, time: Timekeeper, reaper: Reaper, nodes: Nodes, definitions: Definitions) -> None:
+    def __init__(
+        self,
+        store: Store,
+        time: Timekeeper,
+        reaper: Reaper,
+        nodes: Nodes,
+        definitions: Definitions,
+        lease: Lease | None = None,
+    ) -> None:
+        """`lease`: how this node takes a name for itself, where several share the store."""
         self.store = store
+        self.lease = lease
         self.time = time
         self.reaper = reaper
         self.definitions = definitions

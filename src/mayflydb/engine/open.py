@@ -26,7 +26,7 @@ async def open_engine(store: Store, clock: Clock, sweep_interval: Span = SECOND,
     reaper = Reaper(store, time, nodes, _limits(store, clock), sweep_interval, lease)
     definitions = Definitions(store, nodes, reaper.changed)
     await reaper.survey()
-    return Engine(store, time, reaper, nodes, definitions)
+    return Engine(store, time, reaper, nodes, definitions, lease)
 
 
 def _limits(store: Store, clock: Clock) -> Limits:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from mayflydb.clock import Stopwatch
@@ -15,13 +15,14 @@ QUEUE_LIMIT = 10_000
 
 
 class Job:
-    """One decision and who waits for it."""
+    """One decision and who waits for it. `tries`: how often its group was run and nothing came of it."""
 
-    __slots__ = ("decide", "future")
+    __slots__ = ("decide", "future", "tries")
 
     def __init__(self, decide: Callable[[], Decision[Any]], future: asyncio.Future[Committed[Any]]) -> None:
         self.decide = decide
         self.future = future
+        self.tries = 0
 
     def fail(self, error: Exception) -> None:
         """Tell whoever waits, if somebody still does."""
@@ -60,6 +61,11 @@ class Jobs:
         queue.append(Job(decide, future))
         self._work.set()
         return await future
+
+    def again(self, jobs: Sequence[Job]) -> None:
+        """Nothing has come of these; they are next."""
+        self.queues["user"].extendleft(reversed(jobs))
+        self._work.set()
 
     def close(self) -> None:
         """What is queued is finished, what comes later refused."""

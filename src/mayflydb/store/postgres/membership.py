@@ -49,7 +49,8 @@ _TAKE = (
     "INSERT INTO mayfly.lease AS l(name, node, until)"
     " VALUES ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')"
     " ON CONFLICT(name) DO UPDATE SET node = excluded.node, until = excluded.until"
-    " WHERE l.node = excluded.node OR l.until < clock_timestamp() RETURNING true"
+    " WHERE l.node = excluded.node OR l.until < clock_timestamp()"
+    f" OR NOT EXISTS (SELECT 1 FROM mayfly.node n WHERE n.id = l.node AND n.{_LIVE.format('$4')}) RETURNING true"
 )
 
 
@@ -202,4 +203,4 @@ class Membership:
         """Have a name to oneself for so long, again or for the first time; False: another node has it."""
         self.check()
         async with pool.acquire(timeout=DEADLINE) as connection:
-            return bool(await connection.fetchval(_TAKE, name, self._node, span))
+            return bool(await connection.fetchval(_TAKE, name, self._node, span, LEASE))

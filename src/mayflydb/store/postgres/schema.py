@@ -50,6 +50,8 @@ CREATE TABLE mayfly.expiry(
     version bigint NOT NULL, lsn bigint NOT NULL, anchor bigint NOT NULL, override bigint, cause text NOT NULL,
     rule_version bigint NOT NULL, deadline bigint NOT NULL, purged bigint NOT NULL, how text NOT NULL,
     UNIQUE(container, version));
+CREATE SEQUENCE mayfly.writer;
+CREATE TABLE mayfly.outcome(writer bigint NOT NULL, number bigint NOT NULL, PRIMARY KEY(writer, number));
 CREATE TABLE mayfly.node(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL,
     alone boolean NOT NULL);

@@ -27,6 +27,14 @@ RESOLVING = 30.0
 """Seconds in which the outcome of a commit is asked for whose answer was lost."""
 
 
+# Each transaction signs with a number of its own, and sweeps away the signatures of those whose outcome is known.
+_SIGN = (
+    "WITH known AS (DELETE FROM mayfly.outcome WHERE writer = $1 AND number < $3)"
+    " INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2)"
+)
+_TAKE_SIGNATURE = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
+
+
 class Done:
     """A job of a group, and what it came to. `redefines`: it has changed the catalogue."""
 
@@ -50,7 +58,10 @@ class Writer:
         self._jobs = Jobs(stopwatch)
         self._connection: asyncpg.Connection | None = None
         self._commit_seq = 0
-        self._telling: set[asyncio.Task[None]] = set()
+        self._id = 0
+        self._number = 0
+        self._unresolved: set[int] = set()
+        self._aside: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run(), name="writer")
 
     def submit(self, decide: Callable[[], Decision[Any]], urgency: Urgency) -> Coroutine[Any, Any, Committed[Any]]:
@@ -60,7 +71,7 @@ class Writer:
     async def close(self) -> None:
         """Finish what is queued; refuse what comes later."""
         self._jobs.close()
-        await asyncio.wait([self._task, *self._telling])
+        await asyncio.wait([self._task, *self._aside])
         await self._hang_up()
 
     async def reset(self) -> None:
@@ -109,22 +120,45 @@ class Writer:
 
     async def _attempt(self, jobs: list[Job], held_since: int | None) -> None:
         """Everything up to the answers; what it raises has left nothing behind."""
-        connection = self._connection
-        if connection is None or connection.is_closed():
-            connection = self._connection = await connect(self._url)
+        connection = await self._connected()
         await connection.execute("BEGIN")
         transaction = Transaction(connection)
         await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
         version = await transaction.finish()
-        xid = await connection.fetchval("SELECT pg_current_xact_id_if_assigned()::text")
-        await self._commit(connection, xid)
-        held = 0 if held_since is None else self._stopwatch() - held_since
+        self._number = number = self._number + 1
+        await connection.execute(_SIGN, self._id, number, min(self._unresolved, default=number))
+        try:
+            await self._commit(connection, number)
+        except LOST as error:
+            # The order to commit may have arrived, or not. Nobody else waits until that is known.
+            await self._hang_up()
+            self._unresolved.add(number)
+            self._later(self._resolve(done, version, number, error))
+            return
+        self._committed(done, version, 0 if held_since is None else self._stopwatch() - held_since)
+
+    async def _connected(self) -> asyncpg.Connection:
+        connection = self._connection
+        if connection is None or connection.is_closed():
+            connection = self._connection = await connect(self._url)
+            if not self._id:
+                self._id = await connection.fetchval("SELECT nextval('mayfly.writer')")
+        return connection
+
+    async def _commit(self, connection: asyncpg.Connection, number: int) -> None:
+        await connection.execute("COMMIT")
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+
+    def _committed(self, done: list[Done], version: int | None, held: int = 0) -> None:
+        self._commit_seq += 1
         if version is not None:
             # Nobody else waits for the other nodes: one that has died keeps them for the length of its lease.
-            task = asyncio.create_task(self._tell(version, [each for each in done if each.redefines], self._commit_seq))
-            self._telling.add(task)
-            task.add_done_callback(self._telling.discard)
+            self._later(self._tell(version, [each for each in done if each.redefines], self._commit_seq))
             done = [each for each in done if not each.redefines]
         self._answer(done, self._commit_seq, held)
 
@@ -147,33 +181,42 @@ class Writer:
             return Done(job, Refusal(error))
         return Done(job, reply, purged, transaction.redefinitions > before)
 
-    async def _commit(self, connection: asyncpg.Connection, xid: str | None) -> None:
+    async def _resolve(self, done: list[Done], version: int | None, number: int, error: BaseException) -> None:
+        """Find out what became of a transaction whose COMMIT was not answered, and answer for it."""
+        jobs = [each.job for each in done]
         try:
-            await connection.execute("COMMIT")
-        except LOST as error:
-            # The order to commit may have arrived, or not.
-            await self._hang_up()
-            if xid is not None and not await self._happened(xid, error):
-                raise
-        self._commit_seq += 1
+            happened = await self._happened(number, error)
+        except OutcomeUnknown as unknown:
+            self._fail(jobs, unknown)
+            return
+        self._unresolved.discard(number)
+        if happened:
+            self._committed(done, version)
+            return
+        for job in jobs:
+            job.tries += 1
+        self._fail([job for job in jobs if job.tries >= ATTEMPTS], unavailable(error))
+        again = [job for job in jobs if job.tries < ATTEMPTS]
+        if self._jobs.closing:
+            self._fail(again, unavailable(error))
+        else:
+            self._jobs.again(again)
 
-    async def _happened(self, xid: str, error: BaseException) -> bool:
-        """Whether a transaction was committed whose COMMIT was not answered. OutcomeUnknown when nobody can say."""
+    async def _happened(self, number: int, error: BaseException) -> bool:
+        """Whether it was committed. If not, it never will be: its signature is taken. OutcomeUnknown when nobody can say."""
         ends = self._stopwatch() + int(RESOLVING * 1e6)
         wait = 0.05
         while self._stopwatch() < ends:
             try:
                 connection = await connect(self._url)
                 try:
-                    status = await connection.fetchval("SELECT pg_xact_status($1::text::xid8)", xid)
+                    # Waits for the transaction if it is still there.
+                    return await connection.fetchval(_TAKE_SIGNATURE, self._id, number) is None
                 finally:
                     connection.terminate()
             except (MayflyError, *FAILED):
-                status = "in progress"
-            if status != "in progress":
-                return bool(status == "committed")
-            await pause(wait)
-            wait = min(1.0, wait * 2)
+                await pause(wait)
+                wait = min(1.0, wait * 2)
         raise OutcomeUnknown(f"the connection was lost while committing: {error}")
 
     def _answer(self, done: list[Done], commit_seq: int, held: int = 0) -> None:
