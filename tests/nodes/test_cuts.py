@@ -34,6 +34,9 @@ ANSWERED = 8.0
 """Seconds in which a node whose database is down answers."""
 
 TRIES = 6
+KEPT = 20
+"""More signatures than two nodes need at a time."""
+
 PARTITION = b"p"
 TWINS = (b"a", b"b")
 
@@ -220,10 +223,10 @@ def at_commit(member: Member, trouble: Callable[[Connection], Awaitable[None]]) 
     writer = member.store._writer
     commit, left = writer._commit, [trouble]
 
-    async def troubled(connection: Connection, xid: str | None) -> None:
+    async def troubled(connection: Connection, number: int) -> None:
         if left:
             await left.pop()(connection)
-        await commit(connection, xid)
+        await commit(connection, number)
 
     with patch.object(writer, "_commit", troubled):
         yield
@@ -293,6 +296,11 @@ def test_an_outcome_that_nobody_can_tell_is_called_unknown(fragile: Cluster) -> 
             finally:
                 await asyncio.to_thread(fragile.start)
             assert await there(second, id, b"k")
+            for n in range(KEPT):
+                await create(first, id, b"%d" % n)
+            async with first.store._pool.acquire() as connection:
+                kept = await connection.fetchval("SELECT count(*) FROM mayfly.outcome")
+            assert kept < KEPT, "what nobody asks for any more is kept for ever"
 
     asyncio.run(check())
 

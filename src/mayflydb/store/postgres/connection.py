@@ -62,10 +62,15 @@ def options() -> dict[str, Any]:
     return {"timeout": DEADLINE, "command_timeout": STATEMENT_TIMEOUT_MS / 1000 + DEADLINE, "server_settings": settings}
 
 
+async def dial(url: str) -> asyncpg.Connection:
+    """A connection of one's own; errors as they come (FAILED)."""
+    return await asyncpg.connect(url, **options())
+
+
 async def connect(url: str) -> asyncpg.Connection:
-    """A connection of one's own. Unavailable when there is none to be had."""
+    """The same. Unavailable when there is none to be had."""
     try:
-        return await asyncpg.connect(url, **options())
+        return await dial(url)
     except FAILED as error:
         raise unavailable(error) from error
 

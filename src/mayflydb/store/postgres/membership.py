@@ -2,7 +2,7 @@
 
 A change of the catalogue is answered when every live node knows of it. A node is alive while its row has been seen within LEASE
 of the database's time; one that could not renew its row in time stops answering before others take it for dead. So nobody is
-answered by rules that were changed before he asked.
+answered by rules whose change had been acknowledged before he asked; until then some nodes may go by the new ones already.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class PostgresStore:
         self._catalog_version = 0
         self._closed = False
         self._membership = Membership(url, self._redefined, alone)
-        self._writer = Writer(url, self._tell, stopwatch)
+        self._writer = Writer(url, self._membership.learn, self._tell, stopwatch)
 
     @classmethod
     async def open(cls, url: str, alone: bool = False, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
@@ -101,7 +101,6 @@ class PostgresStore:
         self._catalog_version += 1
 
     async def _tell(self, version: int) -> None:
-        self._membership.learn(version)
         await self._membership.everybody_knows(self._pool, version)
 
     async def read(self, request: Read[T]) -> T:

@@ -33,7 +33,10 @@ class Transaction:
         self._rows: dict[int, ask.Row | None] = {}
         self._counted: set[int] = set()
         self._names_locked = False
-        self.redefinitions = 0
+        self._redefined = False
+        self.overruled = 0
+        """Catalogue rows that were there before and are not what others may remember."""
+
         self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
             ask.Purge: self._purge,
             ask.Clear: lambda change: changes.clear(connection, change),
@@ -159,6 +162,7 @@ class Transaction:
     async def _put_row(self, change: ask.PutRow) -> None:
         row = change.row
         await self._lock([row.id])
+        known = self._rows[row.id] is not None
         before = self._rows[row.id] or row
         row = msgspec.structs.replace(row, lsn=before.lsn, seq=before.seq)
         await self._connection.execute(
@@ -174,14 +178,17 @@ class Transaction:
         )
         self._rows[row.id] = row
         self._counted.discard(row.id)
-        self.redefinitions += 1
+        self._redefined = True
+        # What is new nobody remembers: a name that is missing is asked for again each time.
+        self.overruled += known
 
     async def _drop_row(self, change: ask.DropRow) -> None:
         gone = await self._connection.fetchval("DELETE FROM mayfly.catalog WHERE id = $1 RETURNING id", change.id)
         self._rows[change.id] = None
         self._counted.discard(change.id)
         if gone is not None:
-            self.redefinitions += 1
+            self._redefined = True
+            self.overruled += 1
             await self._connection.execute(
                 "INSERT INTO mayfly.dropped(container) SELECT $1"
                 " WHERE EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)",
@@ -193,13 +200,14 @@ class Transaction:
         await self._connection.execute(
             "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.catalog, mayfly.dropped, mayfly.setting"
         )
-        self.redefinitions += 1
+        self._redefined = True
+        self.overruled += 1
 
     async def finish(self) -> int | None:
         """Write what has been gathered. The catalogue's new version, which the commit tells everybody; None: as it was."""
         await self._records.flush()
         await self._save_counters()
-        if not self.redefinitions:
+        if not self._redefined:
             return None
         version: int = await self._connection.fetchval(
             "UPDATE mayfly.meta SET value = value + 1 WHERE name = 'catalog' RETURNING value"

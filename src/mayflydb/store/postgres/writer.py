@@ -14,7 +14,7 @@ from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
-from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, patience, pause, unavailable
+from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, patience, pause, unavailable
 from mayflydb.store.postgres.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -36,23 +36,26 @@ _TAKE_SIGNATURE = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON
 
 
 class Done:
-    """A job of a group, and what it came to. `redefines`: it has changed the catalogue."""
+    """A job of a group, and what it came to. `overrules`: others may remember what it has changed."""
 
-    __slots__ = ("job", "purged", "redefines", "reply")
+    __slots__ = ("job", "overrules", "purged", "reply")
 
-    def __init__(self, job: Job, reply: Any, purged: Any = (), redefines: bool = False) -> None:
+    def __init__(self, job: Job, reply: Any, purged: Any = (), overrules: bool = False) -> None:
         self.job = job
         self.reply = reply
         self.purged = purged
-        self.redefines = redefines
+        self.overrules = overrules
 
 
 class Writer:
     """The writer of this node. Others write to the same database; locks and retries keep them in order."""
 
-    def __init__(self, url: str, told: Callable[[int], Awaitable[None]], stopwatch: Stopwatch) -> None:
-        """`told` waits until everybody knows of a new version of the catalogue: only then is a change of it answered."""
+    def __init__(
+        self, url: str, learn: Callable[[int], None], told: Callable[[int], Awaitable[None]], stopwatch: Stopwatch
+    ) -> None:
+        """`learn` takes note of a new version of the catalogue, `told` waits until all other nodes have."""
         self._url = url
+        self._learn = learn
         self._told = told
         self._stopwatch = stopwatch
         self._jobs = Jobs(stopwatch)
@@ -141,7 +144,7 @@ class Writer:
     async def _connected(self) -> asyncpg.Connection:
         connection = self._connection
         if connection is None or connection.is_closed():
-            connection = self._connection = await connect(self._url)
+            connection = self._connection = await dial(self._url)
             if not self._id:
                 self._id = await connection.fetchval("SELECT nextval('mayfly.writer')")
         return connection
@@ -158,8 +161,11 @@ class Writer:
         self._commit_seq += 1
         if version is not None:
             # Nobody else waits for the other nodes: one that has died keeps them for the length of its lease.
-            self._later(self._tell(version, [each for each in done if each.redefines], self._commit_seq))
-            done = [each for each in done if not each.redefines]
+            self._learn(version)
+            overruling = [each for each in done if each.overrules]
+            done = [each for each in done if not each.overrules]
+            if overruling:
+                self._later(self._tell(version, overruling, self._commit_seq))
         self._answer(done, self._commit_seq, held)
 
     async def _tell(self, version: int, done: list[Done], commit_seq: int) -> None:
@@ -169,8 +175,8 @@ class Writer:
     async def _decide(self, transaction: Transaction, job: Job) -> Done:
         if job.decide is _everything:
             await transaction.empty()
-            return Done(job, None, redefines=True)
-        before = transaction.redefinitions
+            return Done(job, None, overrules=True)
+        before = transaction.overruled
         try:
             reply, purged = await transaction.run(job.decide)
         except FAILED:
@@ -179,7 +185,7 @@ class Writer:
             # A refusal (or a bug) of this decision alone: it changed nothing yet. It may rest on what others of its group have
             # written, so it is told when their commit is certain.
             return Done(job, Refusal(error))
-        return Done(job, reply, purged, transaction.redefinitions > before)
+        return Done(job, reply, purged, transaction.overruled > before)
 
     async def _resolve(self, done: list[Done], version: int | None, number: int, error: BaseException) -> None:
         """Find out what became of a transaction whose COMMIT was not answered, and answer for it."""
@@ -189,7 +195,8 @@ class Writer:
         except OutcomeUnknown as unknown:
             self._fail(jobs, unknown)
             return
-        self._unresolved.discard(number)
+        finally:
+            self._unresolved.discard(number)
         if happened:
             self._committed(done, version)
             return
