@@ -19,6 +19,7 @@ from time import perf_counter
 from figures import Figure, document, not_run, table
 from machine import machine
 from policy import change_of_default
+from postgres import on_postgres
 from protocol import against_rival, on_slow_disks
 from purging import under_readers, unloaded
 from scanning import scan
@@ -45,6 +46,7 @@ def parts() -> dict[str, Part]:
         "readers": under_readers,
         "start": start,
         "scan": scan,
+        "postgres": lambda place: on_postgres(Wrk(place)),
     }
 
 
