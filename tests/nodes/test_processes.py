@@ -66,7 +66,7 @@ class Shared(Life):
 
     async def round(self) -> None:
         """Load; one of the two is killed in the middle and starts again, while the other goes on; then all is checked."""
-        self._victim, self._killed, self.after_kill = self.random.randrange(2), False, 0
+        self._victim, self._killed, self.after_kill = 1 - self._victim, False, 0
         self._kill_at = self.acknowledged + self.random.randint(WRITES // 2, WRITES * 3 // 2)
         victim, dying = self.pair.servers[self._victim], asyncio.Event()
         self._back.clear()

@@ -199,7 +199,13 @@ class Load:
         )
 
     async def write(self) -> None:
-        await self.engine.write(self.random.choice(self.containers), self.command(), await self.now())
+        await self.engine.write(await self._container(), self.command(), await self.now())
+
+    async def _container(self) -> int:
+        if not self.containers:
+            # The last one was dropped, and the disk failed when another was to take its place.
+            await self.create()
+        return self.random.choice(self.containers)
 
     async def several(self) -> None:
         """Writes that commit as one group."""
@@ -210,11 +216,11 @@ class Load:
 
     async def batch(self) -> None:
         commands = [self.command() for _ in range(self.random.randint(2, 4))]
-        await self.engine.write_all(self.random.choice(self.containers), commands, await self.now())
+        await self.engine.write_all(await self._container(), commands, await self.now())
 
     async def rule(self) -> None:
         rules = rules_of(self.random.choice((None, -1, 2, 5)))
-        container = self.random.choice(self.containers)
+        container = await self._container()
         await self.engine.definitions.replace(container, lambda node: Definition({}, self.time, rules=rules), self.time)
 
     async def drop(self) -> None:
