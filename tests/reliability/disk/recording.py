@@ -224,7 +224,8 @@ class Load:
         await self.engine.definitions.replace(container, lambda node: Definition({}, self.time, rules=rules), self.time)
 
     async def drop(self) -> None:
-        container = self.containers.pop(self.random.randrange(len(self.containers)))
+        container = await self._container()
+        self.containers.remove(container)
         await self.engine.definitions.drop(container)
         await self.engine.reaper._clear_dropped()
         await self.create()
