@@ -6,13 +6,20 @@ from collections.abc import Iterator
 
 import pytest
 
+import citus
 import stores
+from citus import Citus
 from postgres_cluster import Cluster
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    everything = ",".join(stores.STORES)
-    parser.addoption("--stores", default=everything, help=f"stores that wire tests run on; default: {everything}")
+    everything = stores.everything()
+    parser.addoption("--stores", default=everything, help=f"stores that tests run on; default: {everything}")
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    chosen = f"stores: {config.getoption('stores')}"
+    return chosen if citus.named() else f"{chosen}; not on Citus: {citus.URL} is not set"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -26,6 +33,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def postgres() -> Iterator[Cluster]:
     """A running PostgreSQL, started for the first test that asks. Take a `fresh` database from it."""
     with Cluster() as cluster:
+        yield cluster
+
+
+@pytest.fixture(scope="session")
+def citus_cluster() -> Iterator[Citus]:
+    """The Citus that runs elsewhere. Take a `fresh` database from it."""
+    url = citus.named()
+    assert url, f"{citus.URL} is not set"
+    with Citus(url) as cluster:
         yield cluster
 
 

@@ -8,17 +8,28 @@ from typing import Any
 
 import pytest
 
-STORES = ("memory", "file", "postgres")
+import citus
 
-PARAMETER = "session_service"
-"""The fixture whose parameter is one of STORES."""
+STORES = ("memory", "file", "postgres", "citus")
+ELSEWHERE = ("postgres", "citus")
+"""Stores outside of the process, which the store suite leaves out too unless they were chosen."""
+
+PARAMETERS = ("session_service", "store")
+"""The fixtures whose parameter is one of STORES, or ends with one of ELSEWHERE."""
+
+
+def everything() -> str:
+    """All stores there are."""
+    return ",".join(store for store in STORES if store != "citus" or citus.named())
 
 
 def chosen(text: str) -> tuple[str, ...]:
-    """From `memory,file`; UsageError for a word that is none of STORES."""
+    """From `memory,file`; UsageError for a word that is none of STORES, or for a Citus that is not there."""
     words = tuple(word.strip() for word in text.split(","))
     if unknown := [word for word in words if word not in STORES]:
         raise pytest.UsageError(f"--stores: {unknown[0]!r} is none of {', '.join(STORES)}")
+    if "citus" in words and not citus.named():
+        raise pytest.UsageError(f"--stores: for citus, {citus.URL} has to name one")
     return words
 
 
@@ -28,9 +39,14 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
     off: list[pytest.Item] = []
     for item in items:
         call = getattr(item, "callspec", None)
-        store = None if call is None else call.params.get(PARAMETER)
-        (on if store is None or store in stores else off).append(item)
+        named = [] if call is None else [str(call.params[name]) for name in PARAMETERS if name in call.params]
+        (on if all(_is_on(name, stores) for name in named) else off).append(item)
     return on, off
+
+
+def _is_on(name: str, stores: Sequence[str]) -> bool:
+    kind = name.rpartition("-")[2]
+    return kind in stores or (name not in STORES and kind not in ELSEWHERE)
 
 
 def place(store: str, request: pytest.FixtureRequest, directory: Path) -> dict[str, Any]:
@@ -39,4 +55,7 @@ def place(store: str, request: pytest.FixtureRequest, directory: Path) -> dict[s
         return {"memory": True}
     if store == "file":
         return {"path": directory / "mayfly.db", "scheme": "https"}
-    return {"storage": request.getfixturevalue("postgres").fresh(), "allow_time_travel": True}
+    return {
+        "storage": request.getfixturevalue("citus_cluster" if store == "citus" else store).fresh(),
+        "allow_time_travel": True,
+    }

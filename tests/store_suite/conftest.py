@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from citus import Citus
 from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import Store
 from mayflydb.store.postgres import PostgresStore
@@ -18,7 +19,7 @@ from postgres_cluster import Cluster
 from store_suite.subject import Subject
 
 Place = Callable[[str], str]
-"""Where a store of this kind (`file`, `postgres`) is to be made: a path, or a url."""
+"""Where a store of this kind (`file`, `postgres`, `citus`) is to be made: a path, or a url."""
 
 
 async def _reference(place: Place) -> Store:
@@ -45,13 +46,17 @@ async def _mirror(place: Place) -> Store:
     return Mirror(ReferenceStore(), await SqliteStore.open(None))
 
 
-async def _postgres(place: Place) -> Store:
-    url = place("postgres")
+async def _postgres(place: Place, kind: str = "postgres") -> Store:
+    url = place(kind)
     # A new database takes ten times as long as new tables.
     connection = await connect(url)
     await connection.execute("DROP SCHEMA IF EXISTS mayfly CASCADE")
     await connection.close()
     return await PostgresStore.open(url)
+
+
+async def _citus(place: Place) -> Store:
+    return await _postgres(place, "citus")
 
 
 async def _contract_postgres(place: Place) -> Store:
@@ -67,6 +72,7 @@ STORES: dict[str, Callable[[Place], Awaitable[Store]]] = {
     "mirror": _mirror,
     "postgres": _postgres,
     "contract-postgres": _contract_postgres,
+    "citus": _citus,
 }
 
 
@@ -82,10 +88,18 @@ def database(postgres: Cluster) -> str:
     return postgres.fresh()
 
 
+@pytest.fixture(scope="session")
+def distributed_database(citus_cluster: Citus) -> str:
+    """The same, with Citus."""
+    return citus_cluster.fresh()
+
+
 @pytest.fixture(params=STORES)
 def store(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Subject]:
     def place(kind: str) -> str:
-        return str(tmp_path / "store.db") if kind == "file" else str(request.getfixturevalue("database"))
+        if kind == "file":
+            return str(tmp_path / "store.db")
+        return str(request.getfixturevalue("database" if kind == "postgres" else "distributed_database"))
 
     async def opened() -> Store:
         return await STORES[request.param](place)

@@ -22,7 +22,12 @@ OLDEST = 150_000
 SETTINGS = ("fsync", "full_page_writes", "synchronous_commit")
 """Must be on: without them a commit may be lost, or half of one kept."""
 
-AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError)
+
+class Stale(Exception):
+    """A record is not what it was when it was read."""
+
+
+AGAIN = (asyncpg.SerializationError, asyncpg.DeadlockDetectedError, asyncpg.UniqueViolationError, Stale)
 """The transaction did not happen, and may well succeed next time."""
 
 LOST = (
@@ -38,7 +43,7 @@ LOST = (
 )
 """The database is away, or has closed this connection."""
 
-FAILED = (*LOST, asyncpg.PostgresError)
+FAILED = (*LOST, Stale, asyncpg.PostgresError)
 """Everything that a statement may raise."""
 
 

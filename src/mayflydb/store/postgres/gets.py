@@ -20,8 +20,9 @@ AT_ONCE = 4
 class Gets:
     """Gathers point reads. An error of a statement is everybody's whose read was in it."""
 
-    def __init__(self, pool: asyncpg.Pool) -> None:
+    def __init__(self, pool: asyncpg.Pool, distributed: bool) -> None:
         self._pool = pool
+        self._distributed = distributed
         self._waiting: deque[tuple[Get, asyncio.Future[Record | None]]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -48,7 +49,7 @@ class Gets:
     async def _fetch(self, batch: list[tuple[Get, asyncio.Future[Record | None]]]) -> None:
         try:
             async with self._pool.acquire(timeout=DEADLINE) as connection:
-                found = await gets(connection, [request for request, _ in batch])
+                found = await gets(connection, [request for request, _ in batch], self._distributed)
         except Exception as error:  # noqa: BLE001 -- told to those who asked.
             for _, future in batch:
                 if not future.done():

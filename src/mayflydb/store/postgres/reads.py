@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any
 
 import asyncpg
@@ -41,6 +42,9 @@ _GETS = (
     " AND r.partition = wanted.partition AND r.key = wanted.key"
 )
 
+_ROUTED_GETS = f"{_GETS} AND r.hash = ANY($5::bigint[])"
+"""For Citus, which asks only the workers that hold these. A plain database could be tempted by its index of hashes."""
+
 
 def row_of(found: asyncpg.Record) -> ask.Row:
     """A catalogue row."""
@@ -58,23 +62,21 @@ def digest(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=8, salt=b"entry").digest(), "big", signed=True)
 
 
-async def gets(connection: Connection, requests: Sequence[ask.Get]) -> list[Record | None]:
+async def gets(connection: Connection, requests: Sequence[ask.Get], distributed: bool) -> list[Record | None]:
     """Many records by identity in one statement, which costs little more than one."""
-    columns = (
+    columns: list[list[Any]] = [
         [request.container for request in requests],
         [identity_number(request.partition, request.key) for request in requests],
         [request.partition for request in requests],
         [request.key for request in requests],
-    )
+    ]
+    if distributed:
+        columns.append([hash_number(request.partition) for request in requests])
     answers: list[Record | None] = [None] * len(requests)
-    for row in await connection.fetch(_GETS, *columns):
+    for row in await connection.fetch(_ROUTED_GETS if distributed else _GETS, *columns):
         *columns_of_record, n = row
         answers[n - 1] = record_of(tuple(columns_of_record))
     return answers
-
-
-async def get(connection: Connection, request: ask.Get) -> Record | None:
-    return (await gets(connection, (request,)))[0]
 
 
 def _page(condition: str, order: str, limit: str) -> str:
@@ -123,7 +125,7 @@ async def scan(connection: Connection, request: ask.Scan) -> list[Record]:
 
 
 _HOLDERS = (
-    f"SELECT {RECORD} FROM mayfly.record WHERE container = $1 AND seq IN (SELECT e.record FROM mayfly.entry e"
+    f"SELECT {RECORD} FROM mayfly.record WHERE container = $1 AND (hash, seq) IN (SELECT e.hash, e.record FROM mayfly.entry e"
     " JOIN unnest($2::integer[], $3::bigint[], $4::bytea[]) AS wanted(number, digest, key)"
     " ON e.container = $1 AND e.number = wanted.number AND e.digest = wanted.digest AND e.key = wanted.key) ORDER BY seq"
 )
@@ -175,15 +177,20 @@ async def next_due(connection: Connection, request: ask.NextDue) -> Instant | No
 
 
 _COUNT_DUE = {
-    path: "SELECT (SELECT count(*) FROM mayfly.record WHERE container = $1"
-    f" AND {condition} AND {value} <= bound.upto) FROM unnest($2::bigint[]) WITH ORDINALITY AS bound(upto, n) ORDER BY n"
+    path: f"SELECT width_bucket({value}, $2::bigint[]), count(*) FROM mayfly.record"
+    f" WHERE container = $1 AND {condition} AND {value} < $3 GROUP BY 1"
     for path, (value, condition) in PATHS.items()
 }
 
 
 async def count_due(connection: Connection, request: ask.CountDue) -> tuple[int, ...]:
-    bounds = [fit(upto) for upto in request.upto]
-    return tuple(row[0] for row in await connection.fetch(_COUNT_DUE[request.path], request.container, bounds))
+    if not request.upto:
+        return ()
+    # Bucket n holds the values from the n-th bound, which is the first instant too late, to the next.
+    bounds = [fit(upto + 1) for upto in request.upto]
+    found = await connection.fetch(_COUNT_DUE[request.path], request.container, bounds, bounds[-1])
+    counts = dict(tuple(row) for row in found)
+    return tuple(accumulate(counts.get(bucket, 0) for bucket in range(len(bounds))))
 
 
 async def count(connection: Connection, request: ask.Count) -> ask.Totals:
@@ -239,7 +246,6 @@ async def setting(connection: Connection, request: ask.Setting) -> int | None:
 
 
 ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] = {
-    ask.Get: get,
     ask.Scan: scan,
     ask.Holders: holders,
     ask.Entries: entries,
@@ -254,4 +260,9 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] 
     ask.Expiries: expiries,
     ask.Setting: setting,
 }
-"""Every read, on any connection."""
+"""Every read but that of records by identity, which `gets` answers."""
+
+
+async def answer(connection: Connection, request: ask.Read[Any]) -> Any:
+    """What this connection sees."""
+    return await ANSWERS[type(request)](connection, request)

@@ -5,15 +5,14 @@ Everything lies in the schema `mayfly`. As in a file, two partial indexes are th
 A write transaction locks the catalogue row of each container it touches, so that on all nodes together the writes of one
 container come one after the other, and their lsns in the order of their commits. Whoever looks at names or makes a new id locks
 the row `next_id` of `meta` first; whoever writes expiry events, the row `events`.
+
+With Citus the records, their entries and their expiry events are spread over its workers by the hash of the partition (`citus`);
+that is why every key of theirs holds it.
 """
 
 from __future__ import annotations
 
-import asyncpg
-
-from mayflydb.model.errors import Unavailable
-
-FORMAT = 1
+FORMAT = 2
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
@@ -33,7 +32,7 @@ CREATE TABLE mayfly.record(
     container bigint NOT NULL, seq bigint NOT NULL, hash bigint NOT NULL, identity bigint NOT NULL,
     written bigint NOT NULL, anchor bigint, override bigint, lsn bigint NOT NULL, checksum bigint NOT NULL,
     exact_anchor text, partition bytea NOT NULL, key bytea NOT NULL, value bytea NOT NULL,
-    PRIMARY KEY(container, seq));
+    PRIMARY KEY(container, seq, hash));
 ALTER TABLE mayfly.record ALTER COLUMN value SET STORAGE EXTERNAL;
 CREATE INDEX record_identity ON mayfly.record(container, identity);
 CREATE INDEX record_hash ON mayfly.record(container, hash, seq);
@@ -42,14 +41,15 @@ CREATE INDEX record_anchor ON mayfly.record(container, anchor, seq) WHERE {FOLLO
 CREATE INDEX record_deadline ON mayfly.record(container, {DEADLINE}, seq) WHERE {OWN};
 CREATE INDEX record_ignored ON mayfly.record(container) WHERE override = 0;
 CREATE TABLE mayfly.entry(
-    container bigint NOT NULL, record bigint NOT NULL, number integer NOT NULL, digest bigint NOT NULL, key bytea NOT NULL);
+    container bigint NOT NULL, hash bigint NOT NULL, record bigint NOT NULL, number integer NOT NULL,
+    digest bigint NOT NULL, key bytea NOT NULL);
 CREATE INDEX entry_key ON mayfly.entry(container, number, digest);
 CREATE INDEX entry_record ON mayfly.entry(container, record);
 CREATE TABLE mayfly.expiry(
-    id bigint PRIMARY KEY, container bigint NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,
+    id bigint NOT NULL, hash bigint NOT NULL, container bigint NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,
     version bigint NOT NULL, lsn bigint NOT NULL, anchor bigint NOT NULL, override bigint, cause text NOT NULL,
     rule_version bigint NOT NULL, deadline bigint NOT NULL, purged bigint NOT NULL, how text NOT NULL,
-    UNIQUE(container, version));
+    PRIMARY KEY(id, hash), UNIQUE(container, version, hash));
 CREATE SEQUENCE mayfly.writer;
 CREATE TABLE mayfly.outcome(writer bigint NOT NULL, number bigint NOT NULL, PRIMARY KEY(writer, number));
 CREATE TABLE mayfly.node(
@@ -58,17 +58,3 @@ CREATE TABLE mayfly.node(
 CREATE TABLE mayfly.lease(name text PRIMARY KEY, node bigint NOT NULL, until timestamptz NOT NULL);
 INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0), ('catalog', 0);
 """
-
-_PREPARING = 0x6D61_7966_6C79
-"""The advisory lock under which one node makes the tables while others wait."""
-
-
-async def prepare(connection: asyncpg.Connection) -> None:
-    """Make the tables of an empty database. Unavailable for those of a newer version."""
-    async with connection.transaction():
-        await connection.execute("SELECT pg_advisory_xact_lock($1)", _PREPARING)
-        if await connection.fetchval("SELECT to_regclass('mayfly.meta')") is None:
-            await connection.execute(TABLES)
-        version = await connection.fetchval("SELECT value FROM mayfly.meta WHERE name = 'format'")
-    if version is None or version > FORMAT:
-        raise Unavailable(f"the database has format {version}; this version of Mayfly reads formats up to {FORMAT}")

@@ -13,12 +13,13 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
-from mayflydb.store.postgres import schema
+from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
     AGAIN,
     DEADLINE,
     FAILED,
     LOST,
+    SETTINGS,
     check,
     connect,
     described,
@@ -29,7 +30,7 @@ from mayflydb.store.postgres.connection import (
 )
 from mayflydb.store.postgres.gets import Gets
 from mayflydb.store.postgres.membership import Membership
-from mayflydb.store.postgres.reads import ANSWERS
+from mayflydb.store.postgres.reads import ANSWERS, answer
 from mayflydb.store.postgres.writer import Writer
 
 T = TypeVar("T")
@@ -41,15 +42,16 @@ ATTEMPTS = 5
 class PostgresStore:
     """One database, which other nodes may share. Made by `open`."""
 
-    def __init__(self, url: str, pool: asyncpg.Pool, alone: bool, stopwatch: Stopwatch) -> None:
+    def __init__(self, url: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch) -> None:
         """Before it is used it must `join` the other nodes."""
         self._description = described(url)
         self._pool = pool
-        self._gets = Gets(pool)
+        self._distributed = distributed
+        self._gets = Gets(pool, distributed)
         self._catalog_version = 0
         self._closed = False
         self._membership = Membership(url, self._redefined, alone)
-        self._writer = Writer(url, self._membership.learn, self._tell, stopwatch)
+        self._writer = Writer(url, distributed, self._membership.learn, self._tell, stopwatch)
 
     @classmethod
     async def open(cls, url: str, alone: bool = False, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
@@ -60,13 +62,15 @@ class PostgresStore:
         connection = await connect(url)
         try:
             await check(connection)
-            await schema.prepare(connection)
+            distributed = await migrations.prepare(connection)
+            if distributed:
+                await citus.check_workers(connection, SETTINGS)
         except FAILED as error:
             raise unavailable(error) from error
         finally:
             connection.terminate()
         pool = await asyncpg.create_pool(url, min_size=1, max_size=READERS, reset=_leave, **options())
-        store = cls(url, pool, alone, stopwatch)
+        store = cls(url, pool, distributed, alone, stopwatch)
         try:
             await store._membership.join()
         except BaseException:
@@ -107,8 +111,7 @@ class PostgresStore:
         if self._closed:
             raise Unavailable("the store is closing")
         self._membership.check()
-        answer = ANSWERS.get(type(request))
-        if answer is None:
+        if not isinstance(request, Get) and type(request) not in ANSWERS:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
         if asyncio.current_task() is None:
             # A request has no task before it has waited once, and the driver's time limits need one.
@@ -119,7 +122,8 @@ class PostgresStore:
                     record: Record | None = await self._gets.ask(request)
                     return record  # type: ignore[return-value]  # A Get is a Read[Record | None].
                 async with self._pool.acquire(timeout=DEADLINE) as connection:
-                    found: T = await answer(connection, request)
+                    ask = citus.answer if self._distributed else answer
+                    found: T = await ask(connection, request)
                     return found
             except FAILED as error:
                 if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):

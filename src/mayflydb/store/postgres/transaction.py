@@ -1,7 +1,8 @@
 """One write transaction: runs decisions one after the other on a connection and applies what they come to.
 
 Decisions are generators that may be run again. So before the transaction runs them in turn, it runs each as far as it knows the
-answers, collects what they would ask next, and asks that for all of them in one statement.
+answers, collects what they would ask next, and asks that for all of them in one statement. What they change is gathered and
+written by one statement more.
 """
 
 from __future__ import annotations
@@ -13,9 +14,10 @@ import msgspec
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.store import interface as ask
-from mayflydb.store.postgres import changes, reads
-from mayflydb.store.postgres.changes import Gathered
+from mayflydb.store.postgres import changes, citus, reads
+from mayflydb.store.postgres.gathered import Gathered
 from mayflydb.store.postgres.reads import Connection
+from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.rows import SEQ_MASK
 
 T = TypeVar("T")
@@ -23,13 +25,22 @@ T = TypeVar("T")
 NAMES = (ask.Find, ask.Children, ask.NewId)
 """Reads of decisions about the catalogue, which come one after the other on all nodes together."""
 
+RECORDS = (ask.Scan, ask.Holders, ask.Due)
+"""Reads that are answered by records."""
+
+_COUNT = (
+    "UPDATE mayfly.catalog c SET lsn = n.lsn, seq = n.seq"
+    " FROM unnest({0}::bigint[], {1}::bigint[], {2}::bigint[]) AS n(id, lsn, seq) WHERE c.id = n.id"
+)
+
 
 class Transaction:
     """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, distributed: bool) -> None:
         self._connection = connection
-        self._records = Gathered(connection)
+        self._distributed = distributed
+        self._records = Gathered(connection, distributed)
         self._rows: dict[int, ask.Row | None] = {}
         self._counted: set[int] = set()
         self._names_locked = False
@@ -39,7 +50,7 @@ class Transaction:
 
         self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
             ask.Purge: self._purge,
-            ask.Clear: lambda change: changes.clear(connection, change),
+            ask.Clear: lambda change: changes.clear(connection, change, distributed),
             ask.PutRow: self._put_row,
             ask.DropRow: self._drop_row,
             ask.Set: lambda change: changes.set_number(connection, change),
@@ -56,7 +67,7 @@ class Transaction:
         await self._lock({request.container for request in first if isinstance(request, ask.Get)})
         wanted = [request for decide in decides for request in self._next(decide) if type(request) is ask.Get]
         if wanted:
-            self._records.remember(wanted, await reads.gets(self._connection, wanted))
+            self._records.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
 
     def _next(self, decide: Callable[[], ask.Decision[Any]]) -> list[ask.Read[Any]]:
         """What a decision asks that is not known yet; nothing if it asks no more, or fails."""
@@ -74,6 +85,8 @@ class Transaction:
     async def _lock(self, containers: Iterable[int]) -> None:
         wanted = sorted(set(containers) - self._rows.keys())
         if wanted:
+            if self._distributed:
+                await citus.lock(self._connection, wanted)
             self._rows.update(dict.fromkeys(wanted))
             self._rows.update({row.id: row for row in await reads.lock_rows(self._connection, wanted)})
 
@@ -100,9 +113,9 @@ class Transaction:
                 return self._records.get(request)
             except KeyError:
                 await self._lock([request.container])
-                found = await reads.get(self._connection, request)
-                self._records.remember([request], [found])
-                return found
+                found = await reads.gets(self._connection, [request], self._distributed)
+                self._records.remember([request], found)
+                return found[0]
         if isinstance(request, ask.Load):
             await self._lock([request.id])
             return self._rows[request.id]
@@ -111,7 +124,10 @@ class Transaction:
         if isinstance(request, NAMES):
             return await self._catalog_answer(request)
         await self._records.flush(forget=False)
-        return await reads.ANSWERS[type(request)](self._connection, request)
+        answer = await reads.answer(self._connection, request)
+        if isinstance(request, RECORDS):
+            self._records.seen(request.container, answer)
+        return answer
 
     async def _row(self, container: int) -> ask.Row:
         await self._lock([container])
@@ -138,7 +154,7 @@ class Transaction:
                 "UPDATE mayfly.meta SET value = value + 1 WHERE name = 'next_id' RETURNING value"
             )
         await self._save_counters()
-        return await reads.ANSWERS[type(request)](connection, request)
+        return await reads.answer(connection, request)
 
     # --- changes ---------------------------------------------------------------------------------------------------------
 
@@ -154,7 +170,7 @@ class Transaction:
 
     async def _purge(self, change: ask.Purge) -> ask.Purged:
         row = await self._row(change.container)
-        purged = await changes.purge(self._connection, change, row.lsn)
+        purged = await changes.purge(self._connection, change, row.lsn, self._distributed)
         self._rows[row.id] = msgspec.structs.replace(row, lsn=row.lsn + purged.records)
         self._counted.add(row.id)
         return purged
@@ -203,10 +219,12 @@ class Transaction:
         self._redefined = True
         self.overruled += 1
 
-    async def finish(self) -> int | None:
-        """Write what has been gathered. The catalogue's new version, which the commit tells everybody; None: as it was."""
-        await self._records.flush()
-        await self._save_counters()
+    async def finish(self, sign: Callable[[Statement], None]) -> int | None:
+        """Write what has been gathered, signed. The catalogue's new version, which the commit tells all; None: as it was."""
+        statement = Statement()
+        sign(statement)
+        self._add_counters(statement)
+        await self._records.flush(statement=statement)
         if not self._redefined:
             return None
         version: int = await self._connection.fetchval(
@@ -216,13 +234,15 @@ class Transaction:
         return version
 
     async def _save_counters(self) -> None:
+        statement = Statement()
+        self._add_counters(statement)
+        if statement:
+            await statement.run(self._connection)
+
+    def _add_counters(self, statement: Statement) -> None:
         rows = [row for id in sorted(self._counted) if (row := self._rows[id]) is not None]
         self._counted.clear()
         if rows:
-            await self._connection.execute(
-                "UPDATE mayfly.catalog c SET lsn = n.lsn, seq = n.seq"
-                " FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS n(id, lsn, seq) WHERE c.id = n.id",
-                [row.id for row in rows],
-                [row.lsn for row in rows],
-                [row.seq for row in rows],
+            statement.add(
+                "counted", _COUNT, [row.id for row in rows], [row.lsn for row in rows], [row.seq for row in rows]
             )

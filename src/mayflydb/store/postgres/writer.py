@@ -15,6 +15,7 @@ from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, patience, pause, unavailable
+from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.transaction import Transaction
 
 log = logging.getLogger(__name__)
@@ -28,10 +29,8 @@ RESOLVING = 30.0
 
 
 # Each transaction signs with a number of its own, and sweeps away the signatures of those whose outcome is known.
-_SIGN = (
-    "WITH known AS (DELETE FROM mayfly.outcome WHERE writer = $1 AND number < $3)"
-    " INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2)"
-)
+_SIGN = "INSERT INTO mayfly.outcome(writer, number) VALUES ({0}, {1})"
+_KNOWN = "DELETE FROM mayfly.outcome WHERE writer = {0} AND number < {1}"
 _TAKE_SIGNATURE = "INSERT INTO mayfly.outcome(writer, number) VALUES ($1, $2) ON CONFLICT DO NOTHING RETURNING number"
 
 
@@ -51,10 +50,16 @@ class Writer:
     """The writer of this node. Others write to the same database; locks and retries keep them in order."""
 
     def __init__(
-        self, url: str, learn: Callable[[int], None], told: Callable[[int], Awaitable[None]], stopwatch: Stopwatch
+        self,
+        url: str,
+        distributed: bool,
+        learn: Callable[[int], None],
+        told: Callable[[int], Awaitable[None]],
+        stopwatch: Stopwatch,
     ) -> None:
         """`learn` takes note of a new version of the catalogue, `told` waits until all other nodes have."""
         self._url = url
+        self._distributed = distributed
         self._learn = learn
         self._told = told
         self._stopwatch = stopwatch
@@ -125,12 +130,11 @@ class Writer:
         """Everything up to the answers; what it raises has left nothing behind."""
         connection = await self._connected()
         await connection.execute("BEGIN")
-        transaction = Transaction(connection)
+        transaction = Transaction(connection, self._distributed)
         await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
-        version = await transaction.finish()
         self._number = number = self._number + 1
-        await connection.execute(_SIGN, self._id, number, min(self._unresolved, default=number))
+        version = await transaction.finish(self._sign)
         try:
             await self._commit(connection, number)
         except LOST as error:
@@ -140,6 +144,10 @@ class Writer:
             self._later(self._resolve(done, version, number, error))
             return
         self._committed(done, version, 0 if held_since is None else self._stopwatch() - held_since)
+
+    def _sign(self, statement: Statement) -> None:
+        statement.add("signed", _SIGN, self._id, self._number)
+        statement.add("known", _KNOWN, self._id, min(self._unresolved, default=self._number))
 
     async def _connected(self) -> asyncpg.Connection:
         connection = self._connection

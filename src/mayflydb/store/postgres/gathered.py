@@ -1,0 +1,177 @@
+"""What single records become in a write transaction: gathered, and written by one statement."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.store import interface as ask
+from mayflydb.store.postgres import citus
+from mayflydb.store.postgres.reads import Connection, entry_columns
+from mayflydb.store.postgres.statement import Statement
+from mayflydb.store.rows import checksum, clamp, column_anchor, exact_anchor, hash_number, identity_number
+
+_STATE = "written, anchor, override, lsn, exact_anchor, checksum, value"
+_STATE_TYPES = "bigint[], {5}::bigint[], {6}::bigint[], {7}::bigint[], {8}::text[], {9}::bigint[], {10}::bytea[]"
+_PLACES = "{0}::bigint[], {1}::bigint[], {2}::bigint[]"
+_SAME = "r.container = n.container AND r.hash = n.hash AND r.seq = n.seq AND (n.read IS NULL OR r.lsn = n.read)"
+_ROUTE = " AND r.hash = ANY({1}::bigint[])"
+"""Tells Citus which workers need not be asked."""
+
+_INSERT = (
+    f"INSERT INTO mayfly.record(container, hash, seq, identity, partition, key, {_STATE})"
+    f" SELECT * FROM unnest({_PLACES}, {{3}}::bigint[], {{4}}::bytea[], {{5}}::bytea[], {{6}}::bigint[], {{7}}::bigint[],"
+    " {8}::bigint[], {9}::bigint[], {10}::text[], {11}::bigint[], {12}::bytea[])"
+)
+_UPDATE = (
+    f"UPDATE mayfly.record r SET {', '.join(f'{name} = n.{name}' for name in _STATE.split(', '))}"
+    f" FROM unnest({_PLACES}, {{3}}::bigint[], {{4}}::{_STATE_TYPES}) AS n(container, hash, seq, read, {_STATE}) WHERE {_SAME}"
+)
+_DELETE = f"DELETE FROM mayfly.record r USING unnest({_PLACES}, {{3}}::bigint[]) AS n(container, hash, seq, read) WHERE {_SAME}"
+_UNLINK = (
+    f"DELETE FROM mayfly.entry r USING unnest({_PLACES}) AS n(container, hash, seq)"
+    " WHERE r.container = n.container AND r.hash = n.hash AND r.record = n.seq"
+)
+_LINK = (
+    "INSERT INTO mayfly.entry(container, hash, record, number, digest, key)"
+    f" SELECT * FROM unnest({_PLACES}, {{3}}::integer[], {{4}}::bigint[], {{5}}::bytea[])"
+)
+_NUMBER = (
+    "UPDATE mayfly.meta SET value = value + {0}::bigint WHERE name = 'events' RETURNING value - {0}::bigint AS before"
+)
+EVENT = (
+    "INSERT INTO mayfly.expiry(id, hash, container, partition, key, version, lsn, anchor, override, cause, rule_version,"
+    " deadline, purged, how)"
+)
+_TELL = (
+    f"{EVENT} SELECT numbered.before + n.n, n.hash, container, partition, key, version, lsn, anchor, override, cause,"
+    " rule_version, deadline, purged, how FROM numbered, unnest({0}::bigint[], {1}::bigint[], {2}::bigint[], {3}::bytea[],"
+    " {4}::bytea[], {5}::bigint[], {6}::bigint[], {7}::bigint[], {8}::bigint[], {9}::text[], {10}::bigint[], {11}::bigint[],"
+    " {12}::bigint[], {13}::text[]) AS n(n, hash, container, partition, key, version, lsn, anchor, override, cause,"
+    " rule_version, deadline, purged, how)"
+)
+
+Place = tuple[int, int, int]
+"""A record's container, hash and seq."""
+
+
+class Gathered:
+    """What single records have become since the last `flush`, and the events of those that died."""
+
+    def __init__(self, connection: Connection, distributed: bool) -> None:
+        self._connection = connection
+        self._distributed = distributed
+        self._inserted: dict[Place, Record] = {}
+        self._updated: dict[Place, Record] = {}
+        self._deleted: dict[Place, None] = {}
+        self._entries: dict[Place, tuple[Entry, ...]] = {}
+        self._known: dict[tuple[int, bytes, bytes], Record | None] = {}
+        self._read: dict[Place, int] = {}
+        self._events: list[Expiry] = []
+
+    def remember(self, requests: Sequence[ask.Get], found: Sequence[Record | None]) -> None:
+        """These have been read, under the lock of their containers."""
+        for request, record in zip(requests, found, strict=True):
+            self._known[request.container, request.partition, request.key] = record
+            if record is not None:
+                self._read[_place(request.container, record)] = record.lsn
+
+    def seen(self, container: int, records: Iterable[Record]) -> None:
+        """These have been read, under the lock of their container, and nothing is gathered."""
+        self._read.update({_place(container, record): record.lsn for record in records})
+
+    def get(self, request: ask.Get) -> Record | None:
+        """The record as it is by now; KeyError if that is not known."""
+        return self._known[request.container, request.partition, request.key]
+
+    def put(self, change: ask.Put) -> None:
+        record = change.record
+        place = _place(change.container, record)
+        written = self._inserted if change.insert or place in self._inserted else self._updated
+        written[place] = record
+        if change.entries is not None:
+            self._entries[place] = change.entries
+        self._known[change.container, record.partition, record.key] = record
+
+    def delete(self, change: ask.Delete) -> None:
+        record = change.record
+        place = _place(change.container, record)
+        self._updated.pop(place, None)
+        self._entries.pop(place, None)
+        if self._inserted.pop(place, None) is None:
+            self._deleted[place] = None
+        self._known[change.container, record.partition, record.key] = None
+        if change.expiry is not None:
+            self._events.append(change.expiry)
+
+    async def flush(self, forget: bool = True, statement: Statement | None = None) -> None:
+        """Write it all, with what is in the statement. `forget`: records may change next in ways that are not seen here."""
+        statement = statement or Statement()
+        if self._deleted:
+            places = _columns(self._deleted)
+            statement.add("unlinked", _UNLINK, *places)
+            self._guarded(
+                statement, "deleted", _DELETE, _columns((*place, self._read.get(place)) for place in self._deleted)
+            )
+        if self._inserted:
+            rows = (
+                (*place, identity_number(r.partition, r.key), r.partition, r.key, *_state(r))
+                for place, r in self._inserted.items()
+            )
+            statement.add("inserted", _INSERT, *_columns(rows))
+        if self._updated:
+            rows = ((*place, self._read.get(place), *_state(r)) for place, r in self._updated.items())
+            self._guarded(statement, "updated", _UPDATE, _columns(rows))
+        if self._entries:
+            self._add_entries(statement)
+        if self._events:
+            if self._distributed:
+                await citus.lock(self._connection, [citus.EVENTS])
+            statement.add("numbered", _NUMBER, len(self._events))
+            statement.add("told", _TELL, *_columns(_event(n, event) for n, event in enumerate(self._events, 1)))
+        if statement:
+            await statement.run(self._connection)
+        self._settle(forget)
+
+    def _guarded(self, statement: Statement, name: str, sql: str, columns: list[list[Any]]) -> None:
+        route = _ROUTE if self._distributed else ""
+        statement.add(name, f"{sql}{route} RETURNING 1", *columns, expected=len(columns[0]))
+
+    def _add_entries(self, statement: Statement) -> None:
+        replaced = [place for place in self._entries if place not in self._inserted]
+        if replaced:
+            statement.add("replaced", _UNLINK, *_columns(replaced))
+        owners = [place for place, entries in self._entries.items() for _ in entries]
+        if owners:
+            entries = [entry for entries in self._entries.values() for entry in entries]
+            statement.add("linked", _LINK, *_columns(owners), *entry_columns(entries))
+
+    def _settle(self, forget: bool) -> None:
+        if forget:
+            self._known.clear()
+            self._read.clear()
+        else:
+            for written in (self._inserted, self._updated):
+                self._read.update({place: record.lsn for place, record in written.items()})
+        for gathered in (self._deleted, self._inserted, self._updated, self._entries):
+            gathered.clear()
+        self._events.clear()
+
+
+def _place(container: int, record: Record) -> Place:
+    return container, hash_number(record.partition), record.seq
+
+
+def _columns(rows: Iterable[tuple[Any, ...]]) -> list[list[Any]]:
+    return [list(column) for column in zip(*rows, strict=True)]
+
+
+def _state(record: Record) -> tuple[Any, ...]:
+    life = (record.written, column_anchor(record), record.override, record.lsn)
+    return (*life, exact_anchor(record), checksum(record), record.value)
+
+
+def _event(n: int, e: Expiry) -> tuple[Any, ...]:
+    dead = (n, hash_number(e.partition), e.container, e.partition, e.key, e.version, e.lsn, clamp(e.anchor), e.override)
+    return (*dead, e.cause, e.rule_version, clamp(e.deadline), e.purged, e.how)

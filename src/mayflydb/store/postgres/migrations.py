@@ -1,0 +1,76 @@
+"""Tables made, or brought from each format to the next one in place: all of it happens, or nothing."""
+
+from __future__ import annotations
+
+import logging
+
+import asyncpg
+
+from mayflydb.model.errors import Unavailable
+from mayflydb.store.postgres import citus
+from mayflydb.store.postgres.schema import FORMAT, TABLES
+
+log = logging.getLogger(__name__)
+
+# The first eight bytes of a partition, as `rows.hash_number` reads them.
+_HASH = (
+    "('x' || encode(substring(partition || decode('0000000000000000', 'hex') FROM 1 FOR 8), 'hex'))::bit(64)::bigint"
+    " # (-9223372036854775808)::bigint"
+)
+
+STEPS = {
+    1: f"""
+ALTER TABLE mayfly.record DROP CONSTRAINT record_pkey, ADD PRIMARY KEY(container, seq, hash);
+ALTER TABLE mayfly.entry ADD COLUMN hash bigint;
+UPDATE mayfly.entry e SET hash = r.hash FROM mayfly.record r WHERE r.container = e.container AND r.seq = e.record;
+ALTER TABLE mayfly.entry ALTER COLUMN hash SET NOT NULL;
+ALTER TABLE mayfly.expiry ADD COLUMN hash bigint;
+UPDATE mayfly.expiry SET hash = {_HASH};
+ALTER TABLE mayfly.expiry ALTER COLUMN hash SET NOT NULL;
+ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_pkey, ADD PRIMARY KEY(id, hash);
+ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQUE(container, version, hash);
+"""
+}
+"""Format -> what makes it the next one."""
+
+_PREPARING = 0x6D61_7966_6C79
+"""The advisory lock under which one node makes the tables while others wait."""
+
+STILL_THERE = "SELECT count(*) FROM mayfly.node WHERE seen > clock_timestamp() - interval '5 seconds'"
+_UNUSED = "SELECT NOT EXISTS (SELECT 1 FROM mayfly.record) AND NOT EXISTS (SELECT 1 FROM mayfly.expiry)"
+
+LONGEST = 86_400.0
+"""Seconds that a step may take."""
+
+
+async def prepare(connection: asyncpg.Connection) -> bool:
+    """Make the tables of an empty database, or bring older ones to this format. Whether they are spread over workers.
+
+    Unavailable for tables of a newer version, and for older ones that other nodes are using. The connection is of no other use.
+    """
+    await connection.execute("SELECT pg_advisory_lock($1)", _PREPARING)
+    spread = await citus.installed(connection)
+    async with connection.transaction():
+        if await connection.fetchval("SELECT to_regclass('mayfly.meta')") is None:
+            await connection.execute(TABLES)
+        version = await connection.fetchval("SELECT value FROM mayfly.meta WHERE name = 'format'")
+        if version is None or version > FORMAT:
+            raise Unavailable(f"the database has format {version}; this version of Mayfly reads formats up to {FORMAT}")
+        if version < FORMAT:
+            await _migrate(connection, version)
+    if spread and await connection.fetchval(_UNUSED) and not await connection.fetchval(STILL_THERE):
+        await citus.distribute(connection)
+    return spread and await citus.distributed(connection)
+
+
+async def _migrate(connection: asyncpg.Connection, version: int) -> None:
+    # They would go on with the tables that they know.
+    if await connection.fetchval(STILL_THERE):
+        raise Unavailable(
+            f"the database has format {version} and other nodes use it: stop them, so that it can be brought to {FORMAT}"
+        )
+    await connection.execute("SET LOCAL statement_timeout = 0")
+    for step in range(version, FORMAT):
+        log.warning("the database is brought from format %d to %d", step, step + 1)
+        await connection.execute(STEPS[step], timeout=LONGEST)
+    await connection.execute(f"UPDATE mayfly.meta SET value = {FORMAT} WHERE name = 'format'")
