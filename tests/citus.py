@@ -45,7 +45,20 @@ class Citus:
         _run(self._make(name))
         return _changed(self._url, database=name, user=ROLE)
 
+    def watching(self, url: str) -> str:
+        """The superuser's URL of a database that `fresh` made."""
+        return _changed(self._url, database=urlsplit(url).path.removeprefix("/"))
+
     async def _make(self, name: str) -> None:
+        # Other processes make theirs at the same time, which template databases do not like.
+        turn = await asyncpg.connect(self._url)
+        try:
+            await turn.execute("SELECT pg_advisory_lock(1)")
+            await self._made_everywhere(name)
+        finally:
+            await turn.close()
+
+    async def _made_everywhere(self, name: str) -> None:
         role = f"DO $$ BEGIN IF to_regrole('{ROLE}') IS NULL THEN CREATE ROLE {ROLE} LOGIN; END IF; END $$"
         await self._everywhere(role)
         await self._everywhere(f"CREATE DATABASE {name} OWNER {ROLE}")
@@ -56,6 +69,7 @@ class Citus:
             await connection.execute("SELECT citus_set_coordinator_host($1, $2)", *coordinator)
             for worker in workers:
                 await connection.execute("SELECT citus_add_node($1, $2)", *worker)
+            await connection.execute(f"GRANT EXECUTE ON FUNCTION recover_prepared_transactions() TO {ROLE}")
             await connection.execute(f"ALTER DATABASE {name} SET citus.shard_count = {SHARDS}")
         finally:
             await connection.close()

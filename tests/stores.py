@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import pytest
 
@@ -14,8 +14,22 @@ STORES = ("memory", "file", "postgres", "citus")
 ELSEWHERE = ("postgres", "citus")
 """Stores outside of the process, which the store suite leaves out too unless they were chosen."""
 
-PARAMETERS = ("session_service", "store")
+PARAMETERS = ("session_service", "store", "databases")
 """The fixtures whose parameter is one of STORES, or ends with one of ELSEWHERE."""
+
+
+class Databases(Protocol):
+    """Where databases are to be had."""
+
+    def fresh(self) -> str:
+        """The URL of a new, empty one."""
+        ...
+
+
+def databases(store: str, request: pytest.FixtureRequest) -> Databases:
+    """Of `postgres`, or of `citus`."""
+    found: Databases = request.getfixturevalue("citus_cluster" if store == "citus" else store)
+    return found
 
 
 def everything() -> str:
@@ -56,6 +70,6 @@ def place(store: str, request: pytest.FixtureRequest, directory: Path) -> dict[s
     if store == "file":
         return {"path": directory / "mayfly.db", "scheme": "https"}
     return {
-        "storage": request.getfixturevalue("citus_cluster" if store == "citus" else store).fresh(),
+        "storage": databases(store, request).fresh(),
         "allow_time_travel": True,
     }

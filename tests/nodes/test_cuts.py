@@ -67,7 +67,7 @@ class Load:
     async def _write(self, member: Member, register: bytes) -> str:
         sent = next(self.moments)
         value = b"%d" % sent
-        twins = [Command(Mode.UPSERT, PARTITION, twin + register, Draft(value)) for twin in TWINS]
+        twins = [Command(Mode.UPSERT, PARTITION + register, twin + register, Draft(value)) for twin in TWINS]
         try:
             await member.engine.write_all(self.id, twins, await member.engine.now())
         except Unavailable:
@@ -81,7 +81,7 @@ class Load:
     async def _read(self, member: Member, register: bytes) -> str:
         sent = next(self.moments)
         try:
-            record = await member.get(self.id, PARTITION, self.random.choice(TWINS) + register)
+            record = await member.get(self.id, PARTITION + register, self.random.choice(TWINS) + register)
         except Unavailable:
             return "unread"
         value = None if record is None else record.value

@@ -18,7 +18,7 @@ from mayflydb.model.errors import PreconditionFailed
 from mayflydb.model.record import Record
 from nodes.crew import Member, container, crew, since, together
 from nodes.linear import Op, linearizable
-from postgres_cluster import Cluster
+from stores import Databases
 
 NODES, CLIENTS, OPERATIONS, REGISTERS = 3, 9, 120, 4
 PARTITION = b"p"
@@ -100,9 +100,9 @@ def cached(member: Member) -> Callable[[int, bytes, bytes], object]:
     return read
 
 
-def test_registers_are_linearizable(seed: int, postgres: Cluster, figure: Callable[[str], None]) -> None:
+def test_registers_are_linearizable(seed: int, databases: Databases, figure: Callable[[str], None]) -> None:
     began = monotonic()
-    registers = asyncio.run(used(postgres.fresh(), seed))
+    registers = asyncio.run(used(databases.fresh(), seed))
     took = since(began)
     assert registers.refuted() == []
     assert registers.tally.keys() == {"read", "write", "swap", "miss"}
@@ -111,8 +111,8 @@ def test_registers_are_linearizable(seed: int, postgres: Cluster, figure: Callab
     )
 
 
-def test_a_node_that_reads_from_a_cache_is_caught(seed: int, postgres: Cluster) -> None:
-    assert asyncio.run(used(postgres.fresh(), seed, stale=True)).refuted()
+def test_a_node_that_reads_from_a_cache_is_caught(seed: int, databases: Databases) -> None:
+    assert asyncio.run(used(databases.fresh(), seed, stale=True)).refuted()
 
 
 A, B = b"a", b"b"

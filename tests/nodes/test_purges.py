@@ -21,6 +21,7 @@ from mayflydb.model.record import Expiry
 from mayflydb.store.interface import Count, Expiries
 from nodes.crew import Admin, Member, admin, container, crew, since, together, until
 from postgres_cluster import Cluster
+from stores import Databases
 
 WRITERS, KEYS, RECORDS = 6, 50, 1_200
 PARTITION = b"p"
@@ -158,11 +159,11 @@ def removed(members: list[Member]) -> list[int]:
     return [member.engine.reaper.purged.total() for member in members]
 
 
-def test_each_death_is_told_once(seed: int, postgres: Cluster, figure: Callable[[str], None]) -> None:
+def test_each_death_is_told_once(seed: int, databases: Databases, figure: Callable[[str], None]) -> None:
     """One node purges by itself, and people let both of them purge at once."""
 
     async def check() -> None:
-        async with crew(postgres.fresh(), 2) as members:
+        async with crew(databases.fresh(), 2) as members:
             graves = await dug(members, members, seed)
             for member in members:
                 member.reap()

@@ -22,7 +22,7 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Find, Read
 from mayflydb.store.postgres import membership
 from nodes.crew import PATIENCE, Member, container, crew, set_ttl, since, together
-from postgres_cluster import Cluster
+from stores import Databases
 
 T = TypeVar("T")
 ALTERNATIONS = 100
@@ -56,7 +56,7 @@ class Reader:
         )
 
 
-def test_the_next_read_goes_by_the_new_rule(seed: int, postgres: Cluster, figure: Callable[[str], None]) -> None:
+def test_the_next_read_goes_by_the_new_rule(seed: int, databases: Databases, figure: Callable[[str], None]) -> None:
     draw = random.Random(seed)
     told: list[float] = []
 
@@ -74,7 +74,7 @@ def test_the_next_read_goes_by_the_new_rule(seed: int, postgres: Cluster, figure
             await reader.get()
 
     async def check() -> None:
-        async with crew(postgres.fresh(), 3) as members:
+        async with crew(databases.fresh(), 3) as members:
             readers = [Reader(member) for member in members]
             id = await container(members[0], LONG)
             await readers[0].put(id)
@@ -94,11 +94,11 @@ def test_the_next_read_goes_by_the_new_rule(seed: int, postgres: Cluster, figure
     assert told[len(told) // 2] < 0.5, "nodes learn of a change by being told, not by looking"
 
 
-def test_a_write_goes_by_the_new_rule(postgres: Cluster) -> None:
+def test_a_write_goes_by_the_new_rule(databases: Databases) -> None:
     """A record that another node's change has killed makes way for a new one, and is revived by none."""
 
     async def check() -> None:
-        async with crew(postgres.fresh(), 2) as (first, second):
+        async with crew(databases.fresh(), 2) as (first, second):
             id = await container(first, LONG)
             for n in range(10):
                 await Reader(second).put(id)
@@ -112,9 +112,9 @@ def test_a_write_goes_by_the_new_rule(postgres: Cluster) -> None:
     asyncio.run(check())
 
 
-def test_containers_come_and_go_everywhere(postgres: Cluster) -> None:
+def test_containers_come_and_go_everywhere(databases: Databases) -> None:
     async def check() -> None:
-        async with crew(postgres.fresh(), 2) as members:
+        async with crew(databases.fresh(), 2) as members:
             first, second = (Reader(member) for member in members)
             ids: list[int] = []
             for _ in range(15):
@@ -134,13 +134,13 @@ def test_containers_come_and_go_everywhere(postgres: Cluster) -> None:
     asyncio.run(check())
 
 
-def test_two_nodes_do_not_make_one_name_twice(postgres: Cluster) -> None:
+def test_two_nodes_do_not_make_one_name_twice(databases: Databases) -> None:
     async def make(member: Member, made: list[int]) -> None:
         with suppress(Conflict):
             made.append(await container(member))
 
     async def check() -> None:
-        async with crew(postgres.fresh(), 3) as members:
+        async with crew(databases.fresh(), 3) as members:
             await container(members[0], name="other")  # The database is there.
             made: list[int] = []
             await together(*(make(member, made) for member in members for _ in range(4)))
@@ -150,11 +150,11 @@ def test_two_nodes_do_not_make_one_name_twice(postgres: Cluster) -> None:
     asyncio.run(check())
 
 
-def test_an_old_answer_that_comes_late_is_not_kept(postgres: Cluster) -> None:
+def test_an_old_answer_that_comes_late_is_not_kept(databases: Databases) -> None:
     """A look-up of a container is under way while its rule is changed: whoever asks later goes by the new one."""
 
     async def check() -> None:
-        async with crew(postgres.fresh(), 2) as members:
+        async with crew(databases.fresh(), 2) as members:
             first, second = (Reader(member) for member in members)
             id = await container(first.member, LONG)
             await first.put(id)
@@ -180,7 +180,7 @@ def test_an_old_answer_that_comes_late_is_not_kept(postgres: Cluster) -> None:
     asyncio.run(asyncio.wait_for(check(), PATIENCE))
 
 
-def test_a_node_that_hears_nothing_stops_answering_first(postgres: Cluster, figure: Callable[[str], None]) -> None:
+def test_a_node_that_hears_nothing_stops_answering_first(databases: Databases, figure: Callable[[str], None]) -> None:
     """It still reaches the tables. A change waits until it no longer trusts itself; meanwhile others write."""
     answers: list[tuple[float, bool | None]] = []
     writes: list[float] = []
@@ -204,7 +204,7 @@ def test_a_node_that_hears_nothing_stops_answering_first(postgres: Cluster, figu
             writes.append(monotonic())
 
     async def check() -> float:
-        async with crew(postgres.fresh(), 2) as members:
+        async with crew(databases.fresh(), 2) as members:
             first, second = (Reader(member) for member in members)
             id = await container(first.member, LONG)
             await first.put(id)
@@ -222,9 +222,9 @@ def test_a_node_that_hears_nothing_stops_answering_first(postgres: Cluster, figu
     figure(f"the change waited {told[0] - began:.1f} s; {len(writes)} writes and {len(answers)} reads meanwhile")
 
 
-def test_a_dead_node_keeps_a_change_no_longer_than_its_lease(postgres: Cluster) -> None:
+def test_a_dead_node_keeps_a_change_no_longer_than_its_lease(databases: Databases) -> None:
     async def check() -> float:
-        async with crew(postgres.fresh(), 3) as (first, second, third):
+        async with crew(databases.fresh(), 3) as (first, second, third):
             id = await container(first, LONG)
             await Reader(first).put(id)
             await third.die()

@@ -25,6 +25,7 @@ from mayflydb.store.postgres.transaction import Transaction
 from nodes.crew import Member, container, crew, since, together
 from nodes.history import History, Op, Verb
 from postgres_cluster import Cluster
+from stores import Databases
 
 WRITERS, OPERATIONS, KEYS, UNIQUES, CONTAINERS = 8, 2_000, 5, 4, 2
 VERBS: tuple[Verb, ...] = ("create", "upsert", "upsert", "replace", "replace", "delete", "read", "read")
@@ -129,9 +130,9 @@ async def crowd(url: str, count: int, seed: int, operations: int = OPERATIONS) -
 
 
 @pytest.mark.parametrize("count", [2, 3])
-def test_all_answers_fit_one_order(count: int, seed: int, postgres: Cluster, figure: Callable[[str], None]) -> None:
+def test_all_answers_fit_one_order(count: int, seed: int, databases: Databases, figure: Callable[[str], None]) -> None:
     began = monotonic()
-    people = asyncio.run(crowd(postgres.fresh(), count, seed))
+    people = asyncio.run(crowd(databases.fresh(), count, seed))
     tally = Counter(op.refusal or op.verb for op in people.history.ops)
     wanted = {"create", "upsert", "replace", "delete", "read", "Conflict", "NotFound", "PreconditionFailed"}
     assert wanted <= tally.keys() and len(people.history.ops) == OPERATIONS

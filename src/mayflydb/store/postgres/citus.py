@@ -4,13 +4,14 @@ A group of writes that meets several workers is committed in two phases: prepare
 commit, then committed on each. Between the last two the coordinator's row locks are free already while a worker still shows what
 was there before. Advisory locks are not: PostgreSQL releases them after Citus is done. So whoever decides takes those as well.
 
-Where a worker dies in that gap, its part is committed when it is back, up to a minute later. The writer is told so and answers
-that the outcome is unknown. Whoever writes the same records meanwhile finds that they are not what he has read: he waits for the
-prepared transaction, then his condition on the record's lsn, or the unique index, fails, and his group is run again.
+Where a worker is cut off in that gap, its part is committed when it is back. The writer is told so, sees to it, and answers when
+it is done. Whoever writes the same records meanwhile finds that they are not what he has read: he waits for the prepared
+transaction, then his condition on the record's lsn, or the unique index, fails, and his group is run again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from typing import Any
 
@@ -19,6 +20,8 @@ import asyncpg
 from mayflydb.model.errors import Unavailable
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import reads
+
+log = logging.getLogger(__name__)
 
 DISTRIBUTED = ("record", "entry", "expiry")
 
@@ -33,6 +36,9 @@ _UNIQUE = (
     "CREATE UNIQUE INDEX IF NOT EXISTS record_unique ON mayfly.record"
     "(container, hash, octet_length(partition), sha256(partition || key))"
 )
+
+
+_MAY_RECOVER = "SELECT has_function_privilege('pg_catalog.recover_prepared_transactions()', 'execute')"
 
 
 async def installed(connection: asyncpg.Connection) -> bool:
@@ -75,6 +81,11 @@ async def _spread(connection: asyncpg.Connection) -> set[str]:
 
 async def check_workers(connection: asyncpg.Connection, settings: Iterable[str]) -> None:
     """Unavailable if a worker has one of these settings off, or does not answer."""
+    if not await connection.fetchval(_MAY_RECOVER):
+        log.warning(
+            "a worker that is cut off while it commits can keep writes waiting for a minute: to make it shorter,"
+            " GRANT EXECUTE ON FUNCTION recover_prepared_transactions() TO this role"
+        )
     for name in settings:
         answers = await connection.fetch(
             "SELECT nodename, nodeport, success, result FROM run_command_on_workers($1)", f"SHOW {name}"
@@ -90,6 +101,21 @@ async def lock(connection: Any, numbers: Iterable[int]) -> None:
     """Until this transaction is done on all workers nobody else has these containers (or EVENTS). In one order, always."""
     statement = "SELECT pg_advisory_xact_lock(key) FROM unnest($1::bigint[]) AS key"
     await connection.execute(statement, [_LOCKS + number for number in sorted(numbers)])
+
+
+async def recover(connection: Any) -> None:
+    """Finish on all workers what was prepared there and committed here, if this role may. Else Citus does within a minute."""
+    if await connection.fetchval(_MAY_RECOVER):
+        await connection.execute("SELECT recover_prepared_transactions()")
+
+
+async def finished(connection: Any, backend: int) -> bool:
+    """Whether nothing that this process of the coordinator has prepared is left on any worker, as far as all of them can say."""
+    await recover(connection)
+    # Citus names what it prepares after the coordinator's group (0), this process and two running numbers.
+    left = f"SELECT count(*) FROM pg_prepared_xacts WHERE gid LIKE 'citus_0_{backend}_%'"
+    answers = await connection.fetch("SELECT success, result FROM run_command_on_workers($1)", left)
+    return all(success and result == "0" for success, result in answers)
 
 
 _LAST_LSN = "SELECT lsn, pg_advisory_xact_lock_shared($2) FROM mayfly.catalog WHERE id = $1"

@@ -14,6 +14,7 @@ from mayflydb.clock import Stopwatch
 from mayflydb.model.errors import MayflyError, OutcomeUnknown, Unavailable
 from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
+from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, patience, pause, unavailable
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.transaction import Transaction
@@ -26,6 +27,9 @@ ATTEMPTS = 5
 
 RESOLVING = 30.0
 """Seconds in which the outcome of a commit is asked for whose answer was lost."""
+
+RECOVERING = 0.05
+"""Seconds between two looks at workers that have not finished a commit."""
 
 
 # Each transaction signs with a number of its own, and sweeps away the signatures of those whose outcome is known.
@@ -68,6 +72,8 @@ class Writer:
         self._commit_seq = 0
         self._id = 0
         self._number = 0
+        self._warning: str | None = None
+        """What the server has warned of since the last order to commit."""
         self._unresolved: set[int] = set()
         self._aside: set[asyncio.Task[None]] = set()
         self._task = asyncio.create_task(self._run(), name="writer")
@@ -135,6 +141,7 @@ class Writer:
         done = [await self._decide(transaction, job) for job in jobs]
         self._number = number = self._number + 1
         version = await transaction.finish(self._sign)
+        self._warning = None
         try:
             await self._commit(connection, number)
         except LOST as error:
@@ -142,6 +149,9 @@ class Writer:
             await self._hang_up()
             self._unresolved.add(number)
             self._later(self._resolve(done, version, number, error))
+            return
+        if self._warning is not None:
+            self._later(self._finish(done, version, connection.get_server_pid(), self._warning))
             return
         self._committed(done, version, 0 if held_since is None else self._stopwatch() - held_since)
 
@@ -153,9 +163,16 @@ class Writer:
         connection = self._connection
         if connection is None or connection.is_closed():
             connection = self._connection = await dial(self._url)
+            if self._distributed:
+                connection.add_log_listener(self._warned)
+                await citus.recover(connection)
             if not self._id:
                 self._id = await connection.fetchval("SELECT nextval('mayfly.writer')")
         return connection
+
+    def _warned(self, connection: object, message: asyncpg.PostgresLogMessage) -> None:
+        if message.severity_en == "WARNING":
+            self._warning = message.message
 
     async def _commit(self, connection: asyncpg.Connection, number: int) -> None:
         await connection.execute("COMMIT")
@@ -216,6 +233,25 @@ class Writer:
             self._fail(again, unavailable(error))
         else:
             self._jobs.again(again)
+
+    async def _finish(self, done: list[Done], version: int | None, backend: int, warning: str) -> None:
+        """Answer for a transaction that is committed, when it is so on all workers. OutcomeUnknown if that takes too long."""
+        log.warning("a commit is not finished on all workers: %s", warning)
+        ends = self._stopwatch() + int(RESOLVING * 1e6)
+        while self._stopwatch() < ends:
+            try:
+                connection = await connect(self._url)
+                try:
+                    finished = await citus.finished(connection, backend)
+                finally:
+                    connection.terminate()
+            except (MayflyError, *FAILED):
+                finished = False
+            if finished:
+                self._committed(done, version)
+                return
+            await pause(RECOVERING)
+        self._fail([each.job for each in done], OutcomeUnknown(f"the commit is not finished on all workers: {warning}"))
 
     async def _happened(self, number: int, error: BaseException) -> bool:
         """Whether it was committed. If not, it never will be: its signature is taken. OutcomeUnknown when nobody can say."""

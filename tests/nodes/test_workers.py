@@ -1,0 +1,189 @@
+"""On Citus: what belongs together lies together, one partition is one worker's, and workers that are cut off lose nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import asyncpg
+import pytest
+
+import stores
+from mayflydb.model.errors import Unavailable
+from mayflydb.model.record import Entry, Record
+from mayflydb.store.interface import Get, Order, Outcome, Position, Put, Scan
+from mayflydb.store.postgres import PostgresStore, writer
+from mayflydb.store.postgres.citus import DISTRIBUTED
+from nodes.crew import container, crew
+from nodes.test_cuts import Load, loaded, more
+
+CUTS, PER_CUT = 40, 10
+
+# What the coordinator's processes have open on a worker, but for the one that asks.
+_CUT = (
+    "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND application_name LIKE 'citus_internal%' AND pid <> pg_backend_pid()"
+)
+
+
+@pytest.fixture(params=["citus"])
+def databases(request: pytest.FixtureRequest) -> stores.Databases:
+    return stores.databases(request.param, request)
+
+
+@asynccontextmanager
+async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
+    connection = await asyncpg.connect(url)
+    try:
+        yield connection
+    finally:
+        await connection.close()
+
+
+def test_what_belongs_together_lies_together(databases: stores.Databases) -> None:
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 1), connected(url) as connection:
+            rows = await connection.fetch(
+                "SELECT table_name::text, colocation_id, distribution_column, shard_count FROM citus_tables"
+            )
+            assert {row[0].removeprefix("mayfly.") for row in rows} == set(DISTRIBUTED)
+            assert len({tuple(row)[1:] for row in rows}) == 1 and rows[0][2] == "hash" and rows[0][3] > 1
+            workers = "SELECT count(DISTINCT nodename || nodeport) FROM citus_shards"
+            assert await connection.fetchval(workers) > 1
+
+    asyncio.run(check())
+
+
+Asked = list[tuple[str, tuple[Any, ...]]]
+"""Statements and their arguments."""
+
+
+@contextmanager
+def watched() -> Iterator[Asked]:
+    """What is asked meanwhile."""
+    asked: Asked = []
+
+    async def fetch(self: Any, statement: str, *arguments: Any, **named: Any) -> Any:
+        asked.append((statement, arguments))
+        return await ordinary(self, statement, *arguments, **named)
+
+    ordinary = asyncpg.Connection.fetch
+    with patch.object(asyncpg.Connection, "fetch", fetch):
+        yield asked
+
+
+async def tasks(connection: asyncpg.Connection, asked: Asked) -> list[int]:
+    """How many shards each of these statements asks."""
+    counts = []
+    for statement, arguments in asked:
+        # EXPLAIN takes no array as a parameter of a plan that is to be cut down to the shards; a literal is the same to it.
+        for n, argument in reversed(list(enumerate(arguments, 1))):
+            statement = statement.replace(f"${n}", await literal(connection, argument))
+        plan = [row[0] for row in await connection.fetch(f"EXPLAIN {statement}")]
+        counts += [int(line.rpartition(":")[2]) for line in plan if "Task Count" in line]
+    return counts
+
+
+async def literal(connection: asyncpg.Connection, value: Any) -> str:
+    if isinstance(value, list):
+        return f"ARRAY[{','.join([await literal(connection, each) for each in value])}]"
+    if isinstance(value, bytes):
+        return f"'\\x{value.hex()}'::bytea"
+    return "NULL" if value is None else f"'{value}'"
+
+
+def test_one_partition_asks_one_worker(databases: stores.Databases) -> None:
+    """Reads and writes of records by identity, and pages of one partition; many partitions ask many."""
+
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 1) as (member,), connected(url) as connection:
+            id = await container(member)
+            with watched() as single:
+                await member.store.read(Get(id, b"p", b"k"))
+                await member.store.read(Scan(id, b"p", b"p\0", Order.HASHED, None, 10))
+            with watched() as many:
+                await asyncio.gather(*(member.store.read(Get(id, b"p%d" % n, b"k")) for n in range(32)))
+                await member.store.read(Scan(id, b"", None, Order.HASHED, None, 10))
+            assert set(await tasks(connection, single)) == {1}
+            assert max(await tasks(connection, many)) > 1
+
+    asyncio.run(check())
+
+
+def test_entries_lie_with_their_record(databases: stores.Databases) -> None:
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 1) as (member,), connected(url) as connection:
+            id = await container(member)
+            partitions = [b"%08d" % n for n in range(40)]
+            changes = [
+                Put(id, Record(partition, b"k", b"v", 0, 0, None, n, n), True, (Entry(1, b"e%d" % n),))
+                for n, partition in enumerate(partitions, 1)
+            ]
+
+            def decide() -> Any:
+                yield from ()
+                return Outcome(changes=tuple(changes), reply=None)
+
+            await member.store.write(decide)
+            joined = (
+                "SELECT count(*) FROM mayfly.record r JOIN mayfly.entry e"
+                " ON e.hash = r.hash AND e.container = r.container AND e.record = r.seq"
+            )
+            assert await connection.fetchval(joined) == len(partitions)
+
+    asyncio.run(check())
+
+
+def test_a_worker_is_no_place_to_connect_to(databases: stores.Databases) -> None:
+    async def check() -> None:
+        url = databases.fresh()
+        async with connected(url) as connection:
+            host, port = await connection.fetchrow(
+                "SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 LIMIT 1"
+            )
+        place, _, database = url.rpartition("/")
+        with pytest.raises(Unavailable, match="coordinator"):
+            await PostgresStore.open(f"{place.rpartition('@')[0]}@{host}:{port}/{database}")
+
+    asyncio.run(check())
+
+
+def test_nothing_is_lost_with_the_workers_connections(
+    seed: int, databases: stores.Databases, figure: Callable[[str], None], caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are cut at any moment, between the two phases of a commit too: what was answered is there, what was read stays."""
+    caplog.set_level(logging.WARNING, logger=writer.__name__)
+
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 2) as members, connected(databases.watching(url)) as watch:  # type: ignore[attr-defined]
+            id = await container(members[0])
+            load = Load(members, id, seed)
+            cut = 0
+
+            async def trouble() -> None:
+                nonlocal cut
+                for _ in range(CUTS):
+                    await more(load, PER_CUT)
+                    answers = await watch.fetch("SELECT success, result FROM run_command_on_workers($1)", _CUT)
+                    cut += sum(int(result) for success, result in answers if success)
+
+            await loaded(load, trouble)
+            assert load.tally["written"] >= CUTS * PER_CUT and cut >= CUTS
+            after: Position | None = None
+            changes = []
+            while page := await members[1].store.read(Scan(id, b"", None, Order.CHANGED, after, 3)):
+                changes += page
+                after = Position(page[-1].partition, page[-1].lsn)
+            assert len({record.lsn for record in changes}) == len(changes)
+            unfinished = sum("not finished" in record.message for record in caplog.records)
+            figure(f"{CUTS} times {cut} connections cut, {unfinished} commits unfinished for a while: {load.report()}")
+
+    asyncio.run(check())
