@@ -59,8 +59,8 @@ _COPY = (
 _DELETE = "DELETE FROM mayfly.record WHERE container = $1 AND anchor <= $2"
 _TELLING_DELETE = (
     f"WITH gone AS ({_DELETE} RETURNING *), numbered AS (SELECT *, row_number() OVER () AS n FROM gone)"
-    " INSERT INTO mayfly.expiry(id, container, partition, key, version, lsn, anchor, override, cause, rule_version,"
-    " deadline, purged, how) SELECT n, container, partition, key, lsn, n, anchor, override, 'default', 1, anchor, $2,"
+    " INSERT INTO mayfly.expiry(id, hash, container, partition, key, version, lsn, anchor, override, cause, rule_version,"
+    " deadline, purged, how) SELECT n, hash, container, partition, key, lsn, n, anchor, override, 'default', 1, anchor, $2,"
     " 'bench' FROM numbered"
 )
 """What no sweep can do without: each purge writes its event in its transaction."""

@@ -63,6 +63,9 @@ def options() -> dict[str, Any]:
         "statement_timeout": str(STATEMENT_TIMEOUT_MS),
         "idle_in_transaction_session_timeout": str(STATEMENT_TIMEOUT_MS),
         "jit": "off",
+        # All joins are of a list of keys with an index.
+        "enable_hashjoin": "off",
+        "enable_mergejoin": "off",
     }
     return {"timeout": DEADLINE, "command_timeout": STATEMENT_TIMEOUT_MS / 1000 + DEADLINE, "server_settings": settings}
 

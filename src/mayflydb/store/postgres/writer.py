@@ -71,6 +71,7 @@ class Writer:
         self._connection: asyncpg.Connection | None = None
         self._commit_seq = 0
         self._id = 0
+        self._begun = False
         self._number = 0
         self._warning: str | None = None
         """What the server has warned of since the last order to commit."""
@@ -135,7 +136,9 @@ class Writer:
     async def _attempt(self, jobs: list[Job], held_since: int | None) -> None:
         """Everything up to the answers; what it raises has left nothing behind."""
         connection = await self._connected()
-        await connection.execute("BEGIN")
+        if not self._begun:
+            await connection.execute("BEGIN")
+        self._begun = False
         transaction = Transaction(connection, self._distributed)
         await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
@@ -175,7 +178,10 @@ class Writer:
             self._warning = message.message
 
     async def _commit(self, connection: asyncpg.Connection, number: int) -> None:
-        await connection.execute("COMMIT")
+        # Whoever waits already goes on in a transaction that begins with the end of this one.
+        waiting = self._jobs.turn() is not None
+        await connection.execute("COMMIT AND CHAIN" if waiting else "COMMIT")
+        self._begun = waiting
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)
@@ -280,7 +286,7 @@ class Writer:
 
     async def _hang_up(self) -> None:
         """Whatever the connection was doing is rolled back by the server."""
-        connection, self._connection = self._connection, None
+        connection, self._connection, self._begun = self._connection, None, False
         if connection is not None:
             connection.terminate()
 
