@@ -227,6 +227,7 @@ def test_the_list_of_targets(http: Http, sessions: ContainerProxy) -> None:
     row = {
         "target": SESSIONS,
         "default_ttl": 100,
+        "paused": None,
         "records": 3,
         "hidden": 0,
         "due": 0,

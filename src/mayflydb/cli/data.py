@@ -35,12 +35,18 @@ _storage = click.option(
 )
 
 
+_paused = click.option(
+    "--paused", is_flag=True, help="Nobody dies in the new store until `mayfly ttl resume`, whatever has passed since."
+)
+
+
 @click.command()
 @click.argument("source", metavar="FROM", callback=checked_by(storage_url))
 @click.argument("target", metavar="TO", callback=checked_by(storage_url))
+@_paused
 @output_option
 @click.pass_context
-def copy(ctx: click.Context, source: str, target: str) -> None:
+def copy(ctx: click.Context, source: str, target: str, paused: bool) -> None:
     """Copy everything FROM a store that is not being served TO a new one.
 
     FROM and TO are storages as for `serve`: sqlite:///./mayfly.db or postgresql://user@host:port/database. Ids, versions,
@@ -53,10 +59,11 @@ def copy(ctx: click.Context, source: str, target: str) -> None:
 
     async def work(told: Told) -> Moving:
         from mayflydb.moving.copy import copy
-        from mayflydb.moving.source import StoreSource
+        from mayflydb.moving.source import PausedSource, StoreSource
 
         async def into(store: Store) -> Moving:
-            beginning = await StoreSource.open(store)
+            opened = await StoreSource.open(store)
+            beginning = PausedSource(opened) if paused else opened
             return await _using(new, True, lambda target: copy(beginning, target, told))
 
         return await _using(old, False, into)
@@ -96,9 +103,10 @@ def export_(ctx: click.Context, file: Path, storage: str | None) -> None:
 @data.command("import")
 @click.argument("file", metavar="FILE", type=click.Path(path_type=Path))
 @_storage
+@_paused
 @output_option
 @click.pass_context
-def import_(ctx: click.Context, file: Path, storage: str | None) -> None:
+def import_(ctx: click.Context, file: Path, storage: str | None, paused: bool) -> None:
     """Put an export into a new store. FILE is checked as a whole before anything is taken from it.
 
     After an interruption the same command goes on where it was.
@@ -108,8 +116,10 @@ def import_(ctx: click.Context, file: Path, storage: str | None) -> None:
     async def work(told: Told) -> Moving:
         from mayflydb.moving.copy import copy
         from mayflydb.moving.files import FileSource
+        from mayflydb.moving.source import PausedSource
 
-        with FileSource.open(file) as source:
+        with FileSource.open(file) as opened:
+            source = PausedSource(opened) if paused else opened
             return await _using(place, True, lambda target: copy(source, target, told))
 
     _report(ctx, str(file), place.shown, _carry_out("importing", work))

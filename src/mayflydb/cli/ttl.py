@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from mayflydb.cli.admin import admin_of, checked_by
+from mayflydb.cli.admin import admin_of, checked_by, confirmed
 from mayflydb.cli.output import output_option, show
 from mayflydb.model.durations import parse_span
 from mayflydb.model.instant import SECOND
@@ -64,6 +64,51 @@ def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int)
 def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> None:
     """When and why one record goes, or why it does not."""
     show(ctx, admin_of(ctx).get("ttl/explain", {"target": target, "id": record_id, "pk": pk}))
+
+
+@ttl.command("list")
+@click.argument("target", required=False)
+@output_option
+@click.pass_context
+def list_(ctx: click.Context, target: str | None) -> None:
+    """Every container with its default, its counts, its next expiry, and whether something is paused."""
+    answer = admin_of(ctx).get("ttl", {"target": target} if target else {})
+    show(ctx, answer, answer["targets"])
+
+
+@ttl.command()
+@click.argument("target", required=False)
+@output_option
+@click.pass_context
+def pause(ctx: click.Context, target: str | None) -> None:
+    """Purge nothing any more, in TARGET or everywhere. What expires is hidden as ever; `resume` lets it go."""
+    answer = admin_of(ctx).post("ttl/pause", {"target": target} if target else {})
+    show(ctx, answer, answer["targets"])
+
+
+@ttl.command()
+@click.argument("target", required=False)
+@click.option(
+    "--notice", metavar="DURATION", callback=checked_by(parse_span), help="Nobody dies before so much time has passed."
+)
+@click.option("--dry-run", is_flag=True, help="Only show what would follow.")
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@click.pass_context
+def resume(ctx: click.Context, target: str | None, notice: str | None, dry_run: bool, yes: bool) -> None:
+    """Let expiry and purging go on where they are paused, in TARGET or everywhere, after showing what follows."""
+    body: dict[str, object] = {"target": target} if target else {}
+    if notice:
+        body["notice"] = notice
+    admin = admin_of(ctx)
+    ahead = admin.post("ttl/resume", body | {"dry_run": True})
+    if not dry_run:
+        count = sum(row["purge_now"] for row in ahead["targets"])
+        if count:
+            names = ", ".join(f"{row['target']} ({row['purge_now']})" for row in ahead["targets"] if row["purge_now"])
+            confirmed(f"Remove {count} expired records for ever, of {names}?", yes=yes)
+        ahead = admin.post("ttl/resume", body)
+    show(ctx, ahead, ahead["targets"])
 
 
 @ttl.command()

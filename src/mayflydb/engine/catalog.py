@@ -7,7 +7,7 @@ retention is one row, whatever the container holds.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -28,11 +28,16 @@ class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
     parents: tuple[str, ...] = ()
 
 
+Paused = Literal["purge", "expiry"]
+"""What stands still in a container. `purge`: nothing is removed, what is due is hidden as ever. `expiry`: nobody dies."""
+
+
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the row of a database or container holds. `body` is the protocol's own description, as the front end wrote it.
 
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
-    that was provisioned for this very database or container, in the front end's words.
+    that was provisioned for this very database or container, in the front end's words. `paused` is no part of the protocol's
+    description: it is changed without a new version.
     """
 
     body: Mapping[str, Any]
@@ -41,6 +46,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     rules: tuple[Rule, ...] = ()
     ranges: tuple[PartitionRange, ...] = ()
     offer: Mapping[str, Any] | None = None
+    paused: Paused | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -53,7 +59,9 @@ class Node(msgspec.Struct, frozen=True):
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        return self.definition.rules
+        """The rules in force."""
+        definition = self.definition
+        return () if definition.paused == "expiry" else definition.rules
 
     @property
     def body(self) -> Mapping[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_of
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -70,7 +70,29 @@ class Definitions:
                 raise NotFound("Resource Not Found")
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
-            after = msgspec.structs.replace(after, rules=_stamped(before.rules, after))
+            after = msgspec.structs.replace(after, rules=_stamped(before.definition.rules, after))
+            node = msgspec.structs.replace(before, definition=after)
+            return Outcome((PutRow(row_of(node)),), node)
+
+        node = (await self._store.write(decide)).reply
+        self._changed(id)
+        return node
+
+    async def pause(self, id: int, paused: Paused | None, not_before: Instant | None = None) -> Node:
+        """Let purging, or expiry, of a container stand still, or go on: then nobody dies before `not_before`.
+
+        Its version and time of change stay, since its description does. NotFound if it is gone.
+        """
+
+        def decide() -> Decision[Node]:
+            row = yield from ask(Load(id))
+            if row is None:
+                raise NotFound("Resource Not Found")
+            before = self._nodes.of(row)
+            rules = before.definition.rules
+            if not_before is not None:
+                rules = tuple(msgspec.structs.replace(rule, not_before=not_before) for rule in rules)
+            after = msgspec.structs.replace(before.definition, paused=paused, rules=rules)
             node = msgspec.structs.replace(before, definition=after)
             return Outcome((PutRow(row_of(node)),), node)
 
@@ -93,9 +115,10 @@ class Definitions:
 
 
 def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:
-    """Rules with the version of the definition that brought them; a rule that did not change keeps its own."""
-    unversioned = {msgspec.structs.replace(rule, version=0): rule for rule in before}
-    return tuple(
-        unversioned.get(msgspec.structs.replace(rule, version=0), msgspec.structs.replace(rule, version=after.version))
-        for rule in after.rules
-    )
+    """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice."""
+    known = {_plain(rule): rule for rule in before}
+    return tuple(known.get(_plain(rule), msgspec.structs.replace(rule, version=after.version)) for rule in after.rules)
+
+
+def _plain(rule: Rule) -> Rule:
+    return msgspec.structs.replace(rule, version=0, not_before=None)

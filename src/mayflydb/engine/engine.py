@@ -118,7 +118,7 @@ class Engine:
     async def get(self, container: Node, partition: bytes, key: bytes, now: Instant) -> Record | None:
         """The record if it is there and visible."""
         record = await self.store.read(Get(container.id, partition, key))
-        if record is None or not visible_at(record, container.definition.rules, now):
+        if record is None or not visible_at(record, container.rules, now):
             return None
         return record
 
@@ -126,7 +126,7 @@ class Engine:
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH
     ) -> AsyncIterator[Batch]:
         """Visible records in order, stretch by stretch; between stretches other requests run."""
-        rules = container.definition.rules
+        rules = container.rules
         while True:
             request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
             records = await self.store.read(request)

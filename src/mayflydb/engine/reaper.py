@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
 from mayflydb.engine.catalog import ROOT, Nodes
-from mayflydb.engine.sweeping import next_deadline, purge_due
+from mayflydb.engine.sweeping import next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
@@ -98,7 +98,7 @@ class Reaper:
         self._wake.set()
 
     async def next_deadline(self) -> Instant | None:
-        """The earliest deadline of all stored records; it may have passed."""
+        """The earliest deadline of all stored records that may be purged; it may have passed."""
         await self._look_again()
         return min(self._next.values(), default=None)
 
@@ -146,7 +146,7 @@ class Reaper:
     async def _look_at(self, container: int) -> None:
         self._looking_at = container
         try:
-            deadline = await next_deadline(self._store, self._nodes, container)
+            deadline = await next_purge(self._store, self._nodes, container)
         except BaseException:
             self._unknown.add(container)
             raise

@@ -14,7 +14,7 @@ def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limi
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives.
     """
     row = yield from ask(Load(container))
-    if row is None:
+    if row is None or nodes.of(row).definition.paused:
         return Outcome((), None)
     ready = []
     for due in due_ranges(nodes.of(row).rules, horizon):
@@ -38,6 +38,14 @@ def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limi
         for due in ready
     )
     return Outcome(purges, None)
+
+
+async def next_purge(store: Store, nodes: Nodes, container: int) -> Instant | None:
+    """The earliest deadline of a container's stored records; None: nobody dies, or nothing is purged now."""
+    row = await store.read(Load(container))
+    if row is None or nodes.of(row).definition.paused:
+        return None
+    return await next_deadline(store, nodes, container)
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT
+from mayflydb.engine.catalog import ROOT, Node, Nodes, row_of
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import Instant
@@ -135,6 +135,33 @@ class StoreSource:
             )
         last_id = (await self._store.write(_new_id)).reply
         return Ending(last_id, await self._store.read(Setting(MARK)))
+
+
+class PausedSource:
+    """Another source, whose containers arrive with their expiry paused: nobody dies there until it is resumed."""
+
+    def __init__(self, source: Source) -> None:
+        self._source = source
+        nodes = Nodes()
+        self.rows: Sequence[Row] = [_paused(row, nodes.of(row)) for row in source.rows]
+        self.records = source.records
+
+    @property
+    def description(self) -> str:
+        return self._source.description
+
+    def pieces(self, after: Mapping[int, int]) -> AsyncIterator[Piece]:
+        return self._source.pieces(after)
+
+    async def ending(self) -> Ending:
+        return await self._source.ending()
+
+
+def _paused(row: Row, node: Node) -> Row:
+    if not node.definition.rules:
+        return row
+    definition = msgspec.structs.replace(node.definition, paused="expiry")
+    return msgspec.structs.replace(row, data=row_of(msgspec.structs.replace(node, definition=definition)).data)
 
 
 def scan(container: int, after_seq: int, limit: int) -> Scan:

@@ -11,6 +11,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.portal import requests as r
 from mayflydb.portal.clock import Hands
 from mayflydb.portal.expiry import Outlook
+from mayflydb.portal.pausing import Pausing
 from mayflydb.portal.targets import Directory, Targets
 from mayflydb.portal.upkeep import Upkeep
 
@@ -46,6 +47,7 @@ class Admin:
         self.hands = Hands(engine, self.directory, time_travel, shared)
         self.outlook = Outlook(engine, self.directory)
         self.upkeep = Upkeep(engine, self.directory, self.hands, self.outlook)
+        self.pausing = Pausing(engine, self.directory)
         self.info = info
         self.ca_pem = ca_pem
 
@@ -67,5 +69,10 @@ class Admin:
             Operation("GET", "ttl/forecast", r.Forecast, outlook.forecast),
             Operation("POST", "ttl/preview", r.Preview, lambda body: outlook.preview(body.target, body.default())),
             Operation("GET", "ttl/explain", r.Explain, lambda query: outlook.explain(query.target, query.id, query.pk)),
+            Operation("POST", "ttl/pause", r.Pause, lambda body: self.pausing.pause(body.target)),
+            Operation("POST", "ttl/resume", r.Resume, self._resume),
             Operation("GET", "ttl/due", r.DueList, outlook.due),
         )
+
+    async def _resume(self, body: r.Resume) -> dict[str, Any]:
+        return await self.pausing.resume(body.target, body.span(), body.dry_run)

@@ -39,7 +39,8 @@ class Outlook:
         counts = await self.counts(place, now)
         ahead = await next_deadline(self._engine.store, self._engine.nodes, place.node.id, now)
         default = place.targets.default_ttl(place.node)
-        return {"target": place.target, "default_ttl": default, **counts, "next_expiry": shapes.time_or_none(ahead)}
+        shown = {"target": place.target, "default_ttl": default, "paused": place.node.definition.paused}
+        return {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
 
     async def totals(self, place: Place) -> Totals:
         """What a container holds, hidden records included."""
@@ -104,13 +105,14 @@ class Outlook:
             record = await self._engine.store.read(Get(place.node.id, partition, key))
             if record is not None:
                 why = explain(record, place.node.rules, now)
+                paused = place.node.definition.paused
                 return {
                     "now": shapes.time(now),
                     **self._named(place, record),
                     "state": why.state,
                     "deadline": shapes.time_or_none(why.deadline),
-                    "reason": why.reason,
-                    "text": why.text,
+                    "reason": "paused" if paused == "expiry" else why.reason,
+                    "text": why.text if paused is None else _PAUSED[paused].format(why.text),
                 }
         raise NotFound(f"there is no such record in {place.target}", hint="purged records are not kept")
 
@@ -172,6 +174,12 @@ class Outlook:
     def _named(self, place: Place, record: Record) -> dict[str, Any]:
         id, pk = self._identity(place, record)
         return {"target": place.target, "id": id, "pk": pk}
+
+
+_PAUSED = {
+    "purge": "{}; purging is paused",
+    "expiry": "expiry is paused: nobody dies until it is resumed",
+}
 
 
 def _sums(found: list[Forecast]) -> dict[str, int]:

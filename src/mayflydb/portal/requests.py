@@ -76,6 +76,23 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return self.default_ttl
 
 
+class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, or one target."""
+
+    target: str | None = None
+
+
+class Resume(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Everything, or one target; after a notice (a duration), or at once."""
+
+    target: str | None = None
+    notice: str | None = None
+    dry_run: bool = False
+
+    def span(self) -> Span | None:
+        return None if self.notice is None else duration(self.notice)
+
+
 class Listing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """All containers, or those of one target."""
 

@@ -28,7 +28,9 @@ class Upkeep:
         only = None if target is None else [place.node.id for place in places]
         done = await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "run now", only)
         by_target = {place.target: done[place.node.id] for place in places if done[place.node.id]}
-        return {"now": shapes.time(now), "purged": sum(by_target.values()), "by_target": by_target}
+        answer = {"now": shapes.time(now), "purged": sum(by_target.values()), "by_target": by_target}
+        paused = [place.target for place in places if place.node.definition.paused]
+        return answer | {"paused": paused} if paused else answer
 
     async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:
         """Forget everything, or a target; says how much that was. Without a target a virtual clock goes back to its start."""

@@ -1,0 +1,70 @@
+"""Letting purging stand still, and go on: what is removed cannot be had back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.insight import Insight
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.instant import Instant, Span
+from mayflydb.portal import shapes
+from mayflydb.portal.targets import Directory, Place
+
+
+class Pausing:
+    """Of one target, or of all there are."""
+
+    def __init__(self, engine: Engine, directory: Directory) -> None:
+        self._engine = engine
+        self._directory = directory
+        self._insight = Insight(engine.store)
+
+    async def pause(self, target: str | None) -> dict[str, Any]:
+        """Nothing is purged any more; what is due is hidden as ever. Kept across restarts; `due`: what waits by now."""
+        now = await self._engine.now()
+        rows = []
+        for place in await self._directory.containers(target):
+            node = place.node
+            if node.definition.paused is None:
+                node = await self._engine.definitions.pause(node.id, "purge")
+            due = await self._insight.due_counts(node.id, node.rules, [now])
+            rows.append({"target": place.target, "paused": node.definition.paused, "due": due[0]})
+        return {"now": shapes.time(now), "targets": rows}
+
+    async def resume(self, target: str | None, notice: Span | None, dry_run: bool) -> dict[str, Any]:
+        """Go on, with what is paused: nobody dies before the end of the notice. `dry_run`: only say what would follow.
+
+        `expire_now`: records that are visible and hidden from then on; `purge_now`: those that go, with what was hidden before.
+        """
+        now = await self._engine.now()
+        not_before = None if notice is None else now + notice
+        rows = []
+        for place in await self._directory.containers(target):
+            if place.node.definition.paused is None:
+                continue
+            rows.append(await self._outlook(place, not_before, now))
+            if not dry_run:
+                await self._engine.definitions.pause(place.node.id, None, not_before)
+        return {"now": shapes.time(now), "not_before": shapes.time_or_none(not_before), "targets": rows}
+
+    async def _outlook(self, place: Place, not_before: Instant | None, now: Instant) -> dict[str, Any]:
+        rules = place.node.definition.rules
+        if not_before is not None:
+            rules = _noticed(rules, not_before)
+        found = await self._insight.preview(place.node, rules, now)
+        due = await self._insight.due_counts(place.node.id, rules, [now])
+        return {
+            "target": place.target,
+            "paused": place.node.definition.paused,
+            "records": found.records,
+            "expire_now": found.expire_now,
+            "purge_now": due[0],
+            "reappear_now": found.reappear_now,
+        }
+
+
+def _noticed(rules: tuple[Rule, ...], not_before: Instant) -> tuple[Rule, ...]:
+    return tuple(msgspec.structs.replace(rule, not_before=not_before) for rule in rules)
