@@ -6,7 +6,7 @@ import asyncio
 import random
 import re
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from time import monotonic
 from unittest.mock import patch
@@ -18,7 +18,7 @@ from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed, Unavailable
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Holders, Load, Order, Position, Row, Scan
+from mayflydb.store.interface import Allocate, Get, Holders, Load, Order, Position, Row, Scan
 from mayflydb.store.postgres import reads
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.transaction import Transaction
@@ -147,6 +147,11 @@ async def unlocked(connection: Connection, ids: Iterable[int]) -> list[Row]:
     return [row for id in ids if (row := await reads.load(connection, Load(id))) is not None]
 
 
+async def believing(connection: Connection, guesses: Sequence[Row], requests: Sequence[Get]) -> list[Record | None]:
+    """What this node has left in the catalogue is what is there."""
+    return await reads.gets(connection, requests, False)
+
+
 async def forgetful(connection: Connection, request: Holders) -> list[Record]:
     """Nobody holds a unique value that another node has written a moment ago."""
     return [record for record in await holders(connection, request) if record.lsn % 3]
@@ -163,6 +168,10 @@ def skipping(self: Transaction, request: Allocate) -> Awaitable[tuple[int, int]]
 holders, allocate = reads.holders, Transaction._allocate
 FAULTS: dict[str, tuple[AbstractContextManager[object], str]] = {
     "no lock": (patch.object(reads, "lock_rows", unlocked), "duplicate key|AssertionError"),
+    "a guess believed": (
+        patch.object(reads, "locked_gets", believing),
+        "duplicate key|AssertionError|changed by somebody",
+    ),
     "unique values": (patch.dict(reads.ANSWERS, {Holders: forgetful}), "hold one value"),
     "an lsn twice": (patch.object(Transaction, "_allocate", skipping), "AssertionError"),
 }

@@ -62,20 +62,53 @@ def digest(key: bytes) -> int:
     return int.from_bytes(blake2b(key, digest_size=8, salt=b"entry").digest(), "big", signed=True)
 
 
+_LOCKED_GETS = (
+    "WITH locked AS MATERIALIZED"
+    " (SELECT id, data, lsn, seq FROM mayfly.catalog WHERE id = ANY($5::bigint[]) ORDER BY id FOR NO KEY UPDATE),"
+    " same AS (SELECT count(*) FROM locked JOIN unnest($5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[])"
+    " AS guess(id, data, lsn, seq) USING (id, data, lsn, seq)),"
+    f" found AS ({_GETS}) SELECT found.*, same.count FROM same LEFT JOIN found ON true"
+)
+"""The snapshot may be older than the lock. But every write of a record moves its container's lsn: if that is what this node has
+left there, nobody has written since."""
+
+
 async def gets(connection: Connection, requests: Sequence[ask.Get], distributed: bool) -> list[Record | None]:
     """Many records by identity in one statement, which costs little more than one."""
-    columns: list[list[Any]] = [
+    columns = _identities(requests)
+    if distributed:
+        columns.append([hash_number(request.partition) for request in requests])
+    rows = await connection.fetch(_ROUTED_GETS if distributed else _GETS, *columns)
+    return _by_number([tuple(row) for row in rows], len(requests))
+
+
+async def locked_gets(
+    connection: Connection, guesses: Sequence[ask.Row], requests: Sequence[ask.Get]
+) -> list[Record | None] | None:
+    """The same, with catalogue rows locked, in order of their ids, as they are guessed to be; None: one is not so."""
+    columns = _identities(requests)
+    columns += [[row.id for row in guesses], [row.data for row in guesses]]
+    columns += [[row.lsn for row in guesses], [row.seq for row in guesses]]
+    rows = await connection.fetch(_LOCKED_GETS, *columns)
+    if rows[0][-1] != len(guesses):
+        return None
+    return _by_number([tuple(row)[:-1] for row in rows if row["n"] is not None], len(requests))
+
+
+def _identities(requests: Sequence[ask.Get]) -> list[list[Any]]:
+    return [
         [request.container for request in requests],
         [identity_number(request.partition, request.key) for request in requests],
         [request.partition for request in requests],
         [request.key for request in requests],
     ]
-    if distributed:
-        columns.append([hash_number(request.partition) for request in requests])
-    answers: list[Record | None] = [None] * len(requests)
-    for row in await connection.fetch(_ROUTED_GETS if distributed else _GETS, *columns):
-        *columns_of_record, n = row
-        answers[n - 1] = record_of(tuple(columns_of_record))
+
+
+def _by_number(rows: Sequence[tuple[Any, ...]], count: int) -> list[Record | None]:
+    """Rows of a record and its place in the answer, from one on."""
+    answers: list[Record | None] = [None] * count
+    for row in rows:
+        answers[row[-1] - 1] = record_of(row[:-1])
     return answers
 
 

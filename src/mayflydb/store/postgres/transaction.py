@@ -1,13 +1,13 @@
 """One write transaction: runs decisions one after the other on a connection and applies what they come to.
 
 Decisions are generators that may be run again. So before the transaction runs them in turn, it runs each as far as it knows the
-answers, collects what they would ask next, and asks that for all of them in one statement. What they change is gathered and
-written by one statement more.
+answers, or can guess them, collects what they would ask next, and asks that for all of them in one statement. What they change
+is gathered and written by one statement more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import msgspec
@@ -17,6 +17,7 @@ from mayflydb.store import interface as ask
 from mayflydb.store.postgres import changes, citus, reads
 from mayflydb.store.postgres.gathered import Gathered
 from mayflydb.store.postgres.reads import Connection
+from mayflydb.store.postgres.recall import Recall
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.rows import SEQ_MASK
 
@@ -37,9 +38,10 @@ _COUNT = (
 class Transaction:
     """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
 
-    def __init__(self, connection: Connection, distributed: bool) -> None:
+    def __init__(self, connection: Connection, distributed: bool, recall: Recall) -> None:
         self._connection = connection
         self._distributed = distributed
+        self._recall = recall
         self._records = Gathered(connection, distributed)
         self._rows: dict[int, ask.Row | None] = {}
         self._counted: set[int] = set()
@@ -62,25 +64,32 @@ class Transaction:
     async def foresee(self, decides: Iterable[Callable[[], ask.Decision[Any]]]) -> None:
         """Lock the containers these decisions are about and read the records they ask for."""
         decides = list(decides)
-        first = [request for decide in decides for request in self._next(decide)]
+        if await self._guess(decides):
+            return
+        first = _asked(decides, self._rows)
         await self._lock({request.id for request in first if isinstance(request, ask.Load)})
         await self._lock({request.container for request in first if isinstance(request, ask.Get)})
-        wanted = [request for decide in decides for request in self._next(decide) if type(request) is ask.Get]
+        wanted = [request for request in _asked(decides, self._rows) if type(request) is ask.Get]
         if wanted:
             self._records.remember(wanted, await reads.gets(self._connection, wanted, self._distributed))
 
-    def _next(self, decide: Callable[[], ask.Decision[Any]]) -> list[ask.Read[Any]]:
-        """What a decision asks that is not known yet; nothing if it asks no more, or fails."""
-        decision = decide()
-        try:
-            request = decision.send(None)
-            while type(request) is ask.Load and request.id in self._rows:
-                request = decision.send(self._rows[request.id])
-        except Exception:  # noqa: BLE001 -- it will fail again in its turn, and be told so.
-            return []
-        finally:
-            decision.close()
-        return [request]
+    async def _guess(self, decides: Sequence[Callable[[], ask.Decision[Any]]]) -> bool:
+        """Lock and read in one statement, as if the containers were what this node has left them; False: they are not."""
+        guesses = self._recall.rows
+        if self._distributed or not guesses:
+            return False
+        asked = _asked(decides, guesses)
+        wanted = [request for request in asked if type(request) is ask.Get and request.container in guesses]
+        if not wanted or len(wanted) < len(asked):
+            return False
+        rows = [guesses[id] for id in sorted({request.container for request in wanted})]
+        found = await reads.locked_gets(self._connection, rows, wanted)
+        if found is None:
+            self._recall.wrong([row.id for row in rows])
+            return False
+        self._rows.update({row.id: row for row in rows})
+        self._records.remember(wanted, found)
+        return True
 
     async def _lock(self, containers: Iterable[int]) -> None:
         wanted = sorted(set(containers) - self._rows.keys())
@@ -88,7 +97,9 @@ class Transaction:
             if self._distributed:
                 await citus.lock(self._connection, wanted)
             self._rows.update(dict.fromkeys(wanted))
-            self._rows.update({row.id: row for row in await reads.lock_rows(self._connection, wanted)})
+            for row in await reads.lock_rows(self._connection, wanted):
+                self._rows[row.id] = row
+                self._recall.locked(row)
 
     # --- one after the other ---------------------------------------------------------------------------------------------
 
@@ -233,6 +244,10 @@ class Transaction:
         await self._connection.execute("SELECT pg_notify('mayfly_catalog', $1)", str(version))
         return version
 
+    def left(self) -> list[ask.Row]:
+        """The rows it has locked, as they are after its commit."""
+        return [row for row in self._rows.values() if row is not None]
+
     async def _save_counters(self) -> None:
         statement = Statement()
         self._add_counters(statement)
@@ -246,3 +261,22 @@ class Transaction:
             statement.add(
                 "counted", _COUNT, [row.id for row in rows], [row.lsn for row in rows], [row.seq for row in rows]
             )
+
+
+def _asked(
+    decides: Iterable[Callable[[], ask.Decision[Any]]], rows: Mapping[int, ask.Row | None]
+) -> list[ask.Read[Any]]:
+    """What each decision asks first that these rows do not answer; nothing for one that asks no more, or fails."""
+    asked: list[ask.Read[Any]] = []
+    for decide in decides:
+        decision = decide()
+        try:
+            request = decision.send(None)
+            while type(request) is ask.Load and request.id in rows:
+                request = decision.send(rows[request.id])
+            asked.append(request)
+        except Exception:  # noqa: BLE001, S110 -- it will fail again in its turn, and be told so.
+            pass
+        finally:
+            decision.close()
+    return asked

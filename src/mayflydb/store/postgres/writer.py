@@ -16,6 +16,7 @@ from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, patience, pause, unavailable
+from mayflydb.store.postgres.recall import Recall
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.transaction import Transaction
 
@@ -72,6 +73,7 @@ class Writer:
         self._commit_seq = 0
         self._id = 0
         self._begun = False
+        self._recall = Recall()
         self._number = 0
         self._warning: str | None = None
         """What the server has warned of since the last order to commit."""
@@ -139,7 +141,7 @@ class Writer:
         if not self._begun:
             await connection.execute("BEGIN")
         self._begun = False
-        transaction = Transaction(connection, self._distributed)
+        transaction = Transaction(connection, self._distributed, self._recall)
         await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
         self._number = number = self._number + 1
@@ -153,6 +155,7 @@ class Writer:
             self._unresolved.add(number)
             self._later(self._resolve(done, version, number, error))
             return
+        self._recall.left(transaction.left())
         if self._warning is not None:
             self._later(self._finish(done, version, connection.get_server_pid(), self._warning))
             return
@@ -287,6 +290,7 @@ class Writer:
     async def _hang_up(self) -> None:
         """Whatever the connection was doing is rolled back by the server."""
         connection, self._connection, self._begun = self._connection, None, False
+        self._recall.forget()
         if connection is not None:
             connection.terminate()
 
