@@ -236,6 +236,9 @@ def settings_from(path: str | Path | None, memory: bool, keywords: Mapping[str, 
     if memory:
         given["storage.url"] = Given(MEMORY, "keyword memory")
     elif path is not None:
+        if "://" in str(path):
+            # Not shown: it may hold a password.
+            raise TypeError("path is a file's; a URL goes into storage=")
         given["storage.url"] = Given(file_url(Path(path)), "path")
     return load(given, environ={}, search=False).settings
 

@@ -143,6 +143,12 @@ def test_one_storage(file: Path) -> None:
         pass
 
 
+def test_a_url_is_no_path() -> None:
+    with pytest.raises(TypeError, match="storage=") as caught, serve("postgresql://u:secret@127.0.0.1/x", port=0):
+        pass
+    assert "secret" not in str(caught.value)
+
+
 # --- the self-test -------------------------------------------------------------------------------------------------------
 
 
