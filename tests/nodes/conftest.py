@@ -3,9 +3,9 @@
 import pytest
 
 import stores
-from reliability.conftest import figure, seed
+from reliability.conftest import figure, seed, soaking
 
-__all__ = ["databases", "figure", "seed"]
+__all__ = ["databases", "figure", "seed", "soaking"]
 
 
 @pytest.fixture(params=stores.ELSEWHERE)

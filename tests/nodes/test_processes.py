@@ -6,7 +6,7 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from time import monotonic
@@ -14,6 +14,7 @@ from typing import cast
 from urllib.parse import urlsplit
 
 import apsw
+import pytest
 
 from mayflydb.store.postgres.connection import connect
 from nodes.crew import since, together
@@ -24,6 +25,9 @@ from reliability.kill9.wire import Connection, Gone
 
 ROUNDS, WRITES = 5, 150
 """Kills, and acknowledged writes before each."""
+
+SOAKED = 100
+"""Kills of one pair of servers in a long run."""
 
 SURVIVOR = 40
 """Writes that the other server must acknowledge after each kill."""
@@ -143,29 +147,47 @@ def copied(cluster: Cluster, url: str, file: Path) -> Path:
     return file
 
 
-def test_a_killed_server_takes_nothing_with_it(
-    seed: int, postgres: Cluster, tmp_path: Path, figure: Callable[[str], None]
-) -> None:
+def killed(rounds: int, seed: int, postgres: Cluster, directory: Path) -> str:
+    """One of two servers is killed so often under load; what was acknowledged and what died is counted. The account of it."""
     url = postgres.fresh()
     began = monotonic()
+    directory.mkdir(exist_ok=True)
     with ExitStack() as stack:
-        servers = [stack.enter_context(OnPostgres(tmp_path / name, url)) for name in ("first", "second")]
+        servers = [stack.enter_context(OnPostgres(directory / name, url)) for name in ("first", "second")]
         for server in servers:
             server.start()
         life = Shared(Pair(servers, seed), seed)
 
-        async def rounds() -> None:
+        async def live() -> None:
             await life.set_up()
-            for _ in range(ROUNDS):
+            for _ in range(rounds):
                 await life.round()
 
-        asyncio.run(rounds())
+        asyncio.run(live())
         for server in servers:
             server.kill()
-    deaths = life.check_events(copied(postgres, url, tmp_path / "copy.db"))
-    assert life.acknowledged >= ROUNDS * (WRITES // 2 + SURVIVOR) and deaths and life.hidden
+    deaths = life.check_events(copied(postgres, url, directory / "copy.db"))
+    assert life.acknowledged >= rounds * (WRITES // 2 + SURVIVOR) and deaths and life.hidden
     assert all(server.starts > 1 for server in servers)
-    figure(
-        f"N={ROUNDS} kills in {since(began):.0f} s, {life.acknowledged} acknowledged writes, {life.checked} reads,"
+    return (
+        f"N={rounds} kills in {since(began):.0f} s, {life.acknowledged} acknowledged writes, {life.checked} reads,"
         f" {life.hidden} of the dead, {deaths} deaths, {dict(life.tally)}"
     )
+
+
+def test_a_killed_server_takes_nothing_with_it(
+    seed: int, postgres: Cluster, tmp_path: Path, figure: Callable[[str], None]
+) -> None:
+    figure(killed(ROUNDS, seed, postgres, tmp_path))
+
+
+@pytest.mark.soak
+def test_killed_servers_for_long(
+    seed: int,
+    postgres: Cluster,
+    tmp_path: Path,
+    soaking: Callable[[float], Iterator[int]],
+    figure: Callable[[str], None],
+) -> None:
+    for number in soaking(0.1):
+        figure(killed(SOAKED, seed + number, postgres, tmp_path / str(number)))
