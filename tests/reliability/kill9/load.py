@@ -84,6 +84,9 @@ class Item:
 class Life:
     """One file, and everything that clients know about it over many starts."""
 
+    doubt = 0
+    """Microseconds between the server's time and this process's, at most."""
+
     def __init__(self, server: Server, seed: int) -> None:
         self.server = server
         self.random = random.Random(seed)
@@ -165,7 +168,7 @@ class Life:
                 document = answer.json
                 assert document["n"] == n
                 item.pending.at, item.pending.lsn = document["_ts"], int(answer.headers[b"x-ms-item-lsn"])
-        met = item.state(item.now, before, wall_us())
+        met = self._state(item, item.now, before)
         wanted = {
             200: {met_n for met_n in met if met_n is not None},
             204: {met_n for met_n in met if met_n is not None},
@@ -184,12 +187,16 @@ class Life:
         item.now, item.pending = item.pending, None
         self.acknowledged += 1
 
+    def _state(self, item: Item, version: Version, before: int) -> set[int | None]:
+        """What may be met from `before` until now."""
+        return item.state(version, before - self.doubt, wall_us() + self.doubt)
+
     async def _read(self, connection: Connection, item: Item) -> None:
         before = wall_us()
         answer = await connection.ask("GET", "docs", item.path, x_ms_documentdb_partitionkey=f'["{item.client}"]')
-        allowed = item.state(item.now, before, wall_us())
+        allowed = self._state(item, item.now, before)
         if item.pending is not None:
-            allowed |= item.state(item.pending, before, wall_us())
+            allowed |= self._state(item, item.pending, before)
         assert answer.status in (200, 404), answer
         found = answer.json["n"] if answer.status == 200 else None
         assert found in allowed, f"read {found} of {item}, not {allowed}, between {before} and {wall_us()}"

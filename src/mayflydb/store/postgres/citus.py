@@ -37,12 +37,11 @@ _UNIQUE = (
     "(container, hash, octet_length(partition), sha256(partition || key))"
 )
 
-
 _MAY_RECOVER = "SELECT has_function_privilege('pg_catalog.recover_prepared_transactions()', 'execute')"
 
 
 async def installed(connection: asyncpg.Connection) -> bool:
-    """Whether this database has the extension. Unavailable on a worker, or if workers would lose what they commit."""
+    """Whether this database has the extension. Unavailable on a worker."""
     if not await connection.fetchval("SELECT EXISTS (SELECT 1 FROM pg_extension WHERE extname = 'citus')"):
         return False
     if await connection.fetchval("SELECT groupid <> 0 FROM pg_dist_local_group"):
@@ -93,7 +92,7 @@ async def check_workers(connection: asyncpg.Connection, settings: Iterable[str])
         for host, port, success, value in answers:
             if not success:
                 raise Unavailable(f"the worker {host}:{port} does not answer: {value}")
-            if value == "off" or value == "local":
+            if value in ("off", "local"):
                 raise Unavailable(f"the worker {host}:{port} has {name} = {value}: it would lose what it has committed")
 
 
