@@ -10,6 +10,7 @@ only=${ONLY:-}
 echo "SEED=$SEED"
 tools/venv.sh test
 tools/system-packages.sh strace
+tools/javascript.sh
 
 code=0
 selection=()

@@ -106,7 +106,9 @@ class Gate:
         host, authorization = headers.get(b"host"), headers.get(b"authorization")
         if host is None or not self._hosts.know(host):
             return self._answer_stranger(request, host, authorization)
-        if not path.startswith(OURS) and (path != b"/" or authorization is not None):
+        # A client of the vendor's that has no key is told so in its own words.
+        meant = path != b"/" or authorization is not None or b"x-ms-version" in headers
+        if not path.startswith(OURS) and meant:
             return self._cosmos(request)
         return self._ours(request, host, authorization)
 

@@ -62,6 +62,9 @@ class Answer(NamedTuple):
 def signature(key: str, method: str, path: str, date: str = DATE) -> str:
     """The `authorization` header of a request, as the protocol's documentation tells to make it."""
     segments = [unquote(segment) for segment in path.partition("?")[0].strip("/").split("/")]
+    if segments[-2:-1] == ["operations"]:
+        # An operation is signed as its container.
+        segments = segments[:-2]
     if segments[0] == "":
         kind, link = "", ""
     elif len(segments) % 2:

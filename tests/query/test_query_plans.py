@@ -14,7 +14,7 @@ from mayflydb.query.cosmos_sql.syntax import Node
 BASIC = frozenset(
     {"Aggregate", "CompositeAggregate", "Distinct", "MultipleOrderBy", "OffsetAndLimit", "OrderBy", "Top", "CountIf"}
 )
-FULL = BASIC | {"NonValueAggregate", "GroupBy", "MultipleAggregates", "ListAndSetAggregate"}
+FULL = BASIC | {"NonValueAggregate", "GroupBy", "MultipleAggregates", "ListAndSetAggregate", "NonStreamingOrderBy"}
 SLOT = "{documentdb-formattableorderbyquery-filter}"
 
 
@@ -69,6 +69,15 @@ SELECT c._rid, [{"item": c.n}] AS orderByItems, c.a AS payload
 FROM c
 WHERE (((c.b OR c.d) AND IS_DEFINED(c.a)) AND (<slot>))
 ORDER BY c.n""",
+    ),
+    (
+        "SELECT TOP 2 c.a FROM c ORDER BY VectorDistance(c.v, [1, 2], false, {'distanceFunction': 'cosine'})",
+        """\
+SELECT TOP 2 c._rid, [{"item": VectorDistance(c.v, [1, 2], false, {"distanceFunction": "cosine"})}] AS orderByItems, \
+{"a": c.a} AS payload
+FROM c
+WHERE (<slot>)
+ORDER BY VectorDistance(c.v, [1, 2], false, {"distanceFunction": "cosine"})""",
     ),
     (
         "SELECT DISTINCT TOP 3 VALUE c.n FROM c ORDER BY c.n",
@@ -193,6 +202,15 @@ PARTS = [
         },
     ),
     ("SELECT VALUE SUM(c.n) FROM c GROUP BY c.s", {"aggregates": ["Sum"], "groupByAliases": []}),
+    (
+        "SELECT TOP 3 * FROM c ORDER BY VectorDistance(c.v, [1])",
+        {"orderBy": ["Descending"], "top": 3, "hasNonStreamingOrderBy": True},
+    ),
+    (
+        "SELECT * FROM c ORDER BY VectorDistance(c.v, [1], false, {'distanceFunction': 'euclidean'}) OFFSET 1 LIMIT 2",
+        {"orderBy": ["Ascending"], "offset": 1, "limit": 2, "hasNonStreamingOrderBy": True},
+    ),
+    ("SELECT * FROM c ORDER BY -VectorDistance(c.v, [1])", {"orderBy": ["Ascending"], "hasNonStreamingOrderBy": False}),
     ("SELECT DISTINCT c.a FROM c", {"distinctType": "Unordered"}),
     ("SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a", {"distinctType": "Ordered"}),
     ("SELECT DISTINCT c.a FROM c ORDER BY c.a DESC", {"distinctType": "Ordered"}),
@@ -240,6 +258,7 @@ def test_a_missing_feature_is_named(text: str, missing: list[str]) -> None:
         ("SELECT VALUE AVG(c.a) FROM c", "CompositeAggregate"),
         ("SELECT VALUE COUNTIF(c.a) FROM c", "CountIf"),
         ("SELECT VALUE c.a FROM c GROUP BY c.a", "GroupBy"),
+        ("SELECT TOP 1 * FROM c ORDER BY VectorDistance(c.v, [1])", "NonStreamingOrderBy"),
     ],
 )
 def test_each_feature_is_needed(text: str, feature: str) -> None:

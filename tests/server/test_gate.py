@@ -175,3 +175,8 @@ def test_a_store_that_ails_makes_the_server_unready() -> None:
 
     status, _, body = ask(opened(health=ailing), "GET", "/_mayfly/ready")
     assert (status, json.loads(body)["ready"], json.loads(body)["store"]) == (503, False, "the disk is full")
+
+
+def test_a_client_without_a_key_is_answered_by_the_front_end() -> None:
+    """Not by the page for people: it would not understand it."""
+    assert ask(opened(), "GET", "/", **{"x-ms-version": "2020-07-15"})[2] == "cosmos GET /"

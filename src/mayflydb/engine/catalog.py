@@ -1,7 +1,8 @@
 """Spaces, databases and containers: what the catalogue's rows say.
 
 The tree is space (one per protocol: `cosmos`) > database > container. Rules live here and nowhere else, so that a change of
-retention is one row, whatever the container holds.
+retention is one row, whatever the container holds. What belongs to a database and is no container has its own space (see
+`companions`).
 """
 
 from __future__ import annotations
@@ -72,6 +73,11 @@ _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Definition).decode
 
 
+def node_of(row: Row) -> Node:
+    """The node that a row describes, committed or not."""
+    return Node(row.id, row.parent, row.name, _decode(row.data))
+
+
 class Nodes:
     """Rows decoded once, as long as their definition stays the same."""
 
@@ -83,7 +89,7 @@ class Nodes:
         known = self._nodes.get(row.id)
         if known is not None and known[0] == row.data:
             return known[1]
-        node = Node(row.id, row.parent, row.name, _decode(row.data))
+        node = node_of(row)
         self._nodes[row.id] = (row.data, node)
         return node
 

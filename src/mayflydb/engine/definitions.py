@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Sequence
+from typing import Any
 
 import msgspec
 
@@ -100,18 +101,43 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def drop(self, id: int) -> None:
-        """Remove a node and everything below it; its records are unreachable at once. NotFound if it is gone."""
+    async def drop(self, id: int, beside: Sequence[str] = ()) -> None:
+        """Remove a node and everything below it; its records are unreachable at once. NotFound if it is gone.
+
+        `beside`: the path of names to another one that goes with it, if there is one.
+        """
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
-            below = yield from ask(Children(id))
-            return Outcome((*(DropRow(child.id) for child in below), DropRow(id)), None)
+            gone = yield from _below(id)
+            other = yield from _at(beside)
+            if other is not None:
+                gone += yield from _below(other)
+            return Outcome(tuple(map(DropRow, gone)), None)
 
         await self._store.write(decide)
         self._changed(id)
+
+
+def _below(id: int) -> Generator[Any, Any, list[int]]:
+    """Everything below a row, then the row itself."""
+    found: list[int] = []
+    for child in (yield from ask(Children(id))):
+        found += yield from _below(child.id)
+    return [*found, id]
+
+
+def _at(names: Sequence[str]) -> Generator[Any, Any, int | None]:
+    """The row at this path of names; None if there is none, or no path."""
+    id = None
+    for name in names:
+        row = yield from ask(Find(ROOT if id is None else id, name))
+        if row is None:
+            return None
+        id = row.id
+    return id
 
 
 def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:

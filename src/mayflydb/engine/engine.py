@@ -10,6 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.companions import Companions
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Lease, Reaper
@@ -78,6 +79,7 @@ class Engine:
         self.time = time
         self.reaper = reaper
         self.definitions = definitions
+        self.companions = Companions(store)
         self.insight = Insight(store)
         self.nodes = nodes
         self._written_at: Instant = 0

@@ -50,6 +50,11 @@ def _passed(instant: Instant | None, now: Instant) -> bool:
     return instant is not None and instant <= now
 
 
+def over(ends: Instant, now: Instant) -> bool:
+    """Whether something that is no record, but was given for a time, has come to its end: the boundary is the same."""
+    return _passed(ends, now)
+
+
 def due_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:
     """True from the deadline on: a fact about time, whether purged or not."""
     # A loop here and below: any() makes a generator, and every read of a record comes this way.

@@ -316,3 +316,39 @@ def test_the_client_reads_the_ranges_once(service: Service, throughput: int, mon
     list(proxy.query_items(f"{TEXT} ORDER BY c.n", max_item_count=10, **CROSS))
     list(proxy.query_items_change_feed(start_time="Beginning", max_item_count=10))
     assert len(reads) <= 4
+
+
+# --- a whole partition -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["text", "unicode", "integer", "true", "null", "long"])
+def test_deleting_a_partition_leaves_the_others(service: Service, name: str) -> None:
+    proxy = service.container()
+    service.fill(proxy, [{"id": str(n), "pk": value} for n, (_, value, _) in enumerate(KEYS)])
+    service.fill(
+        proxy, [{"id": f"more{n}", "pk": value} for n in range(150) for kind, value, _ in KEYS if kind == name]
+    )
+    told = next(read_key(value, told) for kind, value, told in KEYS if kind == name)
+    proxy.delete_all_items_by_partition_key(told)
+    left = {item["id"] for item in proxy.read_all_items()}
+    assert left == {str(n) for n, (kind, _, _) in enumerate(KEYS) if kind != name}
+    # Again, and of what never was.
+    proxy.delete_all_items_by_partition_key(told)
+    proxy.delete_all_items_by_partition_key("nobody")
+    assert proxy.create_item({"id": "0", "pk": "new"})["id"] == "0"
+
+
+def test_deleting_a_partition_needs_a_whole_key(service: Service) -> None:
+    proxy = service.container(paths=["/a", "/b"])
+    proxy.create_item({"id": "1", "a": "x", "b": "y"})
+    path = path_of(proxy, "operations", "partitionkeydelete")
+    assert service.raw("POST", path).status == 400
+    assert service.raw("POST", path, headers={"x-ms-documentdb-partitionkey": '["x"]'}).status == 400
+    for method in ("GET", "PUT", "DELETE"):
+        assert service.raw(method, path, headers={"x-ms-documentdb-partitionkey": '["x","y"]'}).status == 400
+    assert len(list(proxy.read_all_items())) == 1
+    missing = path.replace("/colls/c/", "/colls/missing/")
+    assert service.raw("POST", missing, headers={"x-ms-documentdb-partitionkey": '["x","y"]'}).status == 404
+    answer = service.raw("POST", path, headers={"x-ms-documentdb-partitionkey": '["x","y"]'})
+    assert (answer.status, answer.body) == (200, b"")
+    assert list(proxy.read_all_items()) == []

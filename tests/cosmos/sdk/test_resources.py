@@ -170,7 +170,7 @@ def replaced(service: Service, proxy: ContainerProxy, **members: Any) -> Any:
     {"partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 1}},
     {"uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/mail"]}]}},
     {"unknown": 1}, {"ttlPropertyPath": "/at"}, {"indexingPolicy": {"indexingMode": "sometimes"}},
-    {"vectorEmbeddingPolicy": {"vectorEmbeddings": []}}, {"analyticalStorageTtl": 60},
+    {"vectorEmbeddingPolicy": {"vectorEmbeddings": [{"path": "v"}]}}, {"analyticalStorageTtl": 60},
 ])  # fmt: skip
 def test_a_replace_that_is_refused(service: Service, members: dict[str, Any]) -> None:
     proxy = service.container(5)

@@ -185,8 +185,12 @@ def test_a_unique_value_of_the_living_stays_held(service: Service) -> None:
 # --- a whole partition -----------------------------------------------------------------------------------------------
 
 
-def test_deleting_a_partition_key_is_refused_by_name(service: Service, dead: tuple[ContainerProxy, str]) -> None:
-    proxy, _ = dead
-    assert status_of(proxy.delete_all_items_by_partition_key, "p") == 400
-    answer = service.raw("POST", path_of(proxy, "operations", "partitionkeydelete"), pk="p")
-    assert "partitionkeydelete" in answer.json["message"]
+def test_the_dead_of_a_deleted_partition_died_of_age(service: Service) -> None:
+    """Deleting a partition takes the living; what had expired is purged, with its event."""
+    proxy = service.container(10)
+    proxy.create_item({"id": "dead", "pk": "p"})
+    proxy.create_item({"id": "alive", "pk": "p", "ttl": -1})
+    service.at(1000)
+    proxy.delete_all_items_by_partition_key("p")
+    assert list(proxy.read_all_items()) == []
+    assert service.server.purge()["purged"] == 1

@@ -71,7 +71,9 @@ NAMES = sorted(
      "uniqueKeyPolicy", "uniqueKeys",
      "conflictResolutionPolicy", "mode", "geospatialConfig", "type", "computedProperties", "name", "query", "changeFeedPolicy",
      "retentionDuration", "analyticalStorageTtl", "order", "op", "value", "from", "operations", "condition", "maxThroughput",
-     "offerThroughput", "offerAutopilotSettings", "autoUpgradePolicy", "vectorIndexes", "automatic"}
+     "offerThroughput", "offerAutopilotSettings", "autoUpgradePolicy", "vectorIndexes", "automatic",
+     "vectorEmbeddingPolicy", "vectorEmbeddings", "dataType", "dimensions", "distanceFunction", "fullTextPolicy", "fullTextPaths",
+     "fullTextIndexes", "quantizerType", "quantizationByteSize", "indexingSearchListSize", "vectorIndexShardKey", "language"}
 )  # fmt: skip
 
 
@@ -94,15 +96,21 @@ def mutate(source: random.Random, value: Any) -> Any:
 
 CONTAINER = policies.parse_container({
     "id": "c", "partitionKey": {"paths": ["/a"]}, "defaultTtl": 5, "changeFeedPolicy": {"retentionDuration": 5},
-    "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/u"]}]}, "computedProperties": [],
-    "indexingPolicy": {"compositeIndexes": [[{"path": "/a"}, {"path": "/b"}]], "spatialIndexes": [{"path": "/s/?"}]},
+    "uniqueKeyPolicy": {"uniqueKeys": [{"paths": ["/u"]}]},
+    "computedProperties": [{"name": "x", "query": "SELECT VALUE LOWER(c.y) FROM c"}],
+    "indexingPolicy": {"compositeIndexes": [[{"path": "/a"}, {"path": "/b"}]], "spatialIndexes": [{"path": "/s/?"}],
+                       "vectorIndexes": [{"path": "/v", "type": "diskANN", "quantizationByteSize": 8,
+                                          "vectorIndexShardKey": ["/a"]}],
+                       "fullTextIndexes": [{"path": "/t"}]},
+    "vectorEmbeddingPolicy": {"vectorEmbeddings": [{"path": "/v", "dimensions": 8}]},
+    "fullTextPolicy": {"fullTextPaths": [{"path": "/t"}]},
 })  # fmt: skip
 OPERATIONS = [{"op": "set", "path": "/l/0", "value": 1}, {"op": "move", "from": "/l", "path": "/m/x"},
               {"op": "incr", "path": "/n", "value": 1}, {"op": "remove", "path": "/m"}, {"op": "add", "path": "/l/-",
               "value": {}}]  # fmt: skip
 SHAPES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "container": (CONTAINER.to_json(), policies.parse_container),
-    "replace": (CONTAINER.to_json(), lambda body: policies.parse_container(body, CONTAINER, lambda name, query: None)),
+    "replace": (CONTAINER.to_json(), lambda body: policies.parse_container(body, CONTAINER)),
     "database": ({"id": "d"}, policies.parse_database),
     "key": ({"paths": ["/a"], "kind": "Hash", "version": 2}, PartitionKeyDefinition.from_json),
     "offer": ({"offerThroughput": 400, "offerAutopilotSettings": {"maxThroughput": 1000}},

@@ -62,16 +62,10 @@ FULL = body(
 
 
 def test_everything_reads_back() -> None:
-    seen: list[tuple[str, str]] = []
-
-    def compile_computed(name: str, query: str) -> None:
-        seen.append((name, query))
-
-    definition = parse_container(FULL, None, compile_computed)
+    definition = parse_container(FULL)
     shown = json.loads(json.dumps(definition.to_json()))
-    assert parse_container(shown, None, compile_computed) == definition
-    assert parse_container(shown, definition, compile_computed) == definition
-    assert seen[0] == ("low", "SELECT VALUE LOWER(c.s) FROM c")
+    assert parse_container(shown) == definition
+    assert parse_container(shown, definition) == definition
     assert shown["indexingPolicy"] == {
         "indexingMode": "lazy",
         "automatic": False,
@@ -152,11 +146,8 @@ def test_refused(sent: object, says: str) -> None:
     ("sent", "says"),
     [
         (body(ttlPropertyPath="/a", defaultTtl=5), "ttlPropertyPath"), (body(analyticalStorageTtl=-1), "analyticalStorageTtl"),
-        (body(analyticalStorageTtl="0"), "analyticalStorageTtl"), (body(vectorEmbeddingPolicy={}), "vectorEmbeddingPolicy"),
-        (body(fullTextPolicy={}), "fullTextPolicy"), (indexing(vectorIndexes=[{"path": "/v"}]), "vectorIndexes"),
-        (indexing(fullTextIndexes=[{"path": "/v"}]), "fullTextIndexes"), (body(clientEncryptionPolicy={}), "clientEncryption"),
+        (body(analyticalStorageTtl="0"), "analyticalStorageTtl"), (body(clientEncryptionPolicy={}), "clientEncryption"),
         (body(conflictResolutionPolicy={"mode": "Custom", "conflictResolutionProcedure": "x"}), "Procedure"),
-        (body(computedProperties=[{"name": "a", "query": "q"}]), "computedProperties"),
     ],
 )  # fmt: skip
 def test_unsupported(sent: object, says: str) -> None:
@@ -171,7 +162,33 @@ def test_unsupported(sent: object, says: str) -> None:
 )  # fmt: skip
 def test_bad_computed(computed: list[Any]) -> None:
     with pytest.raises(BadRequest):
-        parse_container(body(computedProperties=computed), None, lambda name, query: None)
+        parse_container(body(computedProperties=computed))
+
+
+@pytest.mark.parametrize(
+    ("query", "says"),
+    [
+        ("SELECT", "Syntax error"), ("SELECT c.a FROM c", "SELECT VALUE"), ("SELECT * FROM c", "SELECT VALUE"),
+        ("SELECT VALUE 1", "SELECT VALUE"), ("SELECT VALUE c.a FROM c WHERE c.b", "SELECT VALUE"),
+        ("SELECT DISTINCT VALUE c.a FROM c", "SELECT VALUE"), ("SELECT TOP 1 VALUE c.a FROM c", "SELECT VALUE"),
+        ("SELECT VALUE c.a FROM c ORDER BY c.a", "SELECT VALUE"), ("SELECT VALUE c.a FROM c GROUP BY c.a", "SELECT VALUE"),
+        ("SELECT VALUE c.a FROM c OFFSET 1 LIMIT 1", "SELECT VALUE"), ("SELECT VALUE t FROM t IN c.a", "SELECT VALUE"),
+        ("SELECT VALUE t FROM c JOIN t IN c.a", "SELECT VALUE"), ("SELECT VALUE c.a FROM c.b", "SELECT VALUE"),
+        ("SELECT VALUE c.a = @x FROM c", "a parameter"), ("SELECT VALUE COUNT(c.a) FROM c", "an aggregate"),
+        ("SELECT VALUE EXISTS(SELECT 1 FROM t IN c.a) FROM c", "a subquery"),
+        ("SELECT VALUE 1 + (SELECT VALUE 1) FROM c", "a subquery"), ("SELECT VALUE udf.f(c.a) FROM c", "the function f"),
+        ("SELECT VALUE GetCurrentTimestamp() FROM c", "GetCurrentTimestamp"), ("SELECT VALUE RAND() FROM c", "RAND"),
+    ],
+)  # fmt: skip
+def test_queries_that_compute_no_property(query: str, says: str) -> None:
+    with pytest.raises(BadRequest, match=says) as caught:
+        parse_container(body(computedProperties=[{"name": "low", "query": query}]))
+    assert "'low'" in str(caught.value)
+
+
+def test_the_partition_key_is_not_computed() -> None:
+    with pytest.raises(BadRequest, match="partition key"):
+        parse_container(body(computedProperties=[{"name": "pk", "query": "SELECT VALUE c.a FROM c"}]))
 
 
 @pytest.mark.parametrize("ignored", [{"_rid": "x", "_ts": 5, "_docs": "docs/"}, {"vectorEmbeddingPolicy": None},

@@ -10,10 +10,11 @@ from urllib.parse import unquote
 from mayflydb import __version__
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.cosmos import auth, errors
+from mayflydb.frontends.cosmos import auth, errors, resource_tokens
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import command_for
 from mayflydb.frontends.cosmos.paths import parse
+from mayflydb.frontends.cosmos.resource_tokens import Grant
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
@@ -68,17 +69,25 @@ class CosmosApp:
         headers = http.headers
         if headers.get(b"x-ms-consistency-level") != USUAL_WISH or not WISHES.isdisjoint(headers):
             _check_wishes(headers)
-        if command.writes:
-            auth.check_write(who, request.method, _shown(http))
+        if not isinstance(who, Grant):
+            if command.writes:
+                auth.check_write(who, request.method, _shown(http))
+            if command.issues_tokens:
+                auth.check_tokens(who, request.method, _shown(http))
         call = Call(self._account, self._engine, self._names, request, await self._engine.now())
+        if isinstance(who, Grant):
+            await resource_tokens.authorize(who, call, command.writes)
         return await command.handler(call)
 
-    def _authorize(self, request: Request) -> auth.Who:
+    def _authorize(self, request: Request) -> auth.Who | Grant:
         header = request.text(b"authorization")
         if header is None:
             raise Unauthenticated(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
             )
+        if resource_tokens.is_one(header):
+            # Its time is that of records, so it is looked at when this request has its `now`.
+            return resource_tokens.unseal(self._account.keys, header)
         date = request.text(b"x-ms-date") or ""
         if self._account.check_date:
             # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.

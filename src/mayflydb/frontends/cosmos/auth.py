@@ -123,7 +123,7 @@ def _signature(header: str) -> bytes:
 def _any_signature(header: str) -> bytes:
     kind, version, text = parse_authorization(header)
     if kind != "master":
-        what = {"aad": "Microsoft Entra ID (aad) tokens", "resource": "Resource tokens"}.get(kind, "These tokens")
+        what = "Microsoft Entra ID (aad) tokens" if kind == "aad" else "These tokens"
         raise Unauthenticated(f"{what} are not supported by Mayfly: sign requests with the account key (type=master).")
     try:
         signature = binascii.a2b_base64(text, strict_mode=True) if version == "1.0" else b""
@@ -159,15 +159,26 @@ def check_write(who: Who, verb: str, path: str) -> None:
         raise Forbidden(f"The request {verb} {path} writes, and the {who.value} key may only read.")
 
 
+def check_tokens(who: Who, verb: str, path: str) -> None:
+    """Forbidden when a read-only key asks for what holds resource tokens: one of them may write."""
+    if not who.may_write:
+        raise Forbidden(f"The answer to {verb} {path} holds resource tokens, which the {who.value} key does not open.")
+
+
 def check_clock(x_ms_date: str, now_seconds: float) -> None:
     """Forbidden when the request's date is over 15 minutes away from the host's real time (seconds since 1970)."""
     sent = _seconds(x_ms_date)
     if abs(now_seconds - sent) > MAX_SKEW_SECONDS:
-        start, end, now = (_rfc_1123(s) for s in (sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds))
-        raise Forbidden(
-            "The authorization token is not valid at the current time. Please create another token and retry "
-            f"(token start time: {start}, token expiry time: {end}, current server time: {now})."
-        )
+        raise not_valid_now(sent - MAX_SKEW_SECONDS, sent + MAX_SKEW_SECONDS, now_seconds)
+
+
+def not_valid_now(start: float, end: float, now: float) -> Forbidden:
+    """The refusal of a token outside of its time; all in seconds since 1970."""
+    first, last, present = _rfc_1123(start), _rfc_1123(end), _rfc_1123(now)
+    return Forbidden(
+        "The authorization token is not valid at the current time. Please create another token and retry "
+        f"(token start time: {first}, token expiry time: {last}, current server time: {present})."
+    )
 
 
 @lru_cache(maxsize=256)

@@ -20,6 +20,9 @@ from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, Precondit
 from mayflydb.model.instant import Instant
 
 SPACE = "cosmos"
+USERS = "cosmos users"
+"""The space of what belongs to databases without being a container."""
+
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 STALE = "Operation cannot be performed because one of the specified precondition is not met."
 NO_VERSION = 0
@@ -58,7 +61,7 @@ class Names:
         if node is None:
             rid = parse_rid(name)
             if rid is not None and rid.kind is RidKind.DATABASE:
-                node = await self._by_id(rid.database)
+                node = await self._below_space(rid.database)
         if node is None:
             raise NotFound(NOT_FOUND)
         return node
@@ -94,6 +97,10 @@ class Names:
         if node is None or node.parent != parent.id:
             raise NotFound(NOT_FOUND)
         return ContainerView(node, parent.name)
+
+    async def _below_space(self, id: int) -> Node | None:
+        node, space = await self._by_id(id), await self._engine.node(SPACE)
+        return node if node is not None and space is not None and node.parent == space.id else None
 
     async def _by_id(self, id: int) -> Node | None:
         return await self._engine.node_by_id(id)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from mayflydb.frontends.cosmos.partition_key import parse_property_path
-from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.errors import BadRequest
 
 ETAG_PATH: Final = '/"_etag"/?'
 _MODES: Final = frozenset({"consistent", "lazy", "none"})
@@ -15,10 +15,14 @@ _SHAPES: Final = frozenset({"Point", "LineString", "Polygon", "MultiPolygon"})
 _SUFFIX = re.compile(r"(?:/\?|/\*)\Z")
 _MAX_COMPOSITE: Final = 8
 _MAX_PATHS: Final = 1000
+_VECTOR_TYPES: Final = ("flat", "quantizedFlat", "diskANN")
+_QUANTIZERS: Final = ("product", "spherical")
+_SEARCH_LIST: Final = range(25, 501)
+_MAX_SHARD_PATHS: Final = 1
 
 
 def parse_indexing(obj: object) -> dict[str, Any]:
-    """A whole indexing policy from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
+    """A whole indexing policy from what was sent (None: nothing). BadRequest naming the property."""
     policy = {} if obj is None else _object(obj, "indexingPolicy")
     _known(policy, _MEMBERS, "indexingPolicy")
     mode = policy.get("indexingMode", "consistent")
@@ -131,13 +135,75 @@ def _box(obj: object) -> dict[str, float]:
     return {side: box[side] for side in sides}
 
 
-def _later(name: str) -> Callable[[object], list[Any]]:
-    def parse(obj: object) -> list[Any]:
-        if _list(obj, name):
-            raise Unsupported(f"The property 'indexingPolicy.{name}' is not supported by Mayfly.")
-        return []
+def _vectors(obj: object) -> list[dict[str, Any]]:
+    """The size of a quantized vector is checked where its dimensions are known."""
+    indexes = [_vector(entry) for entry in _list(obj, "vectorIndexes")]
+    _no_path_twice(indexes, "vectorIndexes")
+    return indexes
 
-    return parse
+
+def _vector(entry: object) -> dict[str, Any]:
+    where = "'indexingPolicy.vectorIndexes'"
+    member = _object(entry, "vectorIndexes")
+    _known(member, _VECTOR_MEMBERS, "vectorIndexes")
+    parse_property_path(member.get("path"), f"path in {where}")
+    index = {name: value for name, value in member.items() if value is not None}
+    kind, quantizer = index.get("type"), index.get("quantizerType", "product")
+    if kind not in _VECTOR_TYPES:
+        raise BadRequest(
+            f"The Vector Indexing Policy's Index Type::{_shown(kind)} is invalid: "
+            f"it must be one of {', '.join(_VECTOR_TYPES)} ({where})."
+        )
+    if quantizer not in _QUANTIZERS:
+        raise BadRequest(f"The property 'quantizerType' in {where} must be one of {', '.join(_QUANTIZERS)}.")
+    if type(index.get("quantizationByteSize", 1)) is not int:
+        raise BadRequest(f"The property 'quantizationByteSize' in {where} must be a whole number.")
+    size = index.get("indexingSearchListSize", _SEARCH_LIST.start)
+    if type(size) is not int or size not in _SEARCH_LIST:
+        raise BadRequest(
+            f"The Vector Indexing Policy parameter IndexingSearchListSize value :: {_shown(size)} is out of range. "
+            f"The allowed range is between {_SEARCH_LIST.start} and {_SEARCH_LIST.stop - 1}. ({where})"
+        )
+    _check_shards(index.get("vectorIndexShardKey", []))
+    return index
+
+
+def _check_shards(paths: object) -> None:
+    if not isinstance(paths, list):
+        message = "'vectorIndexShardKey' in 'indexingPolicy.vectorIndexes' must be an array of paths."
+        raise BadRequest(f"One of the specified inputs is invalid: {message}")
+    if len(paths) > _MAX_SHARD_PATHS:
+        raise BadRequest(
+            f"The number of shard paths defined in the Vector Indexing Policy: {len(paths)} exceeds the maximum: "
+            f"{_MAX_SHARD_PATHS}. ('indexingPolicy.vectorIndexes')"
+        )
+    for path in paths:
+        try:
+            parse_property_path(path, "shard path")
+        except BadRequest:
+            message = f"The Vector Indexing Policy has an invalid Shard Path: {_shown(path)}."
+            raise BadRequest(f"{message} ('indexingPolicy.vectorIndexes')") from None
+
+
+def _full_texts(obj: object) -> list[dict[str, str]]:
+    indexes = []
+    for entry in _list(obj, "fullTextIndexes"):
+        _known(member := _object(entry, "fullTextIndexes"), {"path": None}, "fullTextIndexes")
+        path = member.get("path")
+        parse_property_path(path, "path in 'indexingPolicy.fullTextIndexes'")
+        assert isinstance(path, str)
+        indexes.append({"path": path})
+    _no_path_twice(indexes, "fullTextIndexes")
+    return indexes
+
+
+def _no_path_twice(indexes: list[dict[str, Any]], name: str) -> None:
+    if len({index["path"] for index in indexes}) != len(indexes):
+        raise BadRequest(f"The property 'indexingPolicy.{name}' names a path twice.")
+
+
+def _shown(value: object) -> str:
+    return str(value)[:255]
 
 
 def _object(obj: object, name: str) -> Mapping[str, Any]:
@@ -157,6 +223,9 @@ def _known(obj: Mapping[str, Any], names: Iterable[str], where: str) -> None:
         raise BadRequest(f"The property '{min(unknown)[:255]}' in '{where}' is not known.")
 
 
+_VECTOR_MEMBERS: Final = (
+    "path", "type", "quantizerType", "quantizationByteSize", "indexingSearchListSize", "vectorIndexShardKey",
+)  # fmt: skip
 _MEMBERS: Final[dict[str, Callable[[object], list[Any]] | None]] = {
     "indexingMode": None,
     "automatic": None,
@@ -164,8 +233,8 @@ _MEMBERS: Final[dict[str, Callable[[object], list[Any]] | None]] = {
     "excludedPaths": _paths("excludedPaths"),
     "compositeIndexes": _composite,
     "spatialIndexes": _spatial,
-    "vectorIndexes": _later("vectorIndexes"),
-    "fullTextIndexes": _later("fullTextIndexes"),
+    "vectorIndexes": _vectors,
+    "fullTextIndexes": _full_texts,
 }
 
 

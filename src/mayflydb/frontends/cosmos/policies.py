@@ -8,29 +8,28 @@ from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from mayflydb.frontends.cosmos import search
 from mayflydb.frontends.cosmos.indexing import parse_indexing
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, component, parse_property_path
 from mayflydb.frontends.cosmos.values import MAX_TTL, SYSTEM_PROPERTIES, default_ttl
 from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.query.cosmos_sql import Computed, computed_property
 
 UniquePaths: TypeAlias = tuple[tuple[str, ...], ...]
 """The paths of one unique key, each as property names."""
-
-CompileComputed: TypeAlias = Callable[[str, str], object]
-"""Called with name and query of a computed property; raises BadRequest for a query it cannot evaluate."""
 
 MAX_UNIQUE_KEYS: Final = 10
 MAX_UNIQUE_PATHS: Final = 16
 MAX_COMPUTED: Final = 20
 _FORBIDDEN_IN_NAME = re.compile(r"[/\\?#]")
 _LATER: Final = frozenset({
-    "vectorEmbeddingPolicy", "fullTextPolicy", "clientEncryptionPolicy", "materializedViewDefinition",
-    "materializedViews", "dataMaskingPolicy", "partitionKeyDeleteThroughputFraction", "inAccountRestoreParameters",
-    "restoreParameters", "createMode",
+    "clientEncryptionPolicy", "materializedViewDefinition", "materializedViews", "dataMaskingPolicy",
+    "partitionKeyDeleteThroughputFraction", "inAccountRestoreParameters", "restoreParameters", "createMode",
 })  # fmt: skip
 _KNOWN: Final = frozenset({
     "id", "partitionKey", "defaultTtl", "ttlPropertyPath", "analyticalStorageTtl", "indexingPolicy", "uniqueKeyPolicy",
-    "conflictResolutionPolicy", "geospatialConfig", "computedProperties", "changeFeedPolicy",
+    "conflictResolutionPolicy", "geospatialConfig", "computedProperties", "changeFeedPolicy", "vectorEmbeddingPolicy",
+    "fullTextPolicy",
 })  # fmt: skip
 _MODE_NONE_TTL: Final = "Indexing mode value cannot be 'none' when 'defaultTtl' is specified in the collection"
 
@@ -51,6 +50,8 @@ class ContainerDefinition(msgspec.Struct, frozen=True):
     computed: tuple[tuple[str, str], ...] | None
     change_feed_minutes: int | None
     analytical_ttl: Literal[0] | None
+    vectors: dict[str, Any] | None = None
+    full_text: dict[str, Any] | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The body of the container without its system properties. `parse_container` reads it back."""
@@ -67,16 +68,18 @@ class ContainerDefinition(msgspec.Struct, frozen=True):
             body["changeFeedPolicy"] = {"retentionDuration": self.change_feed_minutes}
         if self.analytical_ttl is not None:
             body["analyticalStorageTtl"] = self.analytical_ttl
+        if self.vectors is not None:
+            body["vectorEmbeddingPolicy"] = self.vectors
+        if self.full_text is not None:
+            body["fullTextPolicy"] = self.full_text
         return body
 
 
-def parse_container(
-    obj: object, previous: ContainerDefinition | None = None, compile_computed: CompileComputed | None = None
-) -> ContainerDefinition:
+def parse_container(obj: object, previous: ContainerDefinition | None = None) -> ContainerDefinition:
     """From the body of a create, or (with `previous`) of a replace. BadRequest or Unsupported naming the property.
 
     In a replace, `partitionKey`, `uniqueKeyPolicy` and `conflictResolutionPolicy` may be absent and else must not change;
-    whatever else is absent gets its default. Without `compile_computed`, computed properties are refused.
+    whatever else is absent gets its default. What was declared for vectors, and their indexes, must be sent again as it was.
     """
     body = _body(obj, "container")
     _check_members(body)
@@ -88,17 +91,25 @@ def parse_container(
     indexing = parse_indexing(body.get("indexingPolicy"))
     if ttl is not None and indexing["indexingMode"] == "none":
         raise BadRequest(_MODE_NONE_TTL)
+    vectors = search.parse_vectors(body.get("vectorEmbeddingPolicy"))
+    full_text = search.parse_full_text(body.get("fullTextPolicy"))
+    search.check_indexes(indexing, vectors, full_text)
+    if previous is not None:
+        _check_vectors(previous, indexing, vectors)
+    key = _partition_key(body.get("partitionKey"), previous)
     return ContainerDefinition(
         name,
-        _partition_key(body.get("partitionKey"), previous),
+        key,
         ttl,
         indexing,
         _unchanged("uniqueKeyPolicy", _unique_policy, body, previous and previous.unique_keys),
         _unchanged("conflictResolutionPolicy", _conflicts, body, previous and previous.conflicts),
         _geospatial(body.get("geospatialConfig")),
-        _computed(body.get("computedProperties"), compile_computed),
+        _computed(body.get("computedProperties"), key),
         _change_feed(body.get("changeFeedPolicy")),
         _analytical(body),
+        vectors,
+        full_text,
     )
 
 
@@ -132,6 +143,15 @@ def _check_members(body: Mapping[str, Any]) -> None:
             raise Unsupported(f"The property '{name}' of a container is not supported by Mayfly.")
         if name not in _KNOWN and name not in _LATER and not name.startswith("_"):
             raise BadRequest(f"The property '{name[:255]}' of the container is not known.")
+
+
+def _check_vectors(
+    previous: ContainerDefinition, indexing: Mapping[str, Any], vectors: Mapping[str, Any] | None
+) -> None:
+    before, after = ((each or {}).get("vectorEmbeddings", []) for each in (previous.vectors, vectors))
+    search.check_unchanged("embedding", before, after)
+    before, after = (each.get("vectorIndexes", []) for each in (previous.indexing, indexing))
+    search.check_unchanged("vector indexing", before, after)
 
 
 def _check_ttl_path(path: object, ttl: int | None) -> None:
@@ -254,19 +274,25 @@ def _geospatial(obj: object) -> dict[str, Any]:
     return {"type": kind}
 
 
-def _computed(obj: object, compile_computed: CompileComputed | None) -> tuple[tuple[str, str], ...] | None:
+def computed_properties(body: Mapping[str, Any]) -> dict[str, Computed]:
+    """The computed properties of a container's body, by name."""
+    return {
+        each["name"]: computed_property(each["name"], each["query"]) for each in body.get("computedProperties") or ()
+    }
+
+
+def _computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str], ...] | None:
     if obj is None:
         return None
     if not isinstance(obj, list) or len(obj) > MAX_COMPUTED:
         raise BadRequest(f"The property 'computedProperties' must be an array of at most {MAX_COMPUTED} entries.")
-    if obj and compile_computed is None:
-        raise Unsupported("The property 'computedProperties' of a container is not supported by Mayfly.")
     pairs = tuple(_computed_pair(entry) for entry in obj)
     if len({name for name, _ in pairs}) != len(pairs):
         raise BadRequest("The property 'computedProperties' has the same name twice.")
     for name, query in pairs:
-        if compile_computed is not None:
-            compile_computed(name, query)
+        computed_property(name, query)
+        if any(segments[0] == name for segments in key.segments):
+            raise BadRequest(f"The name '{name[:255]}' in 'computedProperties' is that of the partition key.")
     return pairs
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from mayflydb.frontends.cosmos.values import Limits, parse_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
-from mayflydb.query.cosmos_sql import Context, compile_query
+from mayflydb.query.cosmos_sql import Context, Declared, compile_query
 
 MAX_BODY = 1024 * 1024
 
@@ -51,7 +51,7 @@ def over_documents(
     return accumulator.results()
 
 
-def condition(text: str) -> Callable[[Mapping[str, Any], Instant], bool]:
+def condition(text: str, declared: Declared) -> Callable[[Mapping[str, Any], Instant], bool]:
     """The condition of a patch, `from c where …`, as a test of a document at an instant."""
-    query = compile_query(f"SELECT * {text}", {})
+    query = compile_query(f"SELECT * {text}", {}, declared)
     return lambda document, now: query.matches(document, Context(now))

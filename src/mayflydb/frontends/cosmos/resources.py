@@ -256,6 +256,38 @@ def container_body(policies: Mapping[str, Any], of: Owner, version: int, written
     }
 
 
+def user_link(database: int, user: int) -> str:
+    """The self link of a user."""
+    return f"dbs/{database_rid(database)}/users/{user_rid(database, user)}/"
+
+
+def user_body(name: str, database: int, user: int, version: int, written: Instant) -> dict[str, Any]:
+    """A user of a database."""
+    return {
+        "id": name,
+        "_rid": user_rid(database, user),
+        "_self": user_link(database, user),
+        "_etag": etag(version, user, written),
+        "_permissions": "permissions/",
+        "_ts": written // SECOND,
+    }
+
+
+def permission_body(
+    policies: Mapping[str, Any], rid: Rid, token: str, version: int, written: Instant
+) -> dict[str, Any]:
+    """A permission: what clients set (`id` included), a token made for this answer, then the system properties."""
+    text = child_rid(rid.kind, rid.database, rid.owner, rid.number)
+    return {
+        **policies,
+        "_rid": text,
+        "_self": f"{user_link(rid.database, rid.owner)}permissions/{text}/",
+        "_etag": etag(version, rid.number, written),
+        "_token": token,
+        "_ts": written // SECOND,
+    }
+
+
 def range_rows(of: Owner, bounds: Iterable[tuple[str, str]], version: int, written: Instant) -> list[dict[str, Any]]:
     """The rows of `pkranges`, from the (min, max) hex bounds in order; ids count from "0"."""
     bounds = list(bounds)

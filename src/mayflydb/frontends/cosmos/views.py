@@ -11,13 +11,14 @@ import msgspec
 from mayflydb.engine.catalog import Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos import policies, session
+from mayflydb.frontends.cosmos import policies, search, session
 from mayflydb.frontends.cosmos.indexing import composite_orders
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.record import Entry, Record
+from mayflydb.query.cosmos_sql import Declared
 from mayflydb.store.interface import Order
 
 RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
@@ -60,6 +61,7 @@ class ContainerView:
         self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])
         self.ranges: tuple[RangeView, ...] = tuple(range_view(each) for each in node.definition.ranges)
         self.unique: Sequence[Any] = policies.unique_keys(node.body)
+        self.declared = Declared(search.embeddings(node.body), policies.computed_properties(node.body))
         self.composite_orders = composite_orders(node.body["indexingPolicy"])
         self._paths = (
             (b"x-ms-alt-content-path", _header_safe(f"dbs/{database}/colls/{node.name}")),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_property
 from mayflydb.query.cosmos_sql.execute import Cursor
+from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
 from mayflydb.query.cosmos_sql.query import Accumulator, Query, compile_query
@@ -12,13 +14,20 @@ from mayflydb.query.cosmos_sql.syntax import Statement
 from mayflydb.query.cosmos_sql.values import UNDEFINED
 
 __all__ = [
+    "DATA_TYPES",
+    "DISTANCES",
     "UNDEFINED",
     "Accumulator",
+    "Computed",
     "Context",
     "Cursor",
+    "Declared",
+    "Embedding",
+    "Embeddings",
     "Query",
     "Statement",
     "compile_query",
+    "computed_property",
     "parse",
     "plan",
     "print_select",

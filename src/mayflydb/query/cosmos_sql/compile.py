@@ -7,12 +7,15 @@ from typing import Any, Final, TypeAlias
 
 from mayflydb.query.cosmos_sql import operators
 from mayflydb.query.cosmos_sql.aggregates import AGGREGATES
+from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.faults import ARGUMENT_COUNT, UNKNOWN_FUNCTION, UNRESOLVED, bad_query, unsupported
 from mayflydb.query.cosmos_sql.functions import FUNCTIONS, REFUSED
 from mayflydb.query.cosmos_sql.functions.signature import Function
+from mayflydb.query.cosmos_sql.functions.vector import Embedding, is_distance, measured, with_options
 from mayflydb.query.cosmos_sql.operators import Constant, Evaluate, Frame
 from mayflydb.query.cosmos_sql.scope import (
     CONTEXT_SLOT,
+    DOCUMENT_SLOT,
     Grouping,
     Parameters,
     Scope,
@@ -50,22 +53,24 @@ class Expressions:
     """Compiles the expressions of one SELECT.
 
     `subqueries` compiles a nested SELECT. With a `grouping`, aggregates become reads of their results and what has no aggregate
-    becomes a read of the group's value; without one, aggregates are an error.
+    becomes a read of the group's value; without one, aggregates are an error. `declared`: what the container
+    adds to its documents.
     """
 
     def __init__(
         self, parameters: Parameters, slots: Slots, scope: Scope, subqueries: SubqueryCompiler,
-        grouping: Grouping | None = None,
+        grouping: Grouping | None = None, declared: Declared = NOTHING,
     ) -> None:  # fmt: skip
         self.parameters = parameters
         self.slots = slots
         self.scope = scope
         self.subqueries = subqueries
         self.grouping = grouping
+        self.declared = declared
 
     def ungrouped(self) -> Expressions:
         """The same for expressions that are evaluated on single rows."""
-        return Expressions(self.parameters, self.slots, self.scope, self.subqueries)
+        return Expressions(self.parameters, self.slots, self.scope, self.subqueries, None, self.declared)
 
     def compile(self, node: Expression) -> Evaluate:
         """The closure of `node`; BadQuery for unknown names, wrong argument counts and missing parameters."""
@@ -117,6 +122,8 @@ class Expressions:
 
     def path(self, node: Path) -> Evaluate:
         """Properties by name in the quickest way, other steps in general."""
+        if self.declared.computed and isinstance(node.base, Name) and self.slot_of(node.base) == DOCUMENT_SLOT:
+            return self.below_document(node.steps)
         base = self.compile(node.base)
         steps = self.all(node.steps)
         names = [step.value for step in steps if isinstance(step, Constant) and type(step.value) is str]
@@ -125,6 +132,20 @@ class Expressions:
         if len(names) == 1 and isinstance(node.base, Name) and self.grouping is None:
             return operators.property_of(self.slot_of(node.base), names[0])
         return _folded(operators.properties_of(base, names), [base])
+
+    def below_document(self, nodes: Sequence[Expression]) -> Evaluate:
+        """A path that begins with a property of the document, computed or stored."""
+        first, *rest = self.all(nodes)
+        known = self.declared.computed
+        name = first.value if isinstance(first, Constant) else None
+        computed = known.get(name) if type(name) is str else None
+        if computed is None:
+            return operators.steps_of(operators.read(DOCUMENT_SLOT), [first, *rest])
+        scope = Scope(None, container=False)
+        scope.own[computed.alias] = DOCUMENT_SLOT
+        plain = Declared(self.declared.embeddings)
+        value = Expressions({}, self.slots, scope, self.subqueries, None, plain).compile(computed.value)
+        return operators.steps_of(value, rest) if rest else value
 
     def unary(self, node: Unary) -> Evaluate:
         """A prefix operator."""
@@ -169,8 +190,29 @@ class Expressions:
         if not function.accepts(len(node.arguments)):
             raise bad_query(_count_message(name, function), node.start, node.end, ARGUMENT_COUNT)
         arguments = self.all(node.arguments)
+        if is_distance(node):
+            function, arguments = measured(self.embedding(node)), arguments[:2]
         found = _call(function, arguments)
         return found if function.contextual else _folded(found, arguments)
+
+    def embedding(self, node: Call) -> Embedding:
+        """How a VectorDistance measures: as its options say, else as is declared for its first path that is declared."""
+        options = self.all(node.arguments[2:])
+        given = [option.value for option in options if isinstance(option, Constant)]
+        if len(given) < len(options):
+            raise bad_query("The options of VectorDistance must be constants.", node.start, node.end)
+        declared = (found for found in map(self._declared, node.arguments[:2]) if found is not None)
+        return with_options(next(declared, Embedding()), given, node)
+
+    def _declared(self, node: Expression) -> Embedding | None:
+        """What is declared for a path of the document."""
+        if not isinstance(node, Path) or not isinstance(node.base, Name):
+            return None
+        if self.scope.resolve(node.base.name) != DOCUMENT_SLOT:
+            return None
+        steps = self.all(node.steps)
+        names = tuple(step.value for step in steps if isinstance(step, Constant) and type(step.value) is str)
+        return self.declared.embeddings.get(names) if len(names) == len(steps) else None
 
 
 def _count_message(name: str, function: Function) -> str:

@@ -26,7 +26,10 @@ class Input(msgspec.Struct, frozen=True):
 
 
 class Program(msgspec.Struct, frozen=True):
-    """A compiled SELECT. `take` None: all rows after `skip`. `orders`: sort keys and whether each is descending."""
+    """A compiled SELECT. `take` None: all rows after `skip`. `orders`: sort keys and whether each is descending.
+
+    `nearest`: it is ordered by a distance, and rows that have none are left out.
+    """
 
     inputs: tuple[Input, ...]
     where: Evaluate | None
@@ -36,6 +39,7 @@ class Program(msgspec.Struct, frozen=True):
     distinct: bool
     skip: int
     take: int | None
+    nearest: bool = False
 
     @property
     def streams(self) -> bool:
@@ -188,6 +192,8 @@ class Sorted(Accumulation):
     def feed(self, frame: Frame, tie: Any) -> None:
         """Take the row if it can still be among the first; `tie` is the document's tie and the row's number in it."""
         values = tuple([key(frame) for key, _ in self.program.orders])
+        if self.program.nearest and values[0] is UNDEFINED:
+            return
         entry = (*self._keys(values), *tie)
         if (self.worst is not None and not entry < self.worst) or (self.first is not None and not entry > self.first):
             return

@@ -6,6 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from mayflydb.query.cosmos_sql.faults import bad_query, syntax_error, unsupported
+from mayflydb.query.cosmos_sql.functions.vector import is_distance
 from mayflydb.query.cosmos_sql.lexer import Kind, Token, tokenize
 from mayflydb.query.cosmos_sql.syntax import (
     Array,
@@ -270,9 +271,11 @@ class Parser:
         """One sort key."""
         start = self.token.start
         expression = self.expression()
+        direction = self.token
         descending = self.accept("DESC")
-        if not descending:
-            self.accept("ASC")
+        if (descending or self.accept("ASC")) and is_distance(expression):
+            message = "Specifying a sorting order (ASC or DESC) with VectorDistance function is not supported."
+            raise bad_query(message, direction.start, direction.end)
         return Order(expression=expression, descending=descending, start=start, end=self.last_end())
 
     # Expressions.

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, frames, rows
 from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath, fixed_keys, sort_paths
@@ -164,10 +165,13 @@ def _is_identity(select: Select) -> bool:
     return select.star or (isinstance(select.value, Name) and select.value.name == alias)
 
 
-def compile_query(text: str, parameters: Parameters) -> Query:
-    """The query of `text` with its parameters (`@name` -> decoded JSON) built in; BadQuery or Unsupported."""
+def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHING) -> Query:
+    """The query of `text` with its parameters (`@name` -> decoded JSON) built in; BadQuery or Unsupported.
+
+    `declared`: what the container adds to its documents.
+    """
     statement = parse(text)
-    selects = Selects(parameters)
+    selects = Selects(parameters, declared)
     try:
         program = selects.program(statement.select, container=bool(statement.select.sources))
     except RecursionError:

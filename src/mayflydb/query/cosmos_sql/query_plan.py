@@ -51,7 +51,7 @@ def plan(
 ) -> dict[str, Any]:
     """The plan of `query` as JSON values; BadQuery if it needs a feature the client does not list, or has no plan."""
     select = query.statement.select
-    missing = [feature for feature in _needed(select) if feature not in features]
+    missing = [feature for feature in _needed(query, select) if feature not in features]
     if missing:
         lines = (f"Query contained {feature}, which the calling client does not support." for feature in missing)
         raise BadQuery("\n".join([_UNSUPPORTED, *lines]))
@@ -71,12 +71,13 @@ def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator
         yield {"min": low, "max": high, "isMinInclusive": True, "isMaxInclusive": low == high}
 
 
-def _needed(select: Select) -> Iterator[str]:
+def _needed(query: Query, select: Select) -> Iterator[str]:
     """The features a client must have, in the order in which a refusal lists them."""
     names = [call.name.upper() for call in _aggregates(select)]
     needs = {
         "OrderBy": bool(select.order_by),
         "MultipleOrderBy": len(select.order_by) > 1,
+        "NonStreamingOrderBy": query.program.nearest,
         "Distinct": select.distinct,
         "Top": select.top is not None,
         "OffsetAndLimit": select.offset is not None,
@@ -116,7 +117,7 @@ def _query_info(query: Query, select: Select) -> dict[str, Any]:
         "top": None if select.top is None else query.take,
         "offset": None if select.offset is None else query.skip,
         "limit": None if select.offset is None else query.take,
-        "orderBy": ["Descending" if order.descending else "Ascending" for order in select.order_by],
+        "orderBy": ["Descending" if descending else "Ascending" for _, descending in query.program.orders],
         "orderByExpressions": [print_expression(order.expression) for order in select.order_by],
         "groupByExpressions": [print_expression(key) for key in select.group_by],
         "groupByAliases": names if aliased else [],
@@ -124,7 +125,7 @@ def _query_info(query: Query, select: Select) -> dict[str, Any]:
         "groupByAliasToAggregateType": _alias_types(select, names) if aliased else {},
         "rewrittenQuery": _rewritten(query, select, grouped=grouped),
         "hasSelectValue": select.value is not None,
-        "hasNonStreamingOrderBy": False,
+        "hasNonStreamingOrderBy": query.program.nearest,
         "dCountInfo": None,
     }
 

@@ -7,6 +7,7 @@ from typing import Any, Final, cast
 
 from mayflydb.query.cosmos_sql import operators
 from mayflydb.query.cosmos_sql.compile import COMPOSITION, Expressions
+from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Input, Program, collect, rows
 from mayflydb.query.cosmos_sql.faults import (
     NOT_GROUPED,
@@ -15,6 +16,7 @@ from mayflydb.query.cosmos_sql.faults import (
     bad_query,
     unsupported,
 )  # fmt: skip
+from mayflydb.query.cosmos_sql.functions.vector import is_distance
 from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.printer import print_expression
@@ -52,27 +54,32 @@ MOST_JOINS: Final = 10
 
 
 class Selects:
-    """Compiles the SELECTs of one query; they share its parameters and the places of the frame."""
+    """Compiles the SELECTs of one query; they share its parameters, what the container declares and the places of the frame."""
 
-    def __init__(self, parameters: Parameters) -> None:
+    def __init__(self, parameters: Parameters, declared: Declared = NOTHING) -> None:
         self.parameters = parameters
+        self.declared = declared
         self.slots = Slots()
 
     def program(self, select: Select, outer: Scope | None = None, *, container: bool = False) -> Program:
         """The program of a SELECT inside `outer`; `container`: an unknown name at the head of FROM means the container."""
         scope = Scope(outer, container=container or (outer is not None and outer.container))
-        expressions = Expressions(self.parameters, self.slots, scope, self.subquery)
+        expressions = self._expressions(scope)
         inputs = self._inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.condition(select.where)
         grouping = self._grouping(select, expressions)
-        orders = tuple((expressions.compile(order.expression), order.descending) for order in _checked_orders(select))
+        orders = tuple(_order(order, expressions) for order in _checked_orders(select))
         if grouping is not None:
-            expressions = Expressions(self.parameters, self.slots, scope, self.subquery, grouping)
+            expressions = self._expressions(scope, grouping)
         skip, take = self._window(select, expressions)
+        nearest = any(is_distance(order.expression) for order in select.order_by)
         return Program(
             inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
-            distinct=select.distinct, skip=skip, take=take,
+            distinct=select.distinct, skip=skip, take=take, nearest=nearest,
         )  # fmt: skip
+
+    def _expressions(self, scope: Scope, grouping: Grouping | None = None) -> Expressions:
+        return Expressions(self.parameters, self.slots, scope, self.subquery, grouping, self.declared)
 
     # FROM.
 
@@ -125,7 +132,7 @@ class Selects:
         if not head:
             return expressions.compile(node)
         if isinstance(node, Path):
-            return operators.steps_of(operators.read(DOCUMENT_SLOT), expressions.all(node.steps))
+            return expressions.below_document(node.steps)
         return operators.read(DOCUMENT_SLOT)
 
     def _derived(self, node: Subquery, scope: Scope, *, head: bool) -> Callable[[Frame], Iterable[Value]]:
@@ -235,7 +242,15 @@ def _checked_orders(select: Select) -> tuple[Order, ...]:
         if isinstance(order.expression, Literal | Parameter):
             message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
             raise bad_query(message, order.start, order.end, UNSUPPORTED_ORDER_BY)
+        if is_distance(order.expression) and len(select.order_by) > 1:
+            raise bad_query("ORDER BY VectorDistance cannot have a second sort key.", order.start, order.end)
     return select.order_by
+
+
+def _order(order: Order, expressions: Expressions) -> tuple[Evaluate, bool]:
+    """A sort key and whether it is descending; a distance goes from the nearest to the farthest."""
+    node, key = order.expression, expressions.compile(order.expression)
+    return key, expressions.embedding(node).falling if is_distance(node) else order.descending
 
 
 def _check_composition(root: Node) -> None:

@@ -52,7 +52,7 @@ async def execute(call: Call) -> Response:
     """POST …/docs with a query."""
     view = await call.owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    query = compile_query(text, parameters)
+    query = compile_query(text, parameters, view.declared)
     order = query.sort_paths()
     if len(order) > 1 and order not in view.composite_orders:
         raise BadRequest(NO_COMPOSITE)
@@ -81,7 +81,8 @@ async def plan(call: Call) -> Response:
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
-    return json_response(200, _plan(view, compile_query(text, parameters), features), charge=budget.METADATA)
+    query = compile_query(text, parameters, view.declared)
+    return json_response(200, _plan(view, query, features), charge=budget.METADATA)
 
 
 def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:

@@ -8,7 +8,19 @@ from typing import TypeAlias
 import msgspec
 
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands import account, batches, changes, containers, databases, items, offers, query
+from mayflydb.frontends.cosmos.commands import (
+    account,
+    batches,
+    changes,
+    containers,
+    databases,
+    items,
+    offers,
+    partitions,
+    permissions,
+    query,
+    users,
+)
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.wire import Request, Response
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -17,10 +29,11 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
-    """What answers a request; `writes`: a read-only key may not."""
+    """What answers a request; `writes`, `issues_tokens`: a read-only key may not."""
 
     handler: Handler
     writes: bool = False
+    issues_tokens: bool = False
 
 
 def _reads(handler: Handler) -> Command:
@@ -29,6 +42,10 @@ def _reads(handler: Handler) -> Command:
 
 def _writes(handler: Handler) -> Command:
     return Command(handler, writes=True)
+
+
+def _issues(handler: Handler) -> Command:
+    return Command(handler, issues_tokens=True)
 
 
 COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
@@ -52,6 +69,16 @@ COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
     (Resource.OFFER, True, "GET"): _reads(offers.read_feed),
     (Resource.OFFER, False, "GET"): _reads(offers.read),
     (Resource.OFFER, False, "PUT"): _writes(offers.replace),
+    (Resource.USER, True, "GET"): _reads(users.read_feed),
+    (Resource.USER, True, "POST"): _writes(users.create),
+    (Resource.USER, False, "GET"): _reads(users.read),
+    (Resource.USER, False, "PUT"): _writes(users.replace),
+    (Resource.USER, False, "DELETE"): _writes(users.delete),
+    (Resource.PERMISSION, True, "GET"): _issues(permissions.read_feed),
+    (Resource.PERMISSION, True, "POST"): _writes(permissions.create),
+    (Resource.PERMISSION, False, "GET"): _issues(permissions.read),
+    (Resource.PERMISSION, False, "PUT"): _writes(permissions.replace),
+    (Resource.PERMISSION, False, "DELETE"): _writes(permissions.delete),
 }
 
 QUERIES: Mapping[Resource, Command] = {
@@ -59,11 +86,20 @@ QUERIES: Mapping[Resource, Command] = {
     Resource.CONTAINER: _reads(containers.query),
     Resource.ITEM: _reads(query.execute),
     Resource.OFFER: _reads(offers.query),
+    Resource.USER: _reads(users.query),
+    Resource.PERMISSION: _issues(permissions.query),
 }
 
+UPSERTS: Mapping[Resource, Command] = {
+    Resource.ITEM: _writes(items.upsert),
+    Resource.USER: _writes(users.upsert),
+    Resource.PERMISSION: _writes(permissions.upsert),
+}
+
+OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all)}
+"""POST …/operations/{name} of a container."""
+
 NAMES: Mapping[Resource, str] = {
-    Resource.USER: "Users",
-    Resource.PERMISSION: "Permissions",
     Resource.STORED_PROCEDURE: "Stored procedures",
     Resource.TRIGGER: "Triggers",
     Resource.USER_DEFINED_FUNCTION: "User-defined functions",
@@ -71,21 +107,21 @@ NAMES: Mapping[Resource, str] = {
 }
 """What this version knows by name and refuses."""
 
-_PLAN, _UPSERT, _BATCH = _reads(query.plan), _writes(items.upsert), _writes(batches.execute)
+_PLAN, _BATCH = _reads(query.plan), _writes(batches.execute)
 _CHANGES = _reads(changes.read_feed)
 
 
 def command_for(request: Request) -> Command:
     """BadRequest or Unsupported, naming the request, where there is none."""
     target = request.target
-    if target.operation is not None:
-        raise Unsupported(f"The operation '{target.operation}' is not supported by Mayfly.")
+    if target.operation is not None and request.method == "POST":
+        return OPERATIONS[target.operation]
     if request.method == "POST" and target.is_feed and (special := _special(request)) is not None:
         return special
     if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and b"a-im" in request.headers:
         return _CHANGES
     command = COMMANDS.get((target.resource, target.is_feed, request.method))
-    if command is not None:
+    if command is not None and target.operation is None:
         return command
     if target.resource in NAMES:
         return _empty_or_refused(request)
@@ -105,13 +141,11 @@ def _special(request: Request) -> Command | None:
         b"application/query+json"
     ):
         return QUERIES.get(resource)
-    if resource is Resource.ITEM and request.flag(b"x-ms-documentdb-is-upsert"):
-        return _UPSERT
-    return None
+    return UPSERTS.get(resource) if request.flag(b"x-ms-documentdb-is-upsert") else None
 
 
 def _empty_or_refused(request: Request) -> Command:
     resource = request.target.resource
-    if request.method == "GET" and request.target.is_feed and resource not in (Resource.USER, Resource.PERMISSION):
+    if request.method == "GET" and request.target.is_feed:
         return _reads(account.empty_feed)
     raise Unsupported(f"{NAMES[resource]} are not supported by Mayfly.")

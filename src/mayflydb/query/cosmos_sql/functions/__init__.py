@@ -6,10 +6,20 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from mayflydb.query.cosmos_sql.functions import array, date, mathematical, pattern, string, types
+from mayflydb.query.cosmos_sql.functions import (
+    array,
+    date,
+    fulltext,
+    mathematical,
+    pattern,
+    spatial,
+    string,
+    types,
+    vector,
+)
 from mayflydb.query.cosmos_sql.functions.signature import Function
 
-FAMILIES: Final = (mathematical, string, pattern, array, types, date)
+FAMILIES: Final = (mathematical, string, pattern, array, types, date, vector, fulltext, spatial)
 
 _OTHER_SPELLINGS: Final = {
     "CONTAINS_ALL_CI": "CONTAINSALLCI",
@@ -30,7 +40,6 @@ def _table() -> dict[str, Function]:
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_table())
 
 REFUSED: Final = frozenset({
-    "ST_AREA", "ST_DISTANCE", "ST_INTERSECTS", "ST_ISVALID", "ST_ISVALIDDETAILED", "ST_WITHIN", "VECTORDISTANCE",
-    "FULLTEXTCONTAINS", "FULLTEXTCONTAINSALL", "FULLTEXTCONTAINSANY", "FULLTEXTSCORE", "RRF", "HASH",
+    "FULLTEXTSCORE", "RRF", "HASH",
 })  # fmt: skip
-"""Known and refused by name: spatial, vector and full-text search, and a hash whose rule is not public."""
+"""Known and refused by name: full-text ranking, and a hash whose rule is not public."""

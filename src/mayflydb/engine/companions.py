@@ -1,0 +1,123 @@
+"""Rows that belong to a node without lying below it: users and their permissions, which no listing of containers may meet.
+
+They are a tree of their own: space (`cosmos users`) > home, named by the id of the node it belongs to > row > row. Who drops
+the node names the home as what goes with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias
+
+import msgspec
+
+from mayflydb.engine.catalog import ROOT, Definition, Node, node_of, row_of
+from mayflydb.engine.definitions import NAME_TAKEN
+from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.instant import Instant
+from mayflydb.store.interface import Children, Decision, Find, Load, NewId, Outcome, PutRow, Store, ask
+
+Judge: TypeAlias = Callable[[Node | None], Definition]
+"""What a row is to be, from what it is (None: it is new); raises to refuse."""
+
+Clash: TypeAlias = Callable[[Node], bool]
+"""Whether another row below the same parent makes this one a conflict, besides by its name."""
+
+
+def home_of(space: str, owner: int) -> tuple[str, str]:
+    """The path of names to what belongs to a node."""
+    return space, str(owner)
+
+
+class Companions:
+    """Changes of such rows, each decided in the transaction that makes it."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    async def home(self, space: str, owner: int, now: Instant) -> Node:
+        """The root of what belongs to a node, made if it is missing. OwnerNotFound if the node is gone."""
+
+        def decide() -> Decision[Node]:
+            yield from _check_parent(owner)
+            changes: list[PutRow] = []
+            node = Node(ROOT, ROOT, "", Definition({}, now))
+            for name in home_of(space, owner):
+                row = yield from ask(Find(node.id, name))
+                if row is not None:
+                    node = node_of(row)
+                else:
+                    node = Node((yield from ask(NewId())), node.id, name, Definition({}, now))
+                    changes.append(PutRow(row_of(node)))
+            return Outcome(tuple(changes), node)
+
+        return (await self._store.write(decide)).reply
+
+    async def create(self, parent: int, name: str, judge: Judge, clash: Clash | None = None) -> Node:
+        """A new row. Conflict if it clashes or the name is taken, OwnerNotFound if the parent is gone."""
+
+        def decide() -> Decision[Node]:
+            yield from _check_parent(parent)
+            if (yield from ask(Find(parent, name))) is not None:
+                raise Conflict(NAME_TAKEN)
+            node = yield from _new(parent, name, judge)
+            yield from _check_clash(node, clash)
+            return Outcome((PutRow(row_of(node)),), node)
+
+        return (await self._store.write(decide)).reply
+
+    async def upsert(
+        self, parent: int, name: str, judge: Judge, now: Instant, clash: Clash | None = None
+    ) -> tuple[Node, bool]:
+        """The row and whether it is new. Errors as in `create`, but for a name that is there."""
+
+        def decide() -> Decision[tuple[Node, bool]]:
+            yield from _check_parent(parent)
+            row = yield from ask(Find(parent, name))
+            if row is None:
+                node = yield from _new(parent, name, judge)
+            else:
+                node = _changed(node_of(row), name, judge, now)
+            yield from _check_clash(node, clash)
+            return Outcome((PutRow(row_of(node)),), (node, row is None))
+
+        return (await self._store.write(decide)).reply
+
+    async def replace(self, id: int, name: str, judge: Judge, now: Instant, clash: Clash | None = None) -> Node:
+        """Another definition, and perhaps another name. NotFound if it is gone, Conflict as in `create`."""
+
+        def decide() -> Decision[Node]:
+            row = yield from ask(Load(id))
+            if row is None:
+                raise NotFound("Resource Not Found")
+            other = yield from ask(Find(row.parent, name))
+            if other is not None and other.id != id:
+                raise Conflict(NAME_TAKEN)
+            node = _changed(node_of(row), name, judge, now)
+            yield from _check_clash(node, clash)
+            return Outcome((PutRow(row_of(node)),), node)
+
+        return (await self._store.write(decide)).reply
+
+
+def _check_parent(id: int) -> Generator[Any, Any, None]:
+    if (yield from ask(Load(id))) is None:
+        raise OwnerNotFound("Owner resource does not exist")
+
+
+def _check_clash(node: Node, clash: Clash | None) -> Generator[Any, Any, None]:
+    if clash is None:
+        return
+    rows = yield from ask(Children(node.parent))
+    if any(clash(node_of(row)) for row in rows if row.id != node.id):
+        raise Conflict(NAME_TAKEN)
+
+
+def _new(parent: int, name: str, judge: Judge) -> Generator[Any, Any, Node]:
+    id = yield from ask(NewId())
+    return Node(id, parent, name, judge(None))
+
+
+def _changed(before: Node, name: str, judge: Judge, now: Instant) -> Node:
+    after = msgspec.structs.replace(judge(before), written=now, version=before.definition.version + 1)
+    return msgspec.structs.replace(before, name=name, definition=after)

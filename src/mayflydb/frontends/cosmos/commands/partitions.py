@@ -1,0 +1,48 @@
+"""Deleting a logical partition as a whole."""
+
+from __future__ import annotations
+
+import asyncio
+
+from mayflydb.engine import budget
+from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response
+from mayflydb.model.errors import NotFound, PreconditionFailed
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Order
+
+TOGETHER = 64
+"""Items under way: enough to share commits, few enough to let others write."""
+
+
+async def delete_all(call: Call) -> Response:
+    """POST …/operations/partitionkeydelete: delete the items of one logical partition that are there now.
+
+    Each goes by itself: while this lasts others may see some of them, and what is written meanwhile stays. It answers when all
+    are gone; after an interruption the same request deletes the rest.
+    """
+    view = await call.owner()
+    partition = view.point(call.request.headers.get(KEY))
+    last = await call.engine.lsn(view.id)
+    scope = Scope(partition, partition + b"\0", Order.HASHED)
+    charge = 0.0
+    async for batch in call.engine.scan(view.node, scope, None, call.now, TOGETHER):
+        records = [record for record in batch.records if record.lsn <= last]
+        deleted = await asyncio.gather(*(_delete(call, view, record) for record in records))
+        charge += sum(deleted) * budget.DELETE
+    lsn = await call.engine.lsn(view.id)
+    return Response(200, b"", view.item_headers(partition, lsn), charge or budget.MISS)
+
+
+async def _delete(call: Call, view: ContainerView, record: Record) -> bool:
+    command = Command(Mode.DELETE, record.partition, record.key, None, record.lsn)
+    try:
+        await call.engine.write(view.id, command, call.now)
+    except (NotFound, PreconditionFailed):
+        # Somebody else deleted it, it died, or it is another version by now, written after this request.
+        return False
+    return True

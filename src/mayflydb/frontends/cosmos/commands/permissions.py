@@ -1,0 +1,272 @@
+"""Permissions of a user: list, query, create, upsert, read, replace, delete. Every answer holds a new resource token."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.companions import Clash, Judge
+from mayflydb.frontends.cosmos import partition_key, paths, policies, resource_tokens
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.commands.users import database_of, user_of
+from mayflydb.frontends.cosmos.partition_key import KeyValues
+from mayflydb.frontends.cosmos.paths import Resource, Target
+from mayflydb.frontends.cosmos.resource_tokens import Grant
+from mayflydb.frontends.cosmos.resources import Rid, RidKind, etag, parse_rid, permission_body, user_rid
+from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, Unsupported
+from mayflydb.model.instant import SECOND
+
+LIFE: Final = 3600
+"""Seconds that a token lives if the request does not say."""
+
+LIVES: Final = range(600, 86_401)
+EXPIRY: Final = b"x-ms-documentdb-expiry-seconds"
+
+_KNOWN = frozenset({"id", "permissionMode", "resource", "resourcePartitionKey"})
+_GRANTED = (Resource.DATABASE, Resource.CONTAINER, Resource.ITEM)
+_SCRIPTS = (Resource.STORED_PROCEDURE, Resource.TRIGGER, Resource.USER_DEFINED_FUNCTION)
+
+
+# --- answers ---------------------------------------------------------------------------------------------------------
+
+
+class Owner(msgspec.Struct, frozen=True):
+    """The user whose permissions a request is about, and how long the tokens of its answer live (seconds)."""
+
+    database: Node
+    user: Node
+    life: int
+
+
+async def _owner(call: Call) -> Owner:
+    """OwnerNotFound without the user, BadRequest for a life that is not allowed."""
+    life = _life(call)
+    database = await database_of(call)
+    try:
+        return Owner(database, await user_of(call, database), life)
+    except NotFound as missing:
+        raise OwnerNotFound(missing.message) from None
+
+
+def _life(call: Call) -> int:
+    seconds = call.request.number(EXPIRY)
+    if seconds is None:
+        return LIFE
+    if seconds not in LIVES:
+        raise BadRequest(f"The header {EXPIRY.decode()} must be {LIVES[0]} to {LIVES[-1]} seconds.")
+    return seconds
+
+
+async def _body(call: Call, owner: Owner, node: Node) -> dict[str, Any]:
+    """A permission as clients see it."""
+    rid = Rid(RidKind.PERMISSION, owner.database.id, owner.user.id, node.id)
+    token = resource_tokens.seal(call.account.keys, await _grant(call, node.body, owner.life))
+    definition = node.definition
+    return permission_body({"id": node.name, **node.body}, rid, token, definition.version, definition.written)
+
+
+async def _grant(call: Call, body: Any, life: int) -> Grant:
+    target, database, container = await _resolved(call, body["resource"])
+    starts = call.now // SECOND
+    return Grant(
+        writes=body["permissionMode"].lower() == "all",
+        starts=starts,
+        expires=starts + life,
+        database=database,
+        container=container,
+        item=resource_tokens.digest_of_item(target.id or "") if target.resource is Resource.ITEM else b"",
+        key=resource_tokens.digests_of_key(_key(body.get("resourcePartitionKey"))),
+        nonce=secrets.token_bytes(8),
+    )
+
+
+async def _resolved(call: Call, link: str) -> tuple[Target, int, int]:
+    """What a link names, with the numbers of its database and container; zeros for what does not exist (yet)."""
+    for target in _readings(link):
+        try:
+            if target.container is None:
+                return target, (await call.names.database(target.database or "")).id, 0
+            view = await call.names.container(target.database or "", target.container)
+            return target, view.node.parent, view.id
+        except NotFound:
+            continue
+    return _target(link), 0, 0
+
+
+def _readings(link: str) -> Iterator[Target]:
+    """Some clients percent-encode the names in a link, some do not; a name may well hold a percent sign."""
+    yield _target(link)
+    if "%" in link:
+        with contextlib.suppress(BadRequest):
+            yield paths.parse(link.encode())
+
+
+def _target(link: str) -> Target:
+    """The link with its names as they are."""
+    return paths.parse(link.replace("%", "%25").encode())
+
+
+async def _bodies(call: Call, owner: Owner) -> list[dict[str, Any]]:
+    return [await _body(call, owner, node) for node in await call.engine.children(owner.user.id)]
+
+
+async def _answer(call: Call, status: int, owner: Owner, node: Node) -> Response:
+    body = await _body(call, owner, node)
+    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+async def read_feed(call: Call) -> Response:
+    """GET …/users/{u}/permissions."""
+    owner = await _owner(call)
+    return metadata.feed(call, "Permissions", _rid(owner), await _bodies(call, owner))
+
+
+async def query(call: Call) -> Response:
+    """POST …/users/{u}/permissions with a query."""
+    owner = await _owner(call)
+    return metadata.query(call, "Permissions", _rid(owner), await _bodies(call, owner))
+
+
+async def create(call: Call) -> Response:
+    """POST …/users/{u}/permissions."""
+    owner = await _owner(call)
+    name, body = _parse(call)
+    node = await call.engine.companions.create(owner.user.id, name, _judge(call, body), _clash(body))
+    return await _answer(call, 201, owner, node)
+
+
+async def upsert(call: Call) -> Response:
+    """POST …/users/{u}/permissions with x-ms-documentdb-is-upsert."""
+    owner = await _owner(call)
+    name, body = _parse(call)
+    judge, clash = _judge(call, body), _clash(body)
+    node, is_new = await call.engine.companions.upsert(owner.user.id, name, judge, call.now, clash)
+    return await _answer(call, 201 if is_new else 200, owner, node)
+
+
+async def read(call: Call) -> Response:
+    """GET …/users/{u}/permissions/{p}."""
+    owner = await _owner(call)
+    return await _answer(call, 200, owner, await _permission(call, owner))
+
+
+async def replace(call: Call) -> Response:
+    """PUT …/users/{u}/permissions/{p}, under another name too."""
+    owner = await _owner(call)
+    node = await _permission(call, owner)
+    name, body = _parse(call)
+    node = await call.engine.companions.replace(node.id, name, _judge(call, body), call.now, _clash(body))
+    return await _answer(call, 200, owner, node)
+
+
+async def delete(call: Call) -> Response:
+    """DELETE …/users/{u}/permissions/{p}. Tokens that were given out live on until they expire."""
+    owner = await _owner(call)
+    node = await _permission(call, owner)
+    call.check_match(_etag(node))
+    await call.engine.definitions.drop(node.id)
+    return Response(204, charge=budget.METADATA)
+
+
+def _rid(owner: Owner) -> str:
+    return user_rid(owner.database.id, owner.user.id)
+
+
+def _etag(node: Node) -> str:
+    return etag(node.definition.version, node.id, node.definition.written)
+
+
+async def _permission(call: Call, owner: Owner) -> Node:
+    """The permission that the path names, by name or rid; NotFound if there is none."""
+    name = call.target.id or ""
+    permissions = await call.engine.children(owner.user.id)
+    rid = parse_rid(name)
+    number = rid.number if rid is not None and rid.kind is RidKind.PERMISSION else None
+    found = _first(permissions, "name", name) or _first(permissions, "id", number)
+    if found is None:
+        raise NotFound(NOT_FOUND)
+    return found
+
+
+def _first(nodes: Iterable[Node], member: str, value: object) -> Node | None:
+    return next((node for node in nodes if getattr(node, member) == value), None)
+
+
+def _judge(call: Call, body: dict[str, Any]) -> Judge:
+    def judge(before: Node | None) -> Definition:
+        if before is not None:
+            call.check_match(_etag(before))
+        return Definition(body, call.now)
+
+    return judge
+
+
+def _clash(body: dict[str, Any]) -> Clash:
+    """A user has one permission for a resource: https://learn.microsoft.com/rest/api/cosmos-db/create-a-permission."""
+    subject = _subject(body)
+    return lambda other: _subject(other.body) == subject
+
+
+def _subject(body: Any) -> tuple[str, tuple[bytes, ...]]:
+    key = resource_tokens.digests_of_key(_key(body.get("resourcePartitionKey")))
+    return body["resource"].strip("/"), key
+
+
+# --- what clients send -----------------------------------------------------------------------------------------------
+
+
+def _parse(call: Call) -> tuple[str, dict[str, Any]]:
+    """The name in the body, and what else is kept of it."""
+    body = call.json()
+    if not isinstance(body, dict):
+        raise BadRequest("The body must be a JSON object that describes a permission.")
+    for name in body:
+        if name not in _KNOWN and not name.startswith("_"):
+            raise BadRequest(f"The property '{name[:255]}' of the permission is not known.")
+    name = policies.check_name(body.get("id"), "permission")
+    mode, resource, key = body.get("permissionMode"), body.get("resource"), body.get("resourcePartitionKey")
+    if not isinstance(mode, str) or mode.lower() not in ("read", "all"):
+        raise BadRequest("The property 'permissionMode' of the permission must be 'Read' or 'All'.")
+    _check_resource(resource, key is not None)
+    kept = {"permissionMode": mode, "resource": resource}
+    if key is not None:
+        _key(key)
+        kept["resourcePartitionKey"] = key
+    return name, kept
+
+
+def _check_resource(link: object, has_key: bool) -> None:
+    if not isinstance(link, str) or not link.strip("/"):
+        raise BadRequest("The property 'resource' of the permission must be a link such as 'dbs/d/colls/c'.")
+    target = _target(link)
+    if target.resource in _SCRIPTS:
+        raise Unsupported(f"Permissions for {target.resource.value} are not supported by Mayfly.")
+    if target.is_feed or target.operation is not None or target.resource not in _GRANTED:
+        raise BadRequest("The property 'resource' of the permission must name a database, a container or an item.")
+    if has_key and target.container is None:
+        raise BadRequest("The property 'resourcePartitionKey' is for permissions on a container or an item.")
+
+
+def _key(given: object) -> KeyValues:
+    """The values of a `resourcePartitionKey`; none for None."""
+    if given is None:
+        return ()
+    if not isinstance(given, list) or not 1 <= len(given) <= 3:
+        raise BadRequest("The property 'resourcePartitionKey' must be an array of one to three partition key values.")
+    try:
+        return partition_key.parse_header(msgspec.json.encode(given))
+    except BadRequest:
+        raise BadRequest(
+            "A value in 'resourcePartitionKey' must be a string, a number, a boolean, null or {}."
+        ) from None

@@ -1,0 +1,129 @@
+"""Users of a database: list, query, create, upsert, read, replace, delete. They own permissions and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.companions import Judge, home_of
+from mayflydb.frontends.cosmos import policies
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, USERS, Call
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.resources import RidKind, database_rid, parse_rid, user_body
+from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound
+
+
+async def database_of(call: Call) -> Node:
+    """The database that the path names; OwnerNotFound if there is none."""
+    try:
+        return await call.database()
+    except NotFound as missing:
+        raise OwnerNotFound(missing.message) from None
+
+
+async def user_of(call: Call, database: Node) -> Node:
+    """The user that the path names, by name or rid; NotFound if there is none."""
+    name = call.target.user or ""
+    path = home_of(USERS, database.id)
+    node = await call.engine.node(*path, name)
+    rid = parse_rid(name) if node is None else None
+    if rid is not None and rid.kind is RidKind.USER and rid.database == database.id:
+        home = await call.engine.node(*path)
+        found = await call.engine.node_by_id(rid.owner)
+        node = found if found is not None and home is not None and found.parent == home.id else None
+    if node is None:
+        raise NotFound(NOT_FOUND)
+    return node
+
+
+def body_of(database: Node, node: Node) -> dict[str, Any]:
+    """A user as clients see it."""
+    return user_body(node.name, database.id, node.id, node.definition.version, node.definition.written)
+
+
+async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
+    home = await call.engine.node(*home_of(USERS, database.id))
+    return [] if home is None else [body_of(database, node) for node in await call.engine.children(home.id)]
+
+
+async def read_feed(call: Call) -> Response:
+    """GET /dbs/{d}/users."""
+    database = await database_of(call)
+    return metadata.feed(call, "Users", database_rid(database.id), await _bodies(call, database))
+
+
+async def query(call: Call) -> Response:
+    """POST /dbs/{d}/users with a query."""
+    database = await database_of(call)
+    return metadata.query(call, "Users", database_rid(database.id), await _bodies(call, database))
+
+
+async def create(call: Call) -> Response:
+    """POST /dbs/{d}/users."""
+    database, name, home = await _place(call)
+    return _answer(201, database, await call.engine.companions.create(home.id, name, _judge(call, database)))
+
+
+async def upsert(call: Call) -> Response:
+    """POST /dbs/{d}/users with x-ms-documentdb-is-upsert."""
+    database, name, home = await _place(call)
+    node, is_new = await call.engine.companions.upsert(home.id, name, _judge(call, database), call.now)
+    return _answer(201 if is_new else 200, database, node)
+
+
+async def read(call: Call) -> Response:
+    """GET /dbs/{d}/users/{u}."""
+    database = await database_of(call)
+    return _answer(200, database, await user_of(call, database))
+
+
+async def replace(call: Call) -> Response:
+    """PUT /dbs/{d}/users/{u}: another name for the same user and its permissions."""
+    database = await database_of(call)
+    node = await user_of(call, database)
+    name = _parse(call)
+    changed = await call.engine.companions.replace(node.id, name, _judge(call, database), call.now)
+    return _answer(200, database, changed)
+
+
+async def delete(call: Call) -> Response:
+    """DELETE /dbs/{d}/users/{u}, with its permissions. Tokens that were given out live on until they expire."""
+    database = await database_of(call)
+    node = await user_of(call, database)
+    call.check_match(body_of(database, node)["_etag"])
+    await call.engine.definitions.drop(node.id)
+    return Response(204, charge=budget.METADATA)
+
+
+async def _place(call: Call) -> tuple[Node, str, Node]:
+    """The database, the name in the body, and the row below which its users are."""
+    database = await database_of(call)
+    name = _parse(call)
+    home = await call.engine.node(*home_of(USERS, database.id))
+    return database, name, home or await call.engine.companions.home(USERS, database.id, call.now)
+
+
+def _parse(call: Call) -> str:
+    body = call.json()
+    if not isinstance(body, dict):
+        raise BadRequest("The body must be a JSON object that describes a user.")
+    for name in body:
+        if name != "id" and not name.startswith("_"):
+            raise BadRequest(f"The property '{name[:255]}' of the user is not known.")
+    return policies.check_name(body.get("id"), "user")
+
+
+def _judge(call: Call, database: Node) -> Judge:
+    def judge(before: Node | None) -> Definition:
+        if before is not None:
+            call.check_match(body_of(database, before)["_etag"])
+        return Definition({}, call.now)
+
+    return judge
+
+
+def _answer(status: int, database: Node, node: Node) -> Response:
+    body = body_of(database, node)
+    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)

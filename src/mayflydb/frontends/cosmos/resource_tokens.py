@@ -1,0 +1,173 @@
+"""Resource tokens: what a permission gives to somebody who has no key, for a time, and what a request may do with one.
+
+A token is `type=resource&ver=1&sig=<mac>;<grant>;`, both in base64. Nothing is kept of it: who has the account's key can check
+it, and it ends by itself. It names its container by number, so a container that is created anew is not opened by old tokens.
+"""
+
+from __future__ import annotations
+
+import binascii
+import hashlib
+import hmac
+from typing import Final
+
+import msgspec
+
+from mayflydb.expiry.deadline import over
+from mayflydb.frontends.cosmos import partition_key
+from mayflydb.frontends.cosmos.auth import Keys, not_valid_now, parse_authorization
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.partition_key import KeyValues
+from mayflydb.frontends.cosmos.paths import Resource
+from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.model.errors import Forbidden, MayflyError, NotFound, OwnerNotFound, Unauthenticated
+from mayflydb.model.instant import SECOND, Instant
+
+INSUFFICIENT: Final = (
+    "Insufficient permissions provided in the authorization header for the corresponding request. "
+    "Please retry with another authorization header."
+)
+NOT_OURS: Final = (
+    "The input authorization token can't serve the request. Please check that it is a resource token as it was issued, and "
+    "that the key of the account has not been changed since."
+)
+_DOMAIN: Final = b"\0resource token 1\0"
+"""What no request that is signed with the same key begins with."""
+
+_DIGEST_BYTES: Final = 16
+
+
+class Grant(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
+    """What a token opens, in its mode: a database (`container` 0), a container, or one item of it; no database: nothing.
+
+    `item` is the digest of an id, `key` the digests of the first partition key values; empty: no restriction. `starts` and
+    `expires` are seconds since 1970: at `expires` it is dead. `nonce` makes no two tokens the same.
+    """
+
+    writes: bool
+    starts: int
+    expires: int
+    database: int
+    container: int
+    item: bytes
+    key: tuple[bytes, ...]
+    nonce: bytes
+
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder(Grant).decode
+
+
+def digest_of_item(id: str) -> bytes:
+    """What a grant holds of an item's id, whatever its length."""
+    return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+
+
+def digests_of_key(values: KeyValues) -> tuple[bytes, ...]:
+    """What a grant holds of partition key values: 5 is 5.0, and not true. BadRequest for what can be none."""
+    return tuple(
+        hashlib.blake2b(partition_key.component(value), digest_size=_DIGEST_BYTES).digest() for value in values
+    )
+
+
+def seal(keys: Keys, grant: Grant) -> str:
+    """The token for a grant, signed with the account's first key."""
+    payload = _encode(grant)
+    mac = keys.pairs[0][1].sign(_DOMAIN + payload)
+    parts = [binascii.b2a_base64(part, newline=False).decode() for part in (mac, payload)]
+    return f"type=resource&ver=1&sig={parts[0]};{parts[1]};"
+
+
+def is_one(header: str) -> bool:
+    """Whether an authorization header says that it is a resource token."""
+    return header[:13].lower() == "type=resource" or header[:15].lower() == "type%3dresource"
+
+
+def unseal(keys: Keys, header: str) -> Grant:
+    """The grant in an authorization header, whatever its time. Unauthenticated unless one of the account's keys signed it."""
+    kind, version, signature = parse_authorization(header)
+    try:
+        mac, payload, rest = signature.split(";")
+        sealed = binascii.a2b_base64(mac, strict_mode=True), binascii.a2b_base64(payload, strict_mode=True)
+    except ValueError:
+        raise Unauthenticated(NOT_OURS) from None
+    if rest or (kind, version) != ("resource", "1") or not _is_signed(keys, *sealed):
+        raise Unauthenticated(NOT_OURS)
+    return _decode(sealed[1])
+
+
+def _is_signed(keys: Keys, mac: bytes, payload: bytes) -> bool:
+    return any(who.may_write and hmac.compare_digest(key.sign(_DOMAIN + payload), mac) for who, key in keys.pairs)
+
+
+def check_time(grant: Grant, now: Instant) -> None:
+    """Forbidden from the second on that the token ends with."""
+    if over(grant.expires * SECOND, now):
+        raise not_valid_now(grant.starts, grant.expires, now // SECOND)
+
+
+async def authorize(grant: Grant, call: Call, writes: bool) -> None:
+    """Forbidden unless the token opens what is asked for, now. NotFound if what it opened is gone, and so is what is asked for.
+
+    Any token reads the account, its container, and the container's partition key ranges, which clients need for everything.
+    """
+    check_time(grant, call.now)
+    if call.target.resource is Resource.ACCOUNT:
+        return
+    if (writes and not grant.writes) or not grant.database or not _may_name(call):
+        raise Forbidden(INSUFFICIENT)
+    try:
+        allowed = await (_in_container if grant.container else _in_database)(grant, call)
+    except NotFound:
+        raise await _missing(grant, call) from None
+    if not allowed:
+        raise Forbidden(INSUFFICIENT)
+
+
+def _may_name(call: Call) -> bool:
+    # Users and permissions are for keys alone: whoever may read one permission has the token of another.
+    target = call.target
+    return target.database is not None and target.resource not in (Resource.USER, Resource.PERMISSION)
+
+
+async def _missing(grant: Grant, call: Call) -> MayflyError:
+    if await call.engine.node_by_id(grant.container or grant.database) is not None:
+        return Forbidden(INSUFFICIENT)
+    kind = NotFound if call.target.resource in (Resource.DATABASE, Resource.CONTAINER) else OwnerNotFound
+    return kind(NOT_FOUND)
+
+
+async def _in_database(grant: Grant, call: Call) -> bool:
+    return (await call.database()).id == grant.database
+
+
+async def _in_container(grant: Grant, call: Call) -> bool:
+    target, request = call.target, call.request
+    if target.container is None or (await call.container()).id != grant.container:
+        return False
+    if target.resource is Resource.RANGE or (target.resource is Resource.CONTAINER and request.method == "GET"):
+        return True
+    if target.resource is not Resource.ITEM and target.operation is None:
+        return not grant.item and not grant.key
+    if grant.item and _item(call) != grant.item:
+        return False
+    return not grant.key or _has_key(grant, call)
+
+
+def _item(call: Call) -> bytes | None:
+    target = call.target
+    return digest_of_item(target.id) if target.resource is Resource.ITEM and target.id is not None else None
+
+
+def _has_key(grant: Grant, call: Call) -> bool:
+    """Whether the request goes by a partition key, and by one that the grant allows."""
+    request = call.request
+    if request.method == "POST" and call.target.is_feed:
+        if request.flag(b"x-ms-cosmos-is-query-plan-request"):
+            return True  # It reads no item.
+        if request.flag(b"x-ms-cosmos-is-batch-request") and not request.flag(b"x-ms-cosmos-batch-atomic"):
+            return False  # Each of its operations names a key of its own.
+    header = request.headers.get(KEY)
+    if header is None:
+        return False
+    return digests_of_key(partition_key.parse_header(header))[: len(grant.key)] == grant.key

@@ -1,0 +1,174 @@
+"""What a container declares for searches: vectors and full texts, checked against the indexes over them.
+
+Every search is an exact scan. What is declared says how vectors are measured; indexes are checked and shown, and change nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.cosmos.partition_key import parse_property_path
+from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.query.cosmos_sql import DATA_TYPES, DISTANCES, Embedding
+
+MOST_DIMENSIONS: Final = 4096
+MOST_FLAT_DIMENSIONS: Final = 505
+"""Of vectors under an index of type flat."""
+
+MOST_QUANTIZED_BYTES: Final = 512
+DEFAULT_DIMENSIONS: Final = 1536
+LANGUAGE: Final = "en-US"
+_VECTORS = "vectorEmbeddingPolicy.vectorEmbeddings"
+_TEXTS = "fullTextPolicy.fullTextPaths"
+
+
+def parse_vectors(obj: object) -> dict[str, Any] | None:
+    """A whole `vectorEmbeddingPolicy` from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
+    if obj is None:
+        return None
+    policy = _object(obj, "vectorEmbeddingPolicy", ("vectorEmbeddings",))
+    return {"vectorEmbeddings": _entries(policy, _VECTORS, _embedding)}
+
+
+def _embedding(entry: object) -> dict[str, Any]:
+    names = ("path", "dataType", "dimensions", "distanceFunction", "embeddingSource")
+    member = _object(entry, _VECTORS, names)
+    if member.get("embeddingSource") is not None:
+        raise Unsupported(f"The property 'embeddingSource' in '{_VECTORS}' is not supported by Mayfly.")
+    path = _path(member.get("path"), "The Vector Embedding Policy has an invalid Path", _VECTORS)
+    data_type, distance = member.get("dataType", "float32"), member.get("distanceFunction", "cosine")
+    if not isinstance(data_type, str) or data_type.lower() not in DATA_TYPES:
+        raise BadRequest(f"The Vector Embedding Policy has an invalid DataType:{_shown(data_type)} ('{_VECTORS}').")
+    if not isinstance(distance, str) or distance.lower() not in DISTANCES:
+        message = f"The Vector Embedding Policy has an invalid DistanceFunction:{_shown(distance)} ('{_VECTORS}')."
+        raise BadRequest(message)
+    return {
+        "path": path, "dataType": data_type.lower(), "dimensions": _dimensions(member.get("dimensions", DEFAULT_DIMENSIONS)),
+        "distanceFunction": distance.lower(),
+    }  # fmt: skip
+
+
+def _dimensions(value: object) -> int:
+    says = f"The Vector Embedding Policy has Dimensions:{_shown(value)}"
+    if type(value) is not int:
+        raise BadRequest(f"{says} which is not a whole number ('{_VECTORS}').")
+    if value > MOST_DIMENSIONS:
+        raise BadRequest(f"{says} which is more than the maximum supported value {MOST_DIMENSIONS} ('{_VECTORS}').")
+    if value < 1:
+        raise BadRequest(f"{says} which is less than the minimum supported value 1 ('{_VECTORS}').")
+    return value
+
+
+def embeddings(body: Mapping[str, Any]) -> dict[tuple[str, ...], Embedding]:
+    """How the vectors of a container with this body are measured, by their paths."""
+    return {
+        parse_property_path(entry["path"], "vector path"): Embedding(
+            entry["distanceFunction"], entry["dataType"], entry["dimensions"]
+        )
+        for entry in (body.get("vectorEmbeddingPolicy") or {}).get("vectorEmbeddings", ())
+    }
+
+
+def parse_full_text(obj: object) -> dict[str, Any] | None:
+    """A whole `fullTextPolicy` from what was sent (None: nothing). BadRequest or Unsupported naming the property."""
+    if obj is None:
+        return None
+    policy = _object(obj, "fullTextPolicy", ("defaultLanguage", "fullTextPaths"))
+    language = _language(policy.get("defaultLanguage", LANGUAGE))
+    return {"defaultLanguage": language, "fullTextPaths": _entries(policy, _TEXTS, _text)}
+
+
+def _text(entry: object) -> dict[str, Any]:
+    member = _object(entry, _TEXTS, ("path", "language"))
+    found = {"path": _path(member.get("path"), "The Full Text Policy contains an invalid Path", _TEXTS)}
+    if member.get("language") is not None:
+        found["language"] = _language(member["language"])
+    return found
+
+
+def _language(value: object) -> str:
+    if value != LANGUAGE:
+        raise Unsupported(
+            f"The Full Text Policy contains an unsupported Language:{_shown(value)} ('fullTextPolicy'). "
+            f"Mayfly supports {LANGUAGE}."
+        )
+    return LANGUAGE
+
+
+# --- against indexes and what was there before -----------------------------------------------------------------------
+
+
+def check_indexes(
+    indexing: Mapping[str, Any], vectors: Mapping[str, Any] | None, texts: Mapping[str, Any] | None
+) -> None:
+    """BadRequest for a vector or full-text index over a path that is not declared, or one that cannot index what is."""
+    declared = {entry["path"]: entry["dimensions"] for entry in (vectors or {}).get("vectorEmbeddings", ())}
+    for index in indexing.get("vectorIndexes", ()):
+        if index["path"] not in declared:
+            raise BadRequest(
+                f"The Vector Indexing Policy's path::{index['path']} not matching in Embedding's path. "
+                "('indexingPolicy.vectorIndexes')"
+            )
+        _check_vector_index(index, declared[index["path"]])
+    paths = {entry["path"] for entry in (texts or {}).get("fullTextPaths", ())}
+    for index in indexing.get("fullTextIndexes", ()):
+        if index["path"] not in paths:
+            raise BadRequest(
+                f"The Full Text Indexing Policy's path::{index['path']} not matching in Full Text Policy's path. "
+                "('indexingPolicy.fullTextIndexes')"
+            )
+
+
+def _check_vector_index(index: Mapping[str, Any], dimensions: int) -> None:
+    if index["type"] == "flat" and dimensions > MOST_FLAT_DIMENSIONS:
+        raise BadRequest(
+            f"The Vector Indexing Policy's Index Type::flat takes at most {MOST_FLAT_DIMENSIONS} dimensions, and the vectors at "
+            f"'{index['path']}' have {dimensions} ('indexingPolicy.vectorIndexes')."
+        )
+    size, most = index.get("quantizationByteSize", 1), min(dimensions, MOST_QUANTIZED_BYTES)
+    if not 1 <= size <= most:
+        raise BadRequest(
+            f"The Vector Indexing Policy parameter QuantizationByteSize value :: {size} is out of range. "
+            f"The allowed range is between 1 and {most}. ('indexingPolicy.vectorIndexes')"
+        )
+
+
+def check_unchanged(what: str, before: list[dict[str, Any]], after: list[dict[str, Any]]) -> None:
+    """BadRequest if what was declared for a path is no longer there as it was; further paths may be declared."""
+    if any(entry not in after for entry in before):
+        raise BadRequest(f"Paths in existing {what} policy cannot be modified in Collection Replace.")
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _entries(policy: Mapping[str, Any], name: str, parse: Callable[[object], dict[str, Any]]) -> list[dict[str, Any]]:
+    sent = policy.get(name.rpartition(".")[2])
+    if sent is not None and not isinstance(sent, list):
+        raise BadRequest(f"The property '{name}' must be an array.")
+    found = [parse(entry) for entry in sent or ()]
+    if len({entry["path"] for entry in found}) != len(found):
+        raise BadRequest(f"The property '{name}' names a path twice.")
+    return found
+
+
+def _object(obj: object, name: str, names: tuple[str, ...]) -> Mapping[str, Any]:
+    if not isinstance(obj, Mapping):
+        raise BadRequest(f"The property '{name}' must hold an object.")
+    if unknown := obj.keys() - set(names):
+        raise BadRequest(f"The property '{min(unknown)[:255]}' in '{name}' is not known.")
+    return obj
+
+
+def _path(path: object, says: str, name: str) -> str:
+    try:
+        parse_property_path(path, "path")
+    except BadRequest:
+        raise BadRequest(f"{says}: {_shown(path)} ('{name}').") from None
+    assert isinstance(path, str)
+    return path
+
+
+def _shown(value: object) -> str:
+    return str(value)[:255]

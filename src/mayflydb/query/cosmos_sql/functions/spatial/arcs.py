@@ -1,0 +1,230 @@
+"""Vectors, arcs of great circles and a tree of balls over them: the geometry of the unit sphere without any meaning of it.
+
+Lengths here are chords, straight through the sphere: they order as angles do, and are exact for short ones, unlike cosines.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import combinations_with_replacement
+from typing import Final, NamedTuple, TypeAlias
+
+from mayflydb.model.errors import Unsupported
+
+Vector: TypeAlias = tuple[float, float, float]
+
+TOUCH: Final = 1e-11
+"""What is no further apart than this touches: 64 micrometres on the Earth, far above rounding and below any measurement."""
+
+
+def dot(left: Vector, right: Vector) -> float:
+    """The scalar product."""
+    return left[0] * right[0] + left[1] * right[1] + left[2] * right[2]
+
+
+def cross(left: Vector, right: Vector) -> Vector:
+    """The vector product."""
+    a, b, c = left
+    x, y, z = right
+    return b * z - c * y, c * x - a * z, a * y - b * x
+
+
+def plus(left: Vector, right: Vector) -> Vector:
+    """The sum."""
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2]
+
+
+def minus(left: Vector, right: Vector) -> Vector:
+    """The difference."""
+    return left[0] - right[0], left[1] - right[1], left[2] - right[2]
+
+
+def scaled(vector: Vector, factor: float) -> Vector:
+    """The product with a number."""
+    return vector[0] * factor, vector[1] * factor, vector[2] * factor
+
+
+def unit(vector: Vector) -> Vector:
+    """The vector of length 1 in the same direction; the zero vector stays as it is."""
+    length = math.hypot(*vector)
+    return scaled(vector, 1 / length) if length else vector
+
+
+def square(vector: Vector) -> Vector:
+    """Some unit vector at right angles to this one."""
+    axis: Vector = (1.0, 0.0, 0.0) if abs(vector[0]) <= abs(vector[1]) else (0.0, 1.0, 0.0)
+    return unit(cross(axis, vector))
+
+
+chord = math.dist
+"""The length of the straight line between two points."""
+
+
+MOST_PAIRS: Final = 1_000_000
+"""Edges are compared in pairs, if a tree cannot tell that they are apart. So many take about two seconds."""
+
+
+class Arc(NamedTuple):
+    """The shorter way along a great circle from `start` to `end`; a point if the two are the same.
+
+    `normal` is the pole to the left of it, `forward` the direction it leaves its start in, `back` the one that leads back from
+    its end; zero vectors for a point. `path` and `place` say where in its figure the arc is.
+    """
+
+    start: Vector
+    end: Vector
+    normal: Vector
+    forward: Vector
+    back: Vector
+    path: int
+    place: int
+
+    def height(self, point: Vector) -> float:
+        """The sine of the angle by which a point is to the left of the whole great circle."""
+        x, y, z = self.start
+        a, b, c = self.normal
+        return (point[0] - x) * a + (point[1] - y) * b + (point[2] - z) * c
+
+
+def arc(start: Vector, end: Vector, path: int = 0, place: int = 0) -> Arc:
+    """The arc between two points that are not antipodal."""
+    # With the difference in place of `end` the product keeps its digits if the two are near each other.
+    normal = unit(cross(start, minus(end, start)))
+    return Arc(start, end, normal, cross(normal, start), cross(end, normal), path, place)
+
+
+def closest(line: Arc, point: Vector) -> Vector:
+    """The point of the arc that is nearest to `point`; its start or end itself if it is one of them."""
+    if dot(line.forward, point) > 0 and dot(line.back, point) > 0:
+        return unit(minus(point, scaled(line.normal, line.height(point))))
+    return line.start if chord(point, line.start) <= chord(point, line.end) else line.end
+
+
+def crossing(one: Arc, other: Arc) -> Vector | None:
+    """Where two arcs cross; None if they do not, or if an end touches the other, where directions would be mere rounding."""
+    c, d = one.height(other.start), one.height(other.end)
+    a, b = other.height(one.start), other.height(one.end)
+    if not (c * d < 0 and a * b < 0 and a * d > 0) or min(abs(a), abs(b), abs(c), abs(d)) <= TOUCH:
+        return None
+    place = unit(cross(one.normal, other.normal))
+    return place if dot(place, plus(one.start, one.end)) > 0 else scaled(place, -1)
+
+
+def links(one: Arc, other: Arc) -> Iterator[tuple[float, Vector, Vector]]:
+    """Chords from each end of either arc to the other arc; the shortest is their distance if they do not cross."""
+    for end in {one.start, one.end}:
+        foot = closest(other, end)
+        yield chord(end, foot), end, foot
+    for end in {other.start, other.end}:
+        foot = closest(one, end)
+        yield chord(foot, end), foot, end
+
+
+def touch(one: Arc, other: Arc) -> bool:
+    """Whether the arcs have a point in common."""
+    start, end = other.height(one.start), other.height(one.end)
+    if start * end > 0 and min(abs(start), abs(end)) > TOUCH:
+        return False  # Most pairs: one is on one side of the other.
+    return any(length <= TOUCH for length, _, _ in links(one, other)) or crossing(one, other) is not None
+
+
+class Ball(NamedTuple):
+    """A ball around some arcs: one arc, or two smaller balls."""
+
+    centre: Vector
+    radius: float
+    only: Arc | None
+    halves: tuple[Ball, ...]
+
+    def gap(self, other: Ball) -> float:
+        """At least so far are the arcs of the two balls apart; negative if the balls overlap."""
+        return chord(self.centre, other.centre) - self.radius - other.radius
+
+
+def ball(arcs: Sequence[Arc]) -> Ball:
+    """The tree over arcs in the order of a path, so that neighbours share a ball."""
+    if len(arcs) == 1:
+        middle = unit(plus(arcs[0].start, arcs[0].end))
+        return Ball(middle, max(chord(middle, arcs[0].start), chord(middle, arcs[0].end)), arcs[0], ())
+    halves = ball(arcs[: len(arcs) // 2]), ball(arcs[len(arcs) // 2 :])
+    centre = scaled(plus(halves[0].centre, halves[1].centre), 0.5)
+    return Ball(centre, max(chord(centre, half.centre) + half.radius for half in halves), None, halves)
+
+
+def pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
+    """Pairs of arcs that may touch, and all that do; of a tree with itself, each pair once and in order.
+
+    Raises Unsupported if they are too many.
+    """
+    stack = [(one, other)]
+    count = 0
+    while stack:
+        left, right = stack.pop()
+        if left is right:
+            stack += combinations_with_replacement(left.halves, 2)
+        elif left.gap(right) > TOUCH:
+            continue
+        elif left.only is not None and right.only is not None:
+            count = _counted(count)
+            yield left.only, right.only
+        else:
+            stack += _split(left, right)
+
+
+def _split(left: Ball, right: Ball) -> list[tuple[Ball, Ball]]:
+    """Two balls of which one at least holds others: the larger one in halves."""
+    if left.only is None and (right.only is not None or left.radius >= right.radius):
+        return [(half, right) for half in left.halves]
+    return [(left, half) for half in right.halves]
+
+
+def _counted(count: int) -> int:
+    if count == MOST_PAIRS:
+        raise Unsupported(
+            f"A geometry with more than {MOST_PAIRS} pairs of edges near each other is not supported by Mayfly."
+        )
+    return count + 1
+
+
+def nearest(tree: Ball, point: Vector) -> list[tuple[float, Arc, Vector]]:
+    """(chord, arc, its nearest point) of the arcs nearest to a point; several if they are equally near."""
+    best = math.inf
+    found: list[tuple[float, Arc, Vector]] = []
+    stack = [(0.0, tree)]
+    while stack:
+        least, held = stack.pop()
+        if least > best + TOUCH:
+            continue
+        if held.only is not None:
+            foot = closest(held.only, point)
+            length = chord(point, foot)
+            best = min(best, length)
+            found.append((length, held.only, foot))
+        else:
+            nearer = [(chord(point, half.centre) - half.radius, half) for half in held.halves]
+            stack += sorted(nearer, key=lambda entry: -entry[0])
+    return [entry for entry in found if entry[0] <= best + TOUCH]
+
+
+def shortest(one: Ball, other: Ball, slack: float) -> list[tuple[Vector, Vector]]:
+    """The shortest links between arcs that do not touch, and those longer by less than the factor `slack`.
+
+    Raises Unsupported if too many arcs are about equally near each other.
+    """
+    best = math.inf
+    found: list[tuple[float, Vector, Vector]] = []
+    count = 0
+    stack = [(0.0, one, other)]
+    while stack:
+        least, left, right = stack.pop()
+        if least > best * slack:
+            continue
+        if left.only is not None and right.only is not None:
+            count = _counted(count)
+            found += [link for link in links(left.only, right.only) if link[0] <= best * slack]
+            best = min(best, *(length for length, _, _ in found[-4:]), math.inf)
+        else:
+            nearer = [(a.gap(b), a, b) for a, b in _split(left, right)]
+            stack += sorted(nearer, key=lambda entry: -entry[0])
+    return [(start, end) for length, start, end in found if length <= best * slack]

@@ -1,0 +1,189 @@
+"""Regions of the sphere: what lies to the left of every one of some rings.
+
+So a ring that runs counter-clockwise encloses its inside, the same ring run clockwise all the rest of the Earth, and a hole is a
+clockwise ring. Whether a point is in a region is read off the piece of boundary nearest to it: nothing is between the two, so it
+is inside exactly if it is to the left there. That needs no map, no pole and no antimeridian.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from enum import IntEnum
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
+    TOUCH,
+    Arc,
+    Ball,
+    Vector,
+    ball,
+    chord,
+    closest,
+    crossing,
+    dot,
+    minus,
+    nearest,
+    pairs,
+    plus,
+    scaled,
+    square,
+    touch,
+    unit,
+)
+from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import area
+
+
+class Side(IntEnum):
+    """Where a point is in respect of a region."""
+
+    OUTSIDE = -1
+    BOUNDARY = 0
+    INSIDE = 1
+
+
+class Region:
+    """What is to the left of all of `rings`, closed sequences of arcs; `Arc.path` and `Arc.place` are the indexes of an arc."""
+
+    def __init__(self, rings: Sequence[Sequence[Arc]]) -> None:
+        self.rings: Final = rings
+        self.tree: Final = ball([line for ring in rings for line in ring])
+
+    def side(self, point: Vector) -> Side:
+        """Whether a point is inside, outside or on the boundary."""
+        if self.beyond is not None and chord(point, self.tree.centre) > self.tree.radius + TOUCH:
+            return self.beyond
+        return self._near(point)
+
+    def area(self) -> float:
+        """In square metres."""
+        return area(self.rings)
+
+    def alongside(self, line: Arc, point: Vector) -> bool:
+        """For a piece of `line` on the boundary, around `point`: whether the region is on the left of it."""
+        _, edge, _ = nearest(self.tree, point)[0]
+        return dot(edge.normal, line.normal) > 0
+
+    @cached_property
+    def beyond(self) -> Side | None:
+        """The side of all points outside the ball around the boundary; None if the ball holds the whole sphere."""
+        centre, radius = self.tree.centre, self.tree.radius + TOUCH
+        # Rather a point beside the ball than the one opposite, from where everything is equally far.
+        for point in (square(centre), scaled(unit(centre), -1)):
+            if chord(point, centre) > radius:
+                return self._near(point)
+        return None
+
+    def _near(self, point: Vector) -> Side:
+        found = nearest(self.tree, point)
+        if found[0][0] <= TOUCH:
+            return Side.BOUNDARY
+        inside = all(self._left(edge, foot, point) for _, edge, foot in found)
+        return Side.INSIDE if inside else Side.OUTSIDE
+
+    def _left(self, edge: Arc, foot: Vector, point: Vector) -> bool:
+        ring = self.rings[edge.path]
+        if foot == edge.start:
+            return _in_corner(ring[edge.place - 1], edge, point)
+        if foot == edge.end:
+            return _in_corner(edge, ring[(edge.place + 1) % len(ring)], point)
+        return edge.height(point) > 0
+
+
+def _in_corner(arriving: Arc, leaving: Arc, point: Vector) -> bool:
+    """Whether a point is in the angle to the left of two successive edges."""
+    way = minus(point, leaving.start)
+    sides = dot(way, arriving.normal) > 0, dot(way, leaving.normal) > 0
+    return all(sides) if arriving.height(leaving.end) > 0 else any(sides)
+
+
+def contacts(one: Ball, other: Ball) -> dict[Arc, list[Vector]]:
+    """Where arcs of the second tree cross, touch or end on those of the first, which are the keys. Raises Unsupported."""
+    found: dict[Arc, list[Vector]] = {}
+    for left, right in pairs(one, other):
+        if touch(left, right):
+            found.setdefault(left, []).extend(_common(left, right))
+    return found
+
+
+def _common(line: Arc, other: Arc) -> Iterator[Vector]:
+    place = crossing(line, other)
+    if place is not None:
+        yield place
+    for end in (other.start, other.end):
+        foot = closest(line, end)
+        if chord(foot, end) <= TOUCH:
+            yield foot
+
+
+def pieces(line: Arc, cuts: Iterable[Vector]) -> Iterator[Vector]:
+    """A point inside each piece of a line that is cut at some of its points."""
+    ends = sorted((line.start, line.end, *cuts), key=lambda cut: chord(line.start, cut))
+    for start, end in pairwise(ends):
+        if chord(start, end) > 4 * TOUCH:
+            yield unit(plus(start, end))
+
+
+def flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
+    """Why rings do not bound a region, the first ring being number 1; None if they do."""
+    for number, ring in enumerate(rings, 1):
+        if not _is_simple(ring):
+            return f"the ring number {number} crosses, touches or overlaps itself"
+    singles = [Region([_alone(ring)]) for ring in rings]
+    for number, one in enumerate(singles):
+        for other_number, other in enumerate(singles):
+            if number != other_number and not _all(other, one, Side.INSIDE):
+                first, second = sorted((number + 1, other_number + 1))
+                return (
+                    f"the rings number {first} and {second} cross, overlap or disagree about the inside, which must be to the"
+                    " left of each: an external ring is counter-clockwise, a hole in it clockwise"
+                )
+    return None
+
+
+def common_flaw(regions: Sequence[Region]) -> str | None:
+    """Why regions cannot be polygons of one figure, which may touch at points only; None if they can."""
+    for number, one in enumerate(regions):
+        for other_number, other in enumerate(regions):
+            if number != other_number and not _all(other, one, Side.OUTSIDE):
+                first, second = sorted((number + 1, other_number + 1))
+                return f"the polygons number {first} and {second} overlap or share a side"
+    return None
+
+
+def _alone(ring: Iterable[Arc]) -> list[Arc]:
+    return [line._replace(path=0) for line in ring]
+
+
+def _all(boundary: Region, region: Region, side: Side) -> bool:
+    """Whether the boundary of one region is on one side of another, but for single points."""
+    if region.beyond is side and boundary.tree.gap(region.tree) > TOUCH:
+        return True
+    found = contacts(boundary.tree, region.tree)
+    for ring in boundary.rings:
+        # Where nothing touches a line it is on the same side as its neighbours.
+        marked = [line for line in ring if line in found] or [ring[0]]
+        if any(region.side(point) is not side for line in marked for point in pieces(line, found.get(line, ()))):
+            return False
+    return True
+
+
+def _is_simple(ring: Sequence[Arc]) -> bool:
+    tree = ball(ring)
+    return not any(_clash(one, other, len(ring)) for one, other in pairs(tree, tree))
+
+
+def _clash(one: Arc, other: Arc, count: int) -> bool:
+    """Whether two edges of a ring have more in common than the corner they share, if they share one."""
+    if other.place == one.place + 1:
+        return _folded(one, other)
+    if one.place == 0 and other.place == count - 1:
+        return _folded(other, one)
+    return touch(one, other)
+
+
+def _folded(arriving: Arc, leaving: Arc) -> bool:
+    """Whether the second of two successive edges runs back over the first."""
+    before, after = arriving.start, leaving.end
+    return chord(closest(leaving, before), before) <= TOUCH or chord(closest(arriving, after), after) <= TOUCH

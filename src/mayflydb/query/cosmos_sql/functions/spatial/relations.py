@@ -1,0 +1,118 @@
+"""How two shapes lie to each other: distance, intersection, containment.
+
+Meanings are OGC's, which the service names as its source: shapes that touch intersect; a shape is within another if nothing of it
+is outside and their interiors meet. So a point on the boundary of a polygon, or at an end of a line, is not within it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
+    TOUCH,
+    Arc,
+    Ball,
+    Vector,
+    chord,
+    nearest,
+    pairs,
+    shortest,
+    touch,
+)
+from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import SLACK, distance
+from mayflydb.query.cosmos_sql.functions.spatial.regions import Region, Side, contacts, pieces
+from mayflydb.query.cosmos_sql.functions.spatial.shapes import Shape
+
+
+def separation(one: Shape, other: Shape) -> float | None:
+    """The least distance between two shapes in metres, 0 if they intersect; None if one of them is empty."""
+    if one.tree is None or other.tree is None:
+        return None
+    if intersects(one, other):
+        return 0.0
+    return min(distance(start, end) for start, end in shortest(one.tree, other.tree, SLACK))
+
+
+def intersects(one: Shape, other: Shape) -> bool:
+    """Whether two shapes have a point in common."""
+    if one.tree is None or other.tree is None:
+        return False
+    if _is_point(one) or _is_point(other):
+        point, shape = (one, other) if _is_point(one) else (other, one)
+        return _holds(shape, point.paths[0][0].start)
+    if any(touch(left, right) for left, right in pairs(one.tree, other.tree)):
+        return True
+    # No boundary meets another: each path is inside the other shape, or outside, as a whole.
+    return _meets(one, other) or _meets(other, one)
+
+
+def within(one: Shape, other: Shape) -> bool:
+    """Whether the first shape is in the second."""
+    if one.tree is None or other.tree is None:
+        return False
+    if _is_point(one):
+        return _inner(other, one.paths[0][0].start)
+    if other.regions:
+        return _in_regions(one, other)
+    # Nothing with an area is in a line, nothing with a length in a point.
+    return not one.regions and not _is_point(other) and _covers(other.tree, one, other)
+
+
+def _is_point(shape: Shape) -> bool:
+    return shape.paths[0][0].start == shape.paths[0][0].end
+
+
+def side(regions: Sequence[Region], point: Vector) -> Side:
+    """Where a point is in respect of all polygons of a shape."""
+    return max((region.side(point) for region in regions), default=Side.OUTSIDE)
+
+
+def _holds(shape: Shape, point: Vector) -> bool:
+    if shape.regions:
+        return side(shape.regions, point) is not Side.OUTSIDE
+    return shape.tree is not None and nearest(shape.tree, point)[0][0] <= TOUCH
+
+
+def _meets(one: Shape, other: Shape) -> bool:
+    return any(side(other.regions, path[0].start) is not Side.OUTSIDE for path in one.paths)
+
+
+def _inner(shape: Shape, point: Vector) -> bool:
+    """Whether a point is in the interior of a shape: of a line without its two ends, if it has ends."""
+    if shape.regions:
+        return side(shape.regions, point) is Side.INSIDE
+    if _is_point(shape):
+        return _holds(shape, point)
+    ends = shape.paths[0][0].start, shape.paths[0][-1].end
+    is_end = chord(*ends) > TOUCH and any(chord(point, end) <= TOUCH for end in ends)
+    return not is_end and _holds(shape, point)
+
+
+def _covers(tree: Ball, line: Shape, other: Shape) -> bool:
+    return all(nearest(tree, point)[0][0] <= TOUCH for _, point in _points(line, other))
+
+
+def _points(one: Shape, other: Shape) -> Iterator[tuple[Arc, Vector]]:
+    """A point of each piece into which the arcs of the second shape cut those of the first, with the arc it is on."""
+    found = contacts(one.tree, other.tree) if one.tree is not None and other.tree is not None else {}
+    return ((line, point) for path in one.paths for line in path for point in pieces(line, found.get(line, ())))
+
+
+def _in_regions(one: Shape, other: Shape) -> bool:
+    if any(side(other.regions, path[0].start) is Side.OUTSIDE for path in one.paths):
+        return False
+    meets = bool(one.regions)
+    for line, point in _points(one, other):
+        place = side(other.regions, point)
+        if place is Side.OUTSIDE or (place is Side.BOUNDARY and one.regions and not _agree(other, line, point)):
+            return False
+        meets = meets or place is Side.INSIDE
+    if not one.regions:
+        return meets
+    # The boundary is in it. Then all of the polygon is, unless a piece of the outside is inside the polygon.
+    return not any(side(one.regions, point) is Side.INSIDE for _, point in _points(other, one))
+
+
+def _agree(shape: Shape, line: Arc, point: Vector) -> bool:
+    """For a piece of boundary that two polygons share: whether they are on the same side of it."""
+    return any(region.side(point) is Side.BOUNDARY and region.alongside(line, point) for region in shape.regions)

@@ -1,0 +1,196 @@
+"""GeoJSON geometries as Cosmos DB takes them, read and checked.
+
+Point, LineString, Polygon and MultiPolygon in degrees, longitude first; further numbers of a position are allowed and ignored,
+and so are further members, `crs` among them. What is wrong is said as the service says it where its text is public.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.query.cosmos_sql.functions.spatial.arcs import TOUCH, Arc, Ball, Vector, arc, ball, chord, plus
+from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import position
+from mayflydb.query.cosmos_sql.functions.spatial.regions import Region, common_flaw, flaw
+from mayflydb.query.cosmos_sql.values import NUMBERS, Value
+
+MOST_POINTS: Final = 4096
+"""The service's limit for a polygon, taken for every geometry."""
+
+_REMEMBERED: Final = 64
+
+Path: TypeAlias = tuple[tuple[float, float], ...]
+
+
+class Invalid(Exception):
+    """A geometry cannot be used; the text says why."""
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """A geometry on the unit sphere.
+
+    `paths` are its arcs: a point, a line, or the rings of its polygons, `regions`. `tree` holds them all; None for a MultiPolygon
+    of nothing.
+    """
+
+    paths: list[list[Arc]]
+    tree: Ball | None
+    regions: list[Region] = []
+
+
+def shape(value: dict[str, Any]) -> Shape:
+    """The geometry that a GeoJSON object describes; raises Invalid."""
+    kind = value.get("type")
+    build = _BUILDERS.get(kind) if type(kind) is str else None
+    if build is None:
+        raise Invalid("The type of a geometry must be Point, LineString, Polygon or MultiPolygon.")
+    return build(value.get("coordinates"))
+
+
+def _list(value: Value, what: str) -> list[Any]:
+    if type(value) is not list:
+        raise Invalid(f"The coordinates of a {what} are not valid.")
+    return value
+
+
+def _position(value: Value, kind: str) -> tuple[float, float]:
+    numbers = _list(value, kind)
+    if len(numbers) < 2 or not all(type(number) in NUMBERS for number in numbers):
+        raise Invalid(f"The {kind} input is not valid because a position must be an array of two or more numbers.")
+    longitude, latitude = numbers[:2]
+    if not -180 <= longitude <= 180:
+        raise Invalid("Longitude values must be between -180 and 180 degrees.")
+    if not -90 <= latitude <= 90:
+        raise Invalid("Latitude values must be between -90 and 90 degrees.")
+    return float(longitude), float(latitude)
+
+
+def _path(value: Value, kind: str) -> Path:
+    return tuple([_position(item, kind) for item in _list(value, kind)])
+
+
+def _counted(paths: Sequence[Path]) -> None:
+    if sum(map(len, paths)) > MOST_POINTS:
+        raise Invalid(
+            "Maximum allowed point count per geometry is exceeded."
+            f" Currently maximum supported number of points is {MOST_POINTS}."
+        )
+
+
+def _point(coordinates: Value) -> Shape:
+    place = position(*_position(coordinates, "Point"))
+    only = arc(place, place)
+    return Shape([[only]], ball([only]))
+
+
+def _line(coordinates: Value) -> Shape:
+    path = _path(coordinates, "LineString")
+    _counted([path])
+    return _made(_line_of, path)
+
+
+def _polygon(coordinates: Value) -> Shape:
+    rings = _rings(coordinates, "Polygon")
+    _counted(rings)
+    return _made(_polygon_of, rings)
+
+
+def _multipolygon(coordinates: Value) -> Shape:
+    polygons = tuple(_rings(item, "MultiPolygon") for item in _list(coordinates, "MultiPolygon"))
+    _counted([ring for rings in polygons for ring in rings])
+    return _made(_multipolygon_of, polygons)
+
+
+def _rings(coordinates: Value, kind: str) -> tuple[Path, ...]:
+    return tuple([_path(ring, kind) for ring in _list(coordinates, kind)])
+
+
+_BUILDERS: Final[dict[str, Callable[[Value], Shape]]] = {
+    "Point": _point,
+    "LineString": _line,
+    "Polygon": _polygon,
+    "MultiPolygon": _multipolygon,
+}
+
+
+def _made(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape:
+    """What `build` makes of coordinates. It remembers: the polygon of a query meets every record, and checking it is the work."""
+    made = build(coordinates)
+    if isinstance(made, str):
+        raise Invalid(made)
+    return made
+
+
+@lru_cache(_REMEMBERED)
+def _line_of(path: Path) -> Shape | str:
+    try:
+        arcs = _arcs(path, 0, "line")
+    except Invalid as problem:
+        return f"The LineString input is not valid because {problem}."
+    if not arcs:
+        return "The LineString input is not valid because it must have at least two distinct points."
+    return Shape([arcs], ball(arcs))
+
+
+@lru_cache(_REMEMBERED)
+def _polygon_of(rings: tuple[Path, ...]) -> Shape | str:
+    try:
+        region = _region(rings, "Polygon", "")
+    except Invalid as problem:
+        return f"The Polygon input is not valid because {problem}."
+    return Shape(list(map(list, region.rings)), region.tree, [region])
+
+
+@lru_cache(_REMEMBERED)
+def _multipolygon_of(polygons: tuple[tuple[Path, ...], ...]) -> Shape | str:
+    try:
+        regions = [
+            _region(rings, "MultiPolygon", f" of the polygon number {number}")
+            for number, rings in enumerate(polygons, 1)
+        ]
+    except Invalid as problem:
+        return f"The MultiPolygon input is not valid because {problem}."
+    overlap = common_flaw(regions)
+    if overlap is not None:
+        return f"The MultiPolygon input is not valid because {overlap}."
+    paths = [list(ring) for region in regions for ring in region.rings]
+    return Shape(paths, ball([line for path in paths for line in path]) if paths else None, regions)
+
+
+def _region(rings: Sequence[Path], kind: str, where: str) -> Region:
+    if not rings:
+        raise Invalid(f"it must have at least one ring{where}")
+    arcs = [_ring(ring, number, kind, where) for number, ring in enumerate(rings)]
+    problem = flaw(arcs)
+    if problem is not None:
+        raise Invalid(problem + where)
+    return Region(arcs)
+
+
+def _ring(ring: Path, number: int, kind: str, where: str) -> list[Arc]:
+    name = f"the ring number {number + 1}{where}"
+    if not ring or chord(position(*ring[0]), position(*ring[-1])) > TOUCH:
+        raise Invalid(
+            f"the start and end points of {name} are not the same."
+            f" Each ring of a {kind} must have the same start and end points"
+        )
+    arcs = _arcs(ring, number, name)
+    if len(ring) < 4 or len(arcs) < 3:
+        raise Invalid(f"{name} must have at least four points, three of them distinct")
+    return arcs
+
+
+def _arcs(path: Path, number: int, name: str) -> list[Arc]:
+    """The arcs of a line or ring, without points that repeat the one before."""
+    points: list[Vector] = []
+    for place in path:
+        point = position(*place)
+        if not points or chord(points[-1], point) > TOUCH:
+            points.append(point)
+        if len(points) > 1 and chord(plus(points[-2], points[-1]), (0.0, 0.0, 0.0)) < TOUCH:
+            raise Invalid(f"two successive points of {name} are antipodal, so that no shortest edge joins them")
+    return [arc(start, end, number, order) for order, (start, end) in enumerate(pairwise(points))]

@@ -1,0 +1,149 @@
+"""VectorDistance: how near two vectors are, computed exactly over what is scanned, whatever index a container declares."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from operator import mul
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias, TypeGuard
+
+import msgspec
+
+from mayflydb.query.cosmos_sql.faults import bad_query
+from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.numbers import number
+from mayflydb.query.cosmos_sql.syntax import Call, Node
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
+
+NAME: Final = "VECTORDISTANCE"
+
+
+class Embedding(msgspec.Struct, frozen=True):
+    """How vectors are measured: a key of DISTANCES, a key of DATA_TYPES, and their length (None: any)."""
+
+    distance: str = "cosine"
+    data_type: str = "float32"
+    dimensions: int | None = None
+
+    @property
+    def falling(self) -> bool:
+        """Whether nearer vectors have the higher number."""
+        return self.distance != "euclidean"
+
+
+Embeddings: TypeAlias = Mapping[tuple[str, ...], Embedding]
+"""What a container declares about the vectors at paths of its documents."""
+
+NO_EMBEDDINGS: Final[Embeddings] = MappingProxyType({})
+
+Vector: TypeAlias = list[Any]
+
+
+def _dot(one: Vector, other: Vector) -> float:
+    total: float = sum(map(mul, one, other))
+    return total
+
+
+def _cosine(one: Vector, other: Vector) -> Value:
+    lengths = math.hypot(*one) * math.hypot(*other)
+    # Rounding can lead a hair beyond the ends. A vector of zeros has no direction.
+    return number(max(-1.0, min(1.0, _dot(one, other) / lengths))) if lengths else UNDEFINED
+
+
+DISTANCES: Final[dict[str, Callable[[Vector, Vector], Value]]] = {
+    "cosine": _cosine,
+    "dotproduct": lambda one, other: number(_dot(one, other)),
+    "euclidean": lambda one, other: number(math.dist(one, other)),
+}
+
+_FLOAT16: Final = 65504.0
+_FLOAT32: Final = 3.4028234663852886e38
+DATA_TYPES: Final[dict[str, tuple[float, float, bool]]] = {
+    "float32": (-_FLOAT32, _FLOAT32, False),
+    "float16": (-_FLOAT16, _FLOAT16, False),
+    "int8": (-128, 127, True),
+    "uint8": (0, 255, True),
+}
+"""The least and the greatest component, and whether components are whole numbers."""
+
+_CHOICES: Final = {"distanceFunction": tuple(DISTANCES), "dataType": tuple(DATA_TYPES)}
+_TUNING: Final = frozenset({"searchListSizeMultiplier", "quantizedVectorListMultiplier", "filterPriority"})
+"""Options that trade exactness of an index for speed; a scan is always exact."""
+
+
+def is_distance(node: Node) -> TypeGuard[Call]:
+    """Whether `node` is a call of VectorDistance."""
+    return isinstance(node, Call) and not node.udf and node.name.upper() == NAME
+
+
+def with_options(declared: Embedding, given: Sequence[Value], call: Call) -> Embedding:
+    """`declared`, changed by the values of a call's third and fourth argument. BadQuery for what they cannot be."""
+    fault = _fault(given)
+    if fault is not None:
+        raise bad_query(fault, call.start, call.end)
+    options: dict[str, Any] = given[1] if len(given) > 1 else {}
+    distance, data_type = options.get("distanceFunction"), options.get("dataType")
+    return msgspec.structs.replace(
+        declared,
+        distance=declared.distance if distance is None else distance.lower(),
+        data_type=declared.data_type if data_type is None else data_type.lower(),
+    )
+
+
+def _fault(given: Sequence[Value]) -> str | None:
+    if given and type(given[0]) is not bool:
+        return "The third argument of VectorDistance must be true or false."
+    options = given[1] if len(given) > 1 else {}
+    if type(options) is not dict:
+        return "The fourth argument of VectorDistance must be an object."
+    for name, value in options.items():
+        choices = _CHOICES.get(name)
+        if choices is not None and (type(value) is not str or value.lower() not in choices):
+            return f"The option '{name}' of VectorDistance must be one of {', '.join(choices)}."
+        if name in _TUNING and type(value) not in NUMBERS:
+            return f"The option '{name}' of VectorDistance must be a number."
+        if choices is None and name not in _TUNING:
+            return f"The option '{name[:255]}' of VectorDistance is not known."
+    return None
+
+
+def measured(embedding: Embedding) -> Function:
+    """VectorDistance of two vectors.
+
+    Undefined for vectors that are empty, of different or of another than the declared length, or hold what is no number of
+    the data type.
+    """
+    measure, length = DISTANCES[embedding.distance], embedding.dimensions
+    low, high, whole = DATA_TYPES[embedding.data_type]
+
+    def fits(vector: Vector) -> bool:
+        if not NUMBERS.issuperset(map(type, vector)):
+            return False
+        if not whole and _shorter(vector, high):
+            return True
+        return low <= min(vector) and max(vector) <= high and not (whole and any(each % 1 for each in vector))
+
+    def compute(one: Vector, other: Vector) -> Value:
+        if not one or len(one) != len(other) or (length is not None and len(one) != length):
+            return UNDEFINED
+        return measure(one, other) if fits(one) and fits(other) else UNDEFINED
+
+    return function(NAME, "aa", compute)
+
+
+def _shorter(vector: Vector, bound: float) -> bool:
+    """Whether the whole vector is no longer than `bound`, and so no component: quicker to say than for each of them."""
+    try:
+        return math.hypot(*vector) <= bound
+    except OverflowError:
+        return False
+
+
+def _by_default(one: Vector, other: Vector, *options: Value) -> Value:
+    value: Value = measured(Embedding()).compute(one, other)
+    return value
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = (function(NAME, "aa?bo", _by_default),)
+"""Its number of arguments; the compiler takes what `measured` gives for a call's options."""
