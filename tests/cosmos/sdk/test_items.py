@@ -447,3 +447,37 @@ def test_unique_keys_of_changes(unique: ContainerProxy) -> None:
     assert [int(answer["statusCode"]) for answer in unique.execute_item_batch(steps, "p")] == [204, 200]
     assert status_of(unique.create_item, {"id": "3", "pk": "p", "c": 3}) == 200
     assert status_of(unique.create_item, {"id": "4", "pk": "p", "mail": None, "c": 4}) == 409, "missing counts as null"
+
+
+# --- by a whole item -------------------------------------------------------------------------------------------------
+
+
+def test_a_whole_item_names_itself(service: Service) -> None:
+    """Given an item in place of an id, clients follow its `_self`, which is made of rids."""
+    proxy = service.container(100)
+    for id in ("1", "2", "3 é"):
+        proxy.create_item({"id": id, "pk": "p"})
+    proxy.create_item({"id": "1", "pk": "q"})
+    item = proxy.read_item("2", "p")
+    assert proxy.read_item(item, "p") == item
+    changed = proxy.replace_item(item, {**item, "n": 1})
+    assert (changed["id"], changed["n"], changed["_rid"]) == ("2", 1, item["_rid"])
+    assert proxy.patch_item(changed, "p", [{"op": "incr", "path": "/n", "value": 1}])["n"] == 2
+    assert status_of(proxy.replace_item, item, {**item, "id": "1"}) == 400
+    # Its rid is of its partition alone.
+    assert status_of(proxy.read_item, item, "q") == 404
+    proxy.delete_item(item, "p")
+    assert status_of(proxy.read_item, item, "p") == 404
+    again = proxy.create_item({"id": "2", "pk": "p"})
+    assert status_of(proxy.delete_item, item, "p") == 404
+    service.at(100)
+    assert status_of(proxy.read_item, again, "p") == 404
+
+
+def test_an_id_that_looks_like_a_rid_is_an_id(service: Service) -> None:
+    proxy = service.container()
+    rid = proxy.create_item({"id": "1", "pk": "p"})["_rid"]
+    assert status_of(proxy.read_item, rid, "p") == 404
+    assert proxy.create_item({"id": rid, "pk": "p", "n": 2})["n"] == 2
+    assert proxy.read_item(rid, "p")["n"] == 2
+    assert proxy.read_item(proxy.read_item("1", "p"), "p")["id"] == "1"

@@ -11,12 +11,13 @@ from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
 from mayflydb.frontends.cosmos.partition_key import MISMATCH
-from mayflydb.frontends.cosmos.resources import etag_matches, item_body, item_etag
+from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
 from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
+from mayflydb.store.interface import Order, Position, Scan
 
 Answer: TypeAlias = Coroutine[Any, Any, Response]
 
@@ -27,7 +28,7 @@ async def read(call: Call) -> Response:
     """GET …/docs/{id}."""
     view = await call.owner()
     partition = view.point(call.request.headers.get(KEY))
-    record = await call.engine.get(view.node, partition, (call.target.id or "").encode(), call.now)
+    record = await call.engine.get(view.node, partition, await _key(call, view, partition), call.now)
     lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
     if record is None:
@@ -59,11 +60,29 @@ async def _store(call: Call, mode: Mode) -> Response:
     view = await call.owner()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    if mode is Mode.REPLACE and id != call.target.id:
-        raise BadRequest("The 'id' in the body is not the id in the path: an item keeps its id.")
     partition = partition_of(view, item, view.point(call.request.headers.get(KEY)))
-    command = Command(mode, partition, id.encode(), view.draft(item, partition), call.if_match(view.id))
+    key = id.encode()
+    if mode is Mode.REPLACE and key != await _key(call, view, partition):
+        raise BadRequest("The 'id' in the body is not the id in the path: an item keeps its id.")
+    command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id))
     return await _write(call, view, command)
+
+
+async def _key(call: Call, view: ContainerView, partition: bytes) -> bytes:
+    """The key of the item that the path names: by its id or, below the rid of its container, by its own rid.
+
+    So clients name it that were given a whole item: they follow its `_self`.
+    """
+    id = call.target.id or ""
+    if call.target.container == view.owner.rid:
+        rid = parse_rid(id)
+        if rid is not None and rid.kind is RidKind.ITEM and rid.owner == view.id:
+            # The number is its place in creation order.
+            before = Position(partition, rid.number - 1)
+            found = await call.engine.store.read(Scan(view.id, partition, partition + b"\0", Order.HASHED, before, 1))
+            if found and found[0].seq == rid.number:
+                return found[0].key
+    return id.encode()
 
 
 def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:
@@ -80,7 +99,8 @@ async def patch(call: Call) -> Response:
     view = await call.owner()
     partition = view.point(call.request.headers.get(KEY))
     change = patch_change(call, view, partition, patches.parse_patch(call.request.body, call.account.limits))
-    command = Command(Mode.REPLACE, partition, (call.target.id or "").encode(), change, call.if_match(view.id))
+    key = await _key(call, view, partition)
+    command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id))
     return await _write(call, view, command)
 
 
@@ -88,7 +108,8 @@ async def delete(call: Call) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.owner()
     partition = view.point(call.request.headers.get(KEY))
-    command = Command(Mode.DELETE, partition, (call.target.id or "").encode(), None, call.if_match(view.id))
+    key = await _key(call, view, partition)
+    command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id))
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)
     return Response(204, b"", view.item_headers(partition, lsn), charge(written))

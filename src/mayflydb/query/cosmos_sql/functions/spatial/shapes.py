@@ -21,7 +21,8 @@ from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 MOST_POINTS: Final = 4096
 """The service's limit for a polygon, taken for every geometry."""
 
-_REMEMBERED: Final = 64
+_REMEMBERED: Final = 8
+"""Of each kind: a large polygon takes some megabytes."""
 
 Path: TypeAlias = tuple[tuple[float, float], ...]
 
