@@ -263,6 +263,25 @@ def test_the_account_is_where_the_client_asked(service: Service, host: str) -> N
     assert answer.json["readableLocations"][0]["databaseAccountEndpoint"] == f"{service.raw.scheme}://{host}/"
 
 
+def test_there_are_no_conflicts(service: Service) -> None:
+    proxy = service.container()
+    assert list(proxy.list_conflicts()) == []
+    assert list(proxy.query_conflicts("SELECT * FROM c", enable_cross_partition_query=True)) == []
+    assert status_of(proxy.get_conflict, "x", "p") == 404
+    assert status_of(proxy.delete_conflict, "x", "p") == 404
+
+
+def test_flat_shapes_are_refused_by_name(service: Service) -> None:
+    body = {"id": "flat", "partitionKey": {"paths": ["/pk"]}, "geospatialConfig": {"type": "Geometry"}}
+    database = service.client.create_database("shop")
+    assert service.raw("POST", "/dbs/shop/colls", body).status == 201
+    flat = database.get_container_client("flat")
+    text = "SELECT VALUE ST_ISVALID(c.p) FROM c"
+    with pytest.raises(CosmosHttpResponseError, match="ST_ISVALID in a container of Geometry"):
+        list(flat.query_items(text, partition_key="p"))
+    assert list(service.container().query_items(text, partition_key="p")) == []
+
+
 @pytest.mark.parametrize("kind", ["sprocs", "triggers", "udfs", "conflicts"])
 def test_scripts_are_empty_feeds_and_refused_by_name(service: Service, kind: str) -> None:
     proxy = service.container()

@@ -71,8 +71,8 @@ def _paths(name: str) -> Callable[[object], list[dict[str, str]]]:
 
 
 def _index_path(path: object, name: str) -> str:
-    """`/*`, or names and `[]` that end in `/?` or `/*`."""
-    if path == "/*":
+    """`/*`, which was once written `/`, or names and `[]` that end in `/?` or `/*`."""
+    if path in ("/*", "/"):
         return "/*"
     if not isinstance(path, str) or not _SUFFIX.search(path):
         raise BadRequest(f"A path in 'indexingPolicy.{name}' must be a string that ends in '/?' or '/*'.")

@@ -28,14 +28,14 @@ MISMATCH: Final = (
     "PartitionKey extracted from document doesn't match the one specified in the header. "
     "Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
 )
-MAX_TEXT_BYTES: Final = {1: 101, 2: 2048}
+MAX_TEXT_BYTES: Final = 2048
 """The longest string key in UTF-8 bytes, by version."""
 
 _CACHED_BYTES = 512
 _TAGS: Final[dict[object, bytes]] = {UNDEFINED: b"\x00", None: b"\x01", False: b"\x02", True: b"\x03"}
 _NUMBER: Final = Packing("<Bd")
 _BIG_DOUBLE: Final = Packing(">d")
-_SEGMENT: Final = re.compile(r'/(?:"((?:[^"\\]|\\.)+)"|([^/"]+))')
+_SEGMENT: Final = re.compile(r"""/(?:(["'])((?:(?!\1)[^\\]|\\.)+)\1|([^/"']+))""")
 _SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
 
 
@@ -51,7 +51,7 @@ def parse_property_path(path: object, what: str) -> tuple[str, ...]:
             raise BadRequest(
                 f"The {what} '{path[:255]}' is not a valid path: it must look like '/name' or '/\"a b\"/c'."
             )
-        quoted, plain = match.groups()
+        _, quoted, plain = match.groups()
         segments.append(plain if quoted is None else re.sub(r"\\(.)", r"\1", quoted))
         position = match.end()
     return tuple(segments)
@@ -221,8 +221,8 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         if kind not in {"Hash", "MultiHash"} if isinstance(kind, str) else True:
             raise BadRequest("The property 'partitionKey.kind' must be 'Hash' or 'MultiHash'.")
         paths = obj.get("paths")
-        if not isinstance(paths, list) or not (len(paths) == 1 if kind == "Hash" else 2 <= len(paths) <= 3):
-            wanted = "one path" if kind == "Hash" else "two or three paths"
+        if not isinstance(paths, list) or not 1 <= len(paths) <= (1 if kind == "Hash" else 3):
+            wanted = "one path" if kind == "Hash" else "one to three paths"
             raise BadRequest(f"The property 'partitionKey.paths' must hold {wanted} for kind '{kind}'.")
         segments = tuple(parse_property_path(path, "partition key path") for path in paths)
         if len(set(segments)) != len(segments):
@@ -243,7 +243,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 
     def check(self, values: KeyValues) -> None:
         """BadRequest for a string key over the limit; for writes, and before hashing what came in a body."""
-        limit = MAX_TEXT_BYTES[self.version]
+        limit = MAX_TEXT_BYTES
         for value in values:
             if (
                 isinstance(value, str)

@@ -61,7 +61,11 @@ class ContainerView:
         self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])
         self.ranges: tuple[RangeView, ...] = tuple(range_view(each) for each in node.definition.ranges)
         self.unique: Sequence[Any] = policies.unique_keys(node.body)
-        self.declared = Declared(search.embeddings(node.body), policies.computed_properties(node.body))
+        self.declared = Declared(
+            search.embeddings(node.body),
+            policies.computed_properties(node.body),
+            node.body.get("geospatialConfig") == {"type": "Geometry"},
+        )
         self.composite_orders = composite_orders(node.body["indexingPolicy"])
         self._paths = (
             (b"x-ms-alt-content-path", _header_safe(f"dbs/{database}/colls/{node.name}")),

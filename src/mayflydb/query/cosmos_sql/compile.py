@@ -143,7 +143,7 @@ class Expressions:
             return operators.steps_of(operators.read(DOCUMENT_SLOT), [first, *rest])
         scope = Scope(None, container=False)
         scope.own[computed.alias] = DOCUMENT_SLOT
-        plain = Declared(self.declared.embeddings)
+        plain = Declared(self.declared.embeddings, flat=self.declared.flat)
         value = Expressions({}, self.slots, scope, self.subqueries, None, plain).compile(computed.value)
         return operators.steps_of(value, rest) if rest else value
 
@@ -181,6 +181,8 @@ class Expressions:
             raise unsupported(f"The user-defined function 'udf.{node.name}'", node.start, node.end)
         if name in AGGREGATES:
             raise bad_query(COMPOSITION, node.start, node.end)
+        if name.startswith("ST_") and self.declared.flat:
+            raise unsupported(f"The function {node.name} in a container of Geometry", node.start, node.end)
         if name in REFUSED:
             raise unsupported(f"The function {node.name}", node.start, node.end)
         function = FUNCTIONS.get(name)

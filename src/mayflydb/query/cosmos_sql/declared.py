@@ -24,10 +24,11 @@ class Computed(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """`embeddings` by path of the document, `computed` by name of the property."""
+    """`embeddings` by path of the document, `computed` by name of the property. `flat`: its shapes lie on a plane."""
 
     embeddings: Embeddings = NO_EMBEDDINGS
     computed: Mapping[str, Computed] = MappingProxyType({})
+    flat: bool = False
 
 
 NOTHING: Final = Declared()

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from mayflydb.engine import budget
-from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import account_document, feed_body
 from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import NotFound
 
 FEEDS = {
     Resource.STORED_PROCEDURE: "StoredProcedures",
@@ -20,6 +21,12 @@ async def read(call: Call) -> Response:
     """GET /: where to send requests, which is where this one came."""
     host = call.request.text(b"host") or "localhost"
     return json_response(200, account_document(call.request.scheme, host), charge=budget.METADATA)
+
+
+async def no_conflict(call: Call) -> Response:
+    """GET or DELETE of a conflict: with one region there is none."""
+    await call.owner()
+    raise NotFound(NOT_FOUND)
 
 
 async def empty_feed(call: Call) -> Response:

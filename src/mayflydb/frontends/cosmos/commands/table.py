@@ -86,6 +86,7 @@ QUERIES: Mapping[Resource, Command] = {
     Resource.CONTAINER: _reads(containers.query),
     Resource.ITEM: _reads(query.execute),
     Resource.OFFER: _reads(offers.query),
+    Resource.CONFLICT: _reads(account.empty_feed),
     Resource.USER: _reads(users.query),
     Resource.PERMISSION: _issues(permissions.query),
 }
@@ -148,4 +149,6 @@ def _empty_or_refused(request: Request) -> Command:
     resource = request.target.resource
     if request.method == "GET" and request.target.is_feed:
         return _reads(account.empty_feed)
+    if resource is Resource.CONFLICT and request.method in ("GET", "DELETE"):
+        return _reads(account.no_conflict)
     raise Unsupported(f"{NAMES[resource]} are not supported by Mayfly.")
