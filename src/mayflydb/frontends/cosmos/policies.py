@@ -125,7 +125,10 @@ def parse_database(obj: object) -> str:
 def check_name(name: object, what: str) -> str:
     """The name of a database, container or user: 1 to 255 characters, none of / \\ ? #. BadRequest otherwise."""
     if not isinstance(name, str) or not 1 <= len(name) <= 255:
-        raise BadRequest(f"The property 'id' of the {what} must be a string of 1 to 255 characters.")
+        raise BadRequest(
+            f"The property 'id' of the {what} is not valid."
+            " Ensure to provide a unique non-empty string less than '255' characters."
+        )
     if _FORBIDDEN_IN_NAME.search(name):
         raise BadRequest(f"The property 'id' of the {what} holds one of the characters / \\ ? #.")
     return name

@@ -92,7 +92,9 @@ def _scaled(maximum: int, increment: int | None = None) -> Throughput:
 
 def _autoscale(settings: object) -> Throughput:
     maximum = settings.get("maxThroughput") if isinstance(settings, Mapping) else None
-    if type(maximum) is not int or not 1000 <= maximum <= 1_000_000 or maximum % 1000:
+    if type(maximum) is int and maximum < 1000:
+        raise BadRequest(f"Requested throughput {maximum} is less than required minimum throughput 1000")
+    if type(maximum) is not int or maximum > 1_000_000 or maximum % 1000:
         raise BadRequest("The autoscale maxThroughput must be between 1000 and 1000000 in steps of 1000.")
     assert isinstance(settings, Mapping)
     upgrade = settings.get(_UPGRADE)

@@ -168,7 +168,8 @@ def item_id(doc: Mapping[str, Any], limits: Limits) -> str:
         raise BadRequest("The input content is invalid because the property 'id' must be a string.")
     if not value or (len(value) * 4 > limits.id_bytes and len(value.encode()) > limits.id_bytes):
         raise BadRequest(
-            f"The input content is invalid because the property 'id' must have 1 to {limits.id_bytes} bytes."
+            "The input content is invalid because of the property 'id'."
+            f" Ensure to provide a unique non-empty string less than '{limits.id_bytes + 1}' characters."
         )
     if _FORBIDDEN_IN_ID.search(value) is not None:
         raise BadRequest("The input content is invalid because the property 'id' holds one of the characters / \\ ? #.")
