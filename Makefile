@@ -2,13 +2,14 @@
 
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format bench soak lock clean
+.PHONY: help serve test lint format bench compatibility soak lock clean
 
 help:
 	@echo 'make serve [ARGS="--memory -p 0"]   start a server'
 	@echo 'make test  [ONLY=path|word] [SEED=n] lint, types, import rules and all tests'
 	@echo 'make lint | format                   check, or rewrite, the form of the code'
 	@echo 'make bench [ARGS=...]                measure against another server'
+	@echo 'make compatibility [ARGS=word]       run the official Python SDK'"'"'s own tests against Mayfly'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
 	@echo 'make lock                            resolve requirements*.lock anew'
 	@echo 'make clean                           remove everything that was made'
@@ -32,6 +33,9 @@ format:
 bench:
 	@tools/bench.sh $(ARGS)
 
+compatibility:
+	@tools/compatibility.sh $(ARGS)
+
 soak:
 	@HOURS='$(or $(HOURS),8)' SEED='$(SEED)' tools/soak.sh
 
@@ -39,5 +43,5 @@ lock:
 	@tools/lock.sh
 
 clean:
-	@rm -rf .venv .bench build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
+	@rm -rf .venv .bench .compatibility build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

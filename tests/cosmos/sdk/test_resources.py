@@ -267,6 +267,7 @@ def test_there_are_no_conflicts(service: Service) -> None:
     proxy = service.container()
     assert list(proxy.list_conflicts()) == []
     assert list(proxy.query_conflicts("SELECT * FROM c", enable_cross_partition_query=True)) == []
+    assert status_of(lambda: list(proxy.query_conflicts("SELECT * FROM c"))) == 400
     assert status_of(proxy.get_conflict, "x", "p") == 404
     assert status_of(proxy.delete_conflict, "x", "p") == 404
 

@@ -223,6 +223,8 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         paths = obj.get("paths")
         if not isinstance(paths, list) or not 1 <= len(paths) <= (1 if kind == "Hash" else 3):
             wanted = "one path" if kind == "Hash" else "one to three paths"
+            if isinstance(paths, list) and len(paths) > 1:
+                raise BadRequest(f"Too many partition key paths: kind '{kind}' takes {wanted}.")
             raise BadRequest(f"The property 'partitionKey.paths' must hold {wanted} for kind '{kind}'.")
         segments = tuple(parse_property_path(path, "partition key path") for path in paths)
         if len(set(segments)) != len(segments):
@@ -323,6 +325,6 @@ def ranges(count: int, definition: PartitionKeyDefinition) -> list[tuple[str, st
     if definition.version == 1:
         inner = [encode_number(float((2**32 - 1) * i // count)).hex().upper() for i in range(1, count)]
     else:
-        inner = [f"{(2**126 - 1) * i // count:032X}" for i in range(1, count)]
+        inner = [f"{(2**126 - 1) // count * i:032X}" for i in range(1, count)]
     bounds = ["", *inner, "FF"]
     return list(pairwise(bounds))

@@ -288,7 +288,10 @@ def _computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str]
     if obj is None:
         return None
     if not isinstance(obj, list) or len(obj) > MAX_COMPUTED:
-        raise BadRequest(f"The property 'computedProperties' must be an array of at most {MAX_COMPUTED} entries.")
+        raise BadRequest(
+            "One of the specified inputs is invalid:"
+            f" the property 'computedProperties' must be an array of at most {MAX_COMPUTED} entries."
+        )
     pairs = tuple(_computed_pair(entry) for entry in obj)
     if len({name for name, _ in pairs}) != len(pairs):
         raise BadRequest("The property 'computedProperties' has the same name twice.")

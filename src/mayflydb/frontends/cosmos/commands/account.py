@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from mayflydb.engine import budget
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.commands.query import CROSS_PARTITION, NOT_ALLOWED
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import account_document, feed_body
+from mayflydb.frontends.cosmos.scopes import KEY
 from mayflydb.frontends.cosmos.wire import Response, json_response
-from mayflydb.model.errors import NotFound
+from mayflydb.model.errors import BadRequest, NotFound
 
 FEEDS = {
     Resource.STORED_PROCEDURE: "StoredProcedures",
@@ -27,6 +29,13 @@ async def no_conflict(call: Call) -> Response:
     """GET or DELETE of a conflict: with one region there is none."""
     await call.owner()
     raise NotFound(NOT_FOUND)
+
+
+async def no_conflicts(call: Call) -> Response:
+    """POST of a query over conflicts, which says where as a query over items does."""
+    if KEY not in call.request.headers and not call.request.flag(CROSS_PARTITION):
+        raise BadRequest(NOT_ALLOWED)
+    return await empty_feed(call)
 
 
 async def empty_feed(call: Call) -> Response:

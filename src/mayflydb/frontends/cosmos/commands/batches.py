@@ -59,7 +59,7 @@ def _operations(call: Call) -> list[Operation]:
     except msgspec.ValidationError as error:
         raise BadRequest(f"The batch is invalid: {error}") from None
     if not operations:
-        raise BadRequest("The batch has no operations.")
+        raise BadRequest("Batch request has no operations.")
     if len(operations) > MAX_OPERATIONS:
         raise BadRequest(f"The batch has {len(operations)} operations; at most {MAX_OPERATIONS} are allowed.")
     return operations

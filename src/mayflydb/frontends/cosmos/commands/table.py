@@ -86,7 +86,7 @@ QUERIES: Mapping[Resource, Command] = {
     Resource.CONTAINER: _reads(containers.query),
     Resource.ITEM: _reads(query.execute),
     Resource.OFFER: _reads(offers.query),
-    Resource.CONFLICT: _reads(account.empty_feed),
+    Resource.CONFLICT: _reads(account.no_conflicts),
     Resource.USER: _reads(users.query),
     Resource.PERMISSION: _issues(permissions.query),
 }

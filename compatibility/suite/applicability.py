@@ -1,0 +1,35 @@
+"""Which tests of the suite need something that no server on one machine has."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Set
+
+# How the reason of such a skip begins, so that the report can tell it from the suite's own skips.
+NOT_APPLICABLE = "not applicable: "
+
+EMULATOR = "cosmosEmulator"
+REGIONS = "several regions of a live account"
+SPLIT = "a live account that splits a physical partition"
+BY_MARK = {
+    "cosmosMultiRegion": REGIONS,
+    "cosmosCircuitBreakerMultiRegion": REGIONS,
+    "cosmosPerPartitionAutomaticFailover": REGIONS,
+    "cosmosSplit": SPLIT,
+    "cosmosGSI": "an account that was set up for global secondary indexes",
+    "semanticReranker": "the semantic reranking service",
+}
+BY_NAME = {
+    r"^test_aad": "Entra ID (AAD) tokens",
+    r"^test_per_partition_circuit_breaker_mm": REGIONS,
+}
+
+
+def why_not(test: str, marks: Set[str]) -> str | None:
+    """What this test needs and cannot have here. The suite's own mark for emulators goes before its marks for accounts."""
+    for pattern, reason in BY_NAME.items():
+        if re.search(pattern, test):
+            return reason
+    if EMULATOR in marks:
+        return None
+    return next((reason for mark, reason in BY_MARK.items() if mark in marks), None)
