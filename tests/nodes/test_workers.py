@@ -12,7 +12,7 @@ from unittest.mock import patch
 import asyncpg
 import pytest
 
-import stores
+from citus import Citus
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Get, Order, Outcome, Position, Put, Scan
@@ -31,8 +31,9 @@ _CUT = (
 
 
 @pytest.fixture(params=["citus"])
-def databases(request: pytest.FixtureRequest) -> stores.Databases:
-    return stores.databases(request.param, request)
+def databases(request: pytest.FixtureRequest, citus_cluster: Citus) -> Citus:
+    """The parameter only says on which store these tests are."""
+    return citus_cluster
 
 
 @asynccontextmanager
@@ -44,7 +45,7 @@ async def connected(url: str) -> AsyncIterator[asyncpg.Connection]:
         await connection.close()
 
 
-def test_what_belongs_together_lies_together(databases: stores.Databases) -> None:
+def test_what_belongs_together_lies_together(databases: Citus) -> None:
     async def check() -> None:
         url = databases.fresh()
         async with crew(url, 1), connected(url) as connection:
@@ -97,7 +98,7 @@ async def literal(connection: asyncpg.Connection, value: Any) -> str:
     return "NULL" if value is None else f"'{value}'"
 
 
-def test_one_partition_asks_one_worker(databases: stores.Databases) -> None:
+def test_one_partition_asks_one_worker(databases: Citus) -> None:
     """Reads and writes of records by identity, and pages of one partition; many partitions ask many."""
 
     async def check() -> None:
@@ -116,7 +117,7 @@ def test_one_partition_asks_one_worker(databases: stores.Databases) -> None:
     asyncio.run(check())
 
 
-def test_entries_lie_with_their_record(databases: stores.Databases) -> None:
+def test_entries_lie_with_their_record(databases: Citus) -> None:
     async def check() -> None:
         url = databases.fresh()
         async with crew(url, 1) as (member,), connected(url) as connection:
@@ -141,7 +142,7 @@ def test_entries_lie_with_their_record(databases: stores.Databases) -> None:
     asyncio.run(check())
 
 
-def test_a_worker_is_no_place_to_connect_to(databases: stores.Databases) -> None:
+def test_a_worker_is_no_place_to_connect_to(databases: Citus) -> None:
     async def check() -> None:
         url = databases.fresh()
         async with connected(url) as connection:
@@ -156,14 +157,14 @@ def test_a_worker_is_no_place_to_connect_to(databases: stores.Databases) -> None
 
 
 def test_nothing_is_lost_with_the_workers_connections(
-    seed: int, databases: stores.Databases, figure: Callable[[str], None], caplog: pytest.LogCaptureFixture
+    seed: int, databases: Citus, figure: Callable[[str], None], caplog: pytest.LogCaptureFixture
 ) -> None:
     """They are cut at any moment, between the two phases of a commit too: what was answered is there, what was read stays."""
     caplog.set_level(logging.WARNING, logger=writer.__name__)
 
     async def check() -> None:
         url = databases.fresh()
-        async with crew(url, 2) as members, connected(databases.watching(url)) as watch:  # type: ignore[attr-defined]
+        async with crew(url, 2) as members, connected(databases.watching(url)) as watch:
             id = await container(members[0])
             load = Load(members, id, seed)
             cut = 0

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_of
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import (
@@ -90,9 +90,7 @@ class Definitions:
             if row is None:
                 raise NotFound("Resource Not Found")
             before = self._nodes.of(row)
-            rules = before.definition.rules
-            if not_before is not None:
-                rules = tuple(msgspec.structs.replace(rule, not_before=not_before) for rule in rules)
+            rules = noticed(before.definition.rules, not_before)
             after = msgspec.structs.replace(before.definition, paused=paused, rules=rules)
             node = msgspec.structs.replace(before, definition=after)
             return Outcome((PutRow(row_of(node)),), node)

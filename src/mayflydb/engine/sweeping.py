@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.expiry.ranges import due_ranges, lanes
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Decision, Load, NextDue, Outcome, Purge, Store, ask
@@ -14,10 +14,13 @@ def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limi
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives.
     """
     row = yield from ask(Load(container))
-    if row is None or nodes.of(row).definition.paused:
+    if row is None:
+        return Outcome((), None)
+    node = nodes.of(row)
+    if node.definition.paused:
         return Outcome((), None)
     ready = []
-    for due in due_ranges(nodes.of(row).rules, horizon):
+    for due in due_ranges(node.rules, horizon):
         oldest = yield from ask(NextDue(container, due.path, None))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
@@ -45,18 +48,20 @@ async def next_purge(store: Store, nodes: Nodes, container: int) -> Instant | No
     row = await store.read(Load(container))
     if row is None or nodes.of(row).definition.paused:
         return None
-    return await next_deadline(store, nodes, container)
+    return await _earliest(store, nodes.of(row), None)
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
     """The earliest deadline of a container's stored records, beyond `after` if that is given; None: nobody dies."""
     row = await store.read(Load(container))
-    if row is None:
-        return None
+    return None if row is None else await _earliest(store, nodes.of(row), after)
+
+
+async def _earliest(store: Store, node: Node, after: Instant | None) -> Instant | None:
     earliest: Instant | None = None
-    for lane in lanes(nodes.of(row).rules):
+    for lane in lanes(node.rules):
         bound = None if after is None else lane.bound(after)
-        value = await store.read(NextDue(container, lane.path, bound))
+        value = await store.read(NextDue(node.id, lane.path, bound))
         if value is not None:
             deadline = lane.deadline(value)
             earliest = deadline if earliest is None else min(earliest, deadline)

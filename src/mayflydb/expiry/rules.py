@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -27,3 +28,10 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     hides: bool = False
     not_before: Instant | None = None
     version: int = 0
+
+
+def noticed(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
+    """The same rules, under which nobody dies before that instant; None: as they are."""
+    if not_before is None:
+        return tuple(rules)
+    return tuple(msgspec.structs.replace(rule, not_before=not_before) for rule in rules)

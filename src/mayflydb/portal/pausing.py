@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import noticed
 from mayflydb.model.instant import Instant, Span
 from mayflydb.portal import shapes
 from mayflydb.portal.targets import Directory, Place
@@ -51,9 +49,7 @@ class Pausing:
         return {"now": shapes.time(now), "not_before": shapes.time_or_none(not_before), "targets": rows}
 
     async def _outlook(self, place: Place, not_before: Instant | None, now: Instant) -> dict[str, Any]:
-        rules = place.node.definition.rules
-        if not_before is not None:
-            rules = _noticed(rules, not_before)
+        rules = noticed(place.node.definition.rules, not_before)
         found = await self._insight.preview(place.node, rules, now)
         due = await self._insight.due_counts(place.node.id, rules, [now])
         return {
@@ -64,7 +60,3 @@ class Pausing:
             "purge_now": due[0],
             "reappear_now": found.reappear_now,
         }
-
-
-def _noticed(rules: tuple[Rule, ...], not_before: Instant) -> tuple[Rule, ...]:
-    return tuple(msgspec.structs.replace(rule, not_before=not_before) for rule in rules)

@@ -33,24 +33,26 @@ FORGOTTEN: Span = 3600 * SECOND
 SAMPLES = 16
 """Beats among which the quickest says best what time it is."""
 
-_LIVE = "seen > clock_timestamp() - {} * interval '1 microsecond'"
+LIVE = "seen > clock_timestamp() - {} * interval '1 microsecond'"
+"""The condition of a node's row, whose parameter is LEASE."""
+
 _JOIN = (
     "INSERT INTO mayfly.node(seen, catalog, alone) SELECT clock_timestamp(), $1, $2"
-    f" WHERE NOT EXISTS (SELECT 1 FROM mayfly.node WHERE {_LIVE.format('$3')} AND (alone OR $2)) RETURNING id"
+    f" WHERE NOT EXISTS (SELECT 1 FROM mayfly.node WHERE {LIVE.format('$3')} AND (alone OR $2)) RETURNING id"
 )
 _BEAT = (
     "UPDATE mayfly.node SET seen = clock_timestamp(), catalog = $2 WHERE id = $1 RETURNING"
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"
     " (SELECT value FROM mayfly.meta WHERE name = 'catalog')"
 )
-_BEHIND = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE catalog < $1 AND id <> $2 AND {_LIVE.format('$3')})"
+_BEHIND = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE catalog < $1 AND id <> $2 AND {LIVE.format('$3')})"
 _FORGET = "DELETE FROM mayfly.node WHERE seen < clock_timestamp() - $1 * interval '1 microsecond'"
 _TAKE = (
     "INSERT INTO mayfly.lease AS l(name, node, until)"
     " VALUES ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')"
     " ON CONFLICT(name) DO UPDATE SET node = excluded.node, until = excluded.until"
     " WHERE l.node = excluded.node OR l.until < clock_timestamp()"
-    f" OR NOT EXISTS (SELECT 1 FROM mayfly.node n WHERE n.id = l.node AND n.{_LIVE.format('$4')}) RETURNING true"
+    f" OR NOT EXISTS (SELECT 1 FROM mayfly.node n WHERE n.id = l.node AND n.{LIVE.format('$4')}) RETURNING true"
 )
 
 

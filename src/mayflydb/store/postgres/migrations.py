@@ -8,6 +8,7 @@ import asyncpg
 
 from mayflydb.model.errors import Unavailable
 from mayflydb.store.postgres import citus
+from mayflydb.store.postgres.membership import LEASE, LIVE
 from mayflydb.store.postgres.schema import FORMAT, TABLES
 
 log = logging.getLogger(__name__)
@@ -36,10 +37,10 @@ ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQ
 _PREPARING = 0x6D61_7966_6C79
 """The advisory lock under which one node makes the tables while others wait."""
 
-STILL_THERE = "SELECT count(*) FROM mayfly.node WHERE seen > clock_timestamp() - interval '5 seconds'"
+_STILL_THERE = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE {LIVE.format('$1')})"
 _UNUSED = "SELECT NOT EXISTS (SELECT 1 FROM mayfly.record) AND NOT EXISTS (SELECT 1 FROM mayfly.expiry)"
 
-LONGEST = 86_400.0
+_LONGEST = 86_400.0
 """Seconds that a step may take."""
 
 
@@ -58,19 +59,19 @@ async def prepare(connection: asyncpg.Connection) -> bool:
             raise Unavailable(f"the database has format {version}; this version of Mayfly reads formats up to {FORMAT}")
         if version < FORMAT:
             await _migrate(connection, version)
-    if spread and await connection.fetchval(_UNUSED) and not await connection.fetchval(STILL_THERE):
+    if spread and await connection.fetchval(_UNUSED) and not await connection.fetchval(_STILL_THERE, LEASE):
         await citus.distribute(connection)
     return spread and await citus.distributed(connection)
 
 
 async def _migrate(connection: asyncpg.Connection, version: int) -> None:
     # They would go on with the tables that they know.
-    if await connection.fetchval(STILL_THERE):
+    if await connection.fetchval(_STILL_THERE, LEASE):
         raise Unavailable(
             f"the database has format {version} and other nodes use it: stop them, so that it can be brought to {FORMAT}"
         )
     await connection.execute("SET LOCAL statement_timeout = 0")
     for step in range(version, FORMAT):
         log.warning("the database is brought from format %d to %d", step, step + 1)
-        await connection.execute(STEPS[step], timeout=LONGEST)
+        await connection.execute(STEPS[step], timeout=_LONGEST)
     await connection.execute(f"UPDATE mayfly.meta SET value = {FORMAT} WHERE name = 'format'")

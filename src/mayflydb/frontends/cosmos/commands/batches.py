@@ -13,8 +13,9 @@ from mayflydb.engine.engine import BatchRefused
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import Call, version_of
-from mayflydb.frontends.cosmos.commands.items import KEY, charge, partition_of, patch_change
+from mayflydb.frontends.cosmos.commands.items import charge, partition_of, patch_change
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
+from mayflydb.frontends.cosmos.scopes import KEY
 from mayflydb.frontends.cosmos.values import item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response

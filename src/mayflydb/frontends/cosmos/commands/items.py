@@ -12,6 +12,7 @@ from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
 from mayflydb.frontends.cosmos.partition_key import MISMATCH
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
+from mayflydb.frontends.cosmos.scopes import KEY
 from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
@@ -20,8 +21,6 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Order, Position, Scan
 
 Answer: TypeAlias = Coroutine[Any, Any, Response]
-
-KEY = b"x-ms-documentdb-partitionkey"
 
 
 async def read(call: Call) -> Response:

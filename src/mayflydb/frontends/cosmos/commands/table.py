@@ -12,6 +12,7 @@ from mayflydb.frontends.cosmos.commands import (
     account,
     batches,
     changes,
+    conflicts,
     containers,
     databases,
     items,
@@ -66,6 +67,9 @@ COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
     (Resource.ITEM, False, "PUT"): _writes(items.replace),
     (Resource.ITEM, False, "PATCH"): _writes(items.patch),
     (Resource.ITEM, False, "DELETE"): _writes(items.delete),
+    (Resource.CONFLICT, True, "GET"): _reads(account.empty_feed),
+    (Resource.CONFLICT, False, "GET"): _reads(conflicts.missing),
+    (Resource.CONFLICT, False, "DELETE"): _writes(conflicts.missing),
     (Resource.OFFER, True, "GET"): _reads(offers.read_feed),
     (Resource.OFFER, False, "GET"): _reads(offers.read),
     (Resource.OFFER, False, "PUT"): _writes(offers.replace),
@@ -86,7 +90,7 @@ QUERIES: Mapping[Resource, Command] = {
     Resource.CONTAINER: _reads(containers.query),
     Resource.ITEM: _reads(query.execute),
     Resource.OFFER: _reads(offers.query),
-    Resource.CONFLICT: _reads(account.no_conflicts),
+    Resource.CONFLICT: _reads(conflicts.query),
     Resource.USER: _reads(users.query),
     Resource.PERMISSION: _issues(permissions.query),
 }
@@ -149,6 +153,4 @@ def _empty_or_refused(request: Request) -> Command:
     resource = request.target.resource
     if request.method == "GET" and request.target.is_feed:
         return _reads(account.empty_feed)
-    if resource is Resource.CONFLICT and request.method in ("GET", "DELETE"):
-        return _reads(account.no_conflict)
     raise Unsupported(f"{NAMES[resource]} are not supported by Mayfly.")
