@@ -123,6 +123,13 @@ class Call:
         """The database that the path names."""
         return await self.names.database(self.target.database or "")
 
+    async def owning_database(self) -> Node:
+        """The database whose children the path names: a missing one is a missing owner."""
+        try:
+            return await self.database()
+        except NotFound as missing:
+            raise OwnerNotFound(missing.message) from None
+
     async def container(self) -> ContainerView:
         """The container that the path names, for commands about the container itself."""
         return await self.names.container(self.target.database or "", self.target.container or "")

@@ -12,7 +12,7 @@ from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
-from mayflydb.frontends.cosmos.resources import container_body, etag_matches, feed_body, owner, range_rows
+from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
@@ -25,36 +25,25 @@ def body_of(node: Node) -> dict[str, Any]:
     return container_body(definition.body, owner(node.parent, node.id), definition.version, definition.written)
 
 
-async def _database(call: Call) -> Node:
-    try:
-        return await call.database()
-    except NotFound as missing:
-        raise OwnerNotFound(missing.message) from None
-
-
 async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
     return [body_of(node) for node in await call.engine.children(database.id)]
 
 
 async def read_feed(call: Call) -> Response:
     """GET /dbs/{d}/colls."""
-    database = await _database(call)
-    return metadata.feed(call, "DocumentCollections", _rid(database), await _bodies(call, database))
+    database = await call.owning_database()
+    return metadata.feed(call, "DocumentCollections", database_rid(database.id), await _bodies(call, database))
 
 
 async def query(call: Call) -> Response:
     """POST /dbs/{d}/colls with a query."""
-    database = await _database(call)
-    return metadata.query(call, "DocumentCollections", _rid(database), await _bodies(call, database))
-
-
-def _rid(database: Node) -> str:
-    return owner(database.id, 0).self_link.split("/")[1]
+    database = await call.owning_database()
+    return metadata.query(call, "DocumentCollections", database_rid(database.id), await _bodies(call, database))
 
 
 async def create(call: Call) -> Response:
     """POST /dbs/{d}/colls."""
-    database = await _database(call)
+    database = await call.owning_database()
     wanted = policies.parse_container(call.json())
     throughput = provisioned(call) or (None if database.definition.offer else STANDARD)
     bounds = partition_key.ranges(1 if throughput is None else throughput.ranges, wanted.partition_key)

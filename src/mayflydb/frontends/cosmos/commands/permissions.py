@@ -15,7 +15,7 @@ from mayflydb.engine.companions import Clash, Judge
 from mayflydb.frontends.cosmos import partition_key, paths, policies, resource_tokens
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata
-from mayflydb.frontends.cosmos.commands.users import database_of, user_of
+from mayflydb.frontends.cosmos.commands.users import user_of
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.frontends.cosmos.resource_tokens import Grant
@@ -49,7 +49,7 @@ class Owner(msgspec.Struct, frozen=True):
 async def _owner(call: Call) -> Owner:
     """OwnerNotFound without the user, BadRequest for a life that is not allowed."""
     life = _life(call)
-    database = await database_of(call)
+    database = await call.owning_database()
     try:
         return Owner(database, await user_of(call, database), life)
     except NotFound as missing:

@@ -12,15 +12,7 @@ from mayflydb.frontends.cosmos.calls import NOT_FOUND, USERS, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.resources import RidKind, database_rid, parse_rid, user_body
 from mayflydb.frontends.cosmos.wire import Response, json_response
-from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound
-
-
-async def database_of(call: Call) -> Node:
-    """The database that the path names; OwnerNotFound if there is none."""
-    try:
-        return await call.database()
-    except NotFound as missing:
-        raise OwnerNotFound(missing.message) from None
+from mayflydb.model.errors import BadRequest, NotFound
 
 
 async def user_of(call: Call, database: Node) -> Node:
@@ -50,13 +42,13 @@ async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
 
 async def read_feed(call: Call) -> Response:
     """GET /dbs/{d}/users."""
-    database = await database_of(call)
+    database = await call.owning_database()
     return metadata.feed(call, "Users", database_rid(database.id), await _bodies(call, database))
 
 
 async def query(call: Call) -> Response:
     """POST /dbs/{d}/users with a query."""
-    database = await database_of(call)
+    database = await call.owning_database()
     return metadata.query(call, "Users", database_rid(database.id), await _bodies(call, database))
 
 
@@ -75,13 +67,13 @@ async def upsert(call: Call) -> Response:
 
 async def read(call: Call) -> Response:
     """GET /dbs/{d}/users/{u}."""
-    database = await database_of(call)
+    database = await call.owning_database()
     return _answer(200, database, await user_of(call, database))
 
 
 async def replace(call: Call) -> Response:
     """PUT /dbs/{d}/users/{u}: another name for the same user and its permissions."""
-    database = await database_of(call)
+    database = await call.owning_database()
     node = await user_of(call, database)
     name = _parse(call)
     changed = await call.engine.companions.replace(node.id, name, _judge(call, database), call.now)
@@ -90,7 +82,7 @@ async def replace(call: Call) -> Response:
 
 async def delete(call: Call) -> Response:
     """DELETE /dbs/{d}/users/{u}, with its permissions. Tokens that were given out live on until they expire."""
-    database = await database_of(call)
+    database = await call.owning_database()
     node = await user_of(call, database)
     call.check_match(body_of(database, node)["_etag"])
     await call.engine.definitions.drop(node.id)
@@ -99,7 +91,7 @@ async def delete(call: Call) -> Response:
 
 async def _place(call: Call) -> tuple[Node, str, Node]:
     """The database, the name in the body, and the row below which its users are."""
-    database = await database_of(call)
+    database = await call.owning_database()
     name = _parse(call)
     home = await call.engine.node(*home_of(USERS, database.id))
     return database, name, home or await call.engine.companions.home(USERS, database.id, call.now)
