@@ -28,9 +28,12 @@ from mayflydb.store.interface import (
     Due,
     Entries,
     Expiries,
+    Fetch,
     Find,
     Get,
     Holders,
+    KeyRange,
+    Link,
     Load,
     NewId,
     NextDue,
@@ -44,11 +47,14 @@ from mayflydb.store.interface import (
     Read,
     Row,
     Scan,
+    Seek,
     Set,
     Setting,
     Totals,
     Trim,
+    Unlink,
     Urgency,
+    Walk,
     ask,
 )
 from mayflydb.store.reference import ReferenceStore
@@ -86,7 +92,9 @@ def checked(liar: Liar, runner: asyncio.Runner) -> Subject:
     subject = Subject(Contract(liar), runner)
     container = subject.container()
     for n, (anchor, override) in enumerate([(-9, None), (5, None), (3, None), (1, 2), (None, None)]):
-        subject.put(container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=(X,))
+        subject.put(
+            container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=(X, Entry(16, b"x"))
+        )
     subject.purge(container, -9)
     subject.change(Set("mark", 5))
     subject.new_row("other")
@@ -94,6 +102,7 @@ def checked(liar: Liar, runner: asyncio.Runner) -> Subject:
 
 
 X = Entry(1, b"x")
+ALL = KeyRange(b"", b"\xff")
 NOTHING = Record(b"", b"", b"", 0, None, None, 1, 1)
 
 
@@ -135,6 +144,18 @@ LIES: list[tuple[Read[Any], Lie]] = [
     (Entries(1, 2, 9), lambda answer: [(2, (X,)), *answer]),
     (Entries(1, 0, 9), lambda answer: [(answer[0][0], ()), *answer[1:]]),
     (Entries(1, 0, 9), lambda answer: [(answer[0][0], (Entry(2, b""), X)), *answer[1:]]),
+    (Seek(1, 16, (ALL,), 9), reverse),
+    (Seek(1, 16, (ALL,), 9), lambda answer: (*answer, answer[-1])),
+    (Seek(1, 16, (ALL,), 4), lambda answer: (*answer, 98, 99)),
+    (Fetch(1, (2, 3, 4)), reverse),
+    (Fetch(1, (2, 3, 4)), corrupt),
+    (Fetch(1, (2, 3)), lambda answer: [*answer, msgspec.structs.replace(answer[0], seq=99)]),
+    (Walk(1, 16, ALL, False, None, 9), reverse),
+    (Walk(1, 16, ALL, True, None, 9), reverse),
+    (Walk(1, 16, ALL, False, None, 9), twice),
+    (Walk(1, 16, ALL, False, None, 2), lambda answer: [*answer, (b"z", answer[0][1])]),
+    (Walk(1, 16, ALL, False, (b"y", 1), 9), lambda answer: [(b"x", NOTHING), *answer]),
+    (Walk(1, 16, KeyRange(b"", b"y"), False, None, 9), lambda answer: [*answer, (b"y", NOTHING)]),
     (Due(1, DuePath.ANCHOR, 9, None, 9), reverse),
     (Due(1, DuePath.ANCHOR, 9, None, 9), twice),
     (Due(1, DuePath.ANCHOR, 9, None, 9), corrupt),
@@ -189,6 +210,12 @@ def test_contract_notices_answers(checked: Subject, liar: Liar, number: int) -> 
         Holders(1, (Entry(-1, b""),)),
         Entries(1, 0, 0),
         Entries(1, -1, 9),
+        Seek(1, 15, (ALL,), 9),
+        Seek(1, 16, (), 9),
+        Seek(1, 16, (ALL,), 0),
+        Fetch(1, (3, 2)),
+        Walk(1, 15, ALL, False, None, 9),
+        Walk(1, 16, ALL, False, None, 0),
         Expiries(None, 0, 0),
         Expiries(None, -1, 9),
     ],
@@ -229,6 +256,11 @@ CHANGES: list[Callable[[Record], tuple[Change, ...]]] = [
     lambda old: (Put(1, _again(old, seq=0), insert=False),),
     lambda old: (Put(1, _again(old, override=-2), insert=False),),
     lambda old: (Put(1, _again(old), insert=False, entries=(X, X)),),
+    lambda old: (Put(1, _again(old), insert=False, entries=(Entry(16, b"x" * 513),)),),
+    lambda old: (Link(1, 15, ((old, b"x"),)),),
+    lambda old: (Link(1, 16, ((old, b"x" * 513),)),),
+    lambda old: (Link(1, 16, ((_again(old), b"x"),)),),
+    lambda old: (Unlink(1, 16, 0),),
     lambda old: (Delete(1, _again(old)),),
     lambda old: (Delete(1, _again(old, key=b"new")),),
     *[
@@ -350,7 +382,7 @@ def test_mirror_notices_answers(runner: asyncio.Runner, liar: Liar, number: int)
     subject = Subject(Mirror(ReferenceStore(), liar), runner)
     container = subject.container()
     for n, (anchor, override) in enumerate([(-9, None), (5, None), (3, None), (1, 2), (None, None)]):
-        subject.put(container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=(X,))
+        subject.put(container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=OWNED)
     subject.purge(container, -9)
     subject.change(Set("mark", 5))
     subject.new_row("other")

@@ -19,6 +19,7 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Record
+from mayflydb.store import interface as ask_for
 from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import (
     Allocate,
@@ -34,9 +35,12 @@ from mayflydb.store.interface import (
     Due,
     Entries,
     Expiries,
+    Fetch,
     Find,
     Get,
     Holders,
+    KeyRange,
+    Link,
     Load,
     NewId,
     NextDue,
@@ -49,10 +53,12 @@ from mayflydb.store.interface import (
     Read,
     Row,
     Scan,
+    Seek,
     Set,
     Setting,
     Store,
     Trim,
+    Unlink,
     ask,
 )
 from mayflydb.store.reference import ReferenceStore
@@ -82,6 +88,8 @@ class Walk:
             (self.redefine, 2),
             (self.drop, 1),
             (self.clear, 3),
+            (self.link, 4),
+            (self.unlink, 1),
             (self.settings, 2),
             (self.ask, 60),
             (self.reset, 0.05),
@@ -104,7 +112,7 @@ class Walk:
         return self.random.choice(INSTANTS)
 
     def entries(self) -> tuple[Entry, ...]:
-        every = [Entry(index, key) for index in (0, 1) for key in (b"", b"x", b"\xff")]
+        every = [Entry(index, key) for index in (0, 1, 16, 17) for key in (b"", b"x", b"\xff")]
         return tuple(self.random.sample(every, self.random.randrange(4)))
 
     # --- writes
@@ -210,6 +218,27 @@ class Walk:
         if dropped:
             await self.change(Clear(self.random.choice(dropped), self.random.choice([1, 3, 100])))
 
+    async def link(self) -> None:
+        container, index = self.container(), self.random.choice((16, 17))
+        identities = list({self.identity() for _ in range(self.random.randrange(1, 4))})
+        key = self.random.choice(BYTES)
+
+        def decide() -> Decision[int]:
+            found = []
+            for identity in identities:
+                record = yield from ask(Get(container, *identity))
+                if record is not None:
+                    found.append((record, key))
+            return Outcome((Link(container, index, tuple(found)),) if found else (), len(found))
+
+        await self.store.write(decide, "sweep")
+
+    async def unlink(self) -> None:
+        container, index = self.container(), self.random.choice((16, 17))
+        left = await self.store.read(Seek(container, index, (KeyRange(b"", b"\xff\xff\xff"),), 100))
+        # Which of them go first is the store's business.
+        await self.change(Unlink(container, index, 100 + len(left or ())))
+
     async def settings(self) -> None:
         await self.change(Set(self.random.choice(NAMES), self.random.randrange(-5, 5)))
         last = await self.store.read(Expiries(None, 0, 1000))
@@ -230,6 +259,9 @@ class Walk:
             self.scan(container, limit),
             Holders(container, self.entries()),
             Entries(container, self.random.randrange(40), limit),
+            Seek(container, self.random.choice((16, 17)), (self.key_range(), self.key_range()), limit),
+            Fetch(container, tuple(sorted(self.random.sample(range(1, 40), self.random.randrange(9))))),
+            self.walk(container, limit),
             Due(container, path, self.instant(), after, limit),
             NextDue(container, path, self.random.choice([None, self.instant()])),
             CountDue(container, path, tuple(bounds)),
@@ -242,6 +274,15 @@ class Walk:
             Setting(self.random.choice(NAMES)),
         ]
         return self.random.choice(requests)
+
+    def key_range(self) -> KeyRange:
+        return KeyRange(*sorted(self.random.choices((*BYTES, b"x", b"x\x00"), k=2)))
+
+    def walk(self, container: int, limit: int) -> ask_for.Walk:
+        place = self.random.choice(BYTES), self.random.randrange(40)
+        after = self.random.choice([None, place])
+        descending = self.random.random() < 0.5
+        return ask_for.Walk(container, self.random.choice((16, 17)), self.key_range(), descending, after, limit)
 
     def scan(self, container: int, limit: int) -> Scan:
         lower, upper = sorted(self.random.choices(BYTES, k=2))

@@ -159,7 +159,7 @@ class Contract:
         assert committed.commit_seq > before, f"commit {committed.commit_seq} after {before}"
         self._commit_seq = max(self._commit_seq, committed.commit_seq)
         assert attempt.raised is None, f"committed although the decision raised {attempt.raised!r}"
-        limits = [change.limit for change in attempt.changes if isinstance(change, (ask.Purge, ask.Clear))]
+        limits = [change.limit for change in attempt.changes if isinstance(change, (ask.Purge, ask.Clear, ask.Unlink))]
         assert len(limits) == len(committed.purged), f"{len(limits)} purges, {len(committed.purged)} answers"
         for limit, purged in zip(limits, committed.purged, strict=True):
             assert 0 <= purged.records <= limit, f"{purged} of at most {limit}"

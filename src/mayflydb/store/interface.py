@@ -107,6 +107,53 @@ class Entries(Read["list[tuple[int, tuple[Entry, ...]]]"], frozen=True):
     limit: int
 
 
+FIRST_ORDERED = 16
+"""Indexes from this number on are ordered: they can be sought and walked. Those below are only asked for equal entries."""
+
+LONGEST_ORDERED = 512
+"""Bytes that a key of an ordered index may have."""
+
+
+class KeyRange(msgspec.Struct, frozen=True):
+    """Entry keys with lower <= key < upper."""
+
+    lower: bytes
+    upper: bytes
+
+
+class Seek(Read["tuple[int, ...] | None"], frozen=True):
+    """The seqs, ascending, of the records that own an entry of this index in one of the ranges.
+
+    None: the ranges hold more than `limit` entries in all.
+    """
+
+    container: int
+    index: int
+    ranges: tuple[KeyRange, ...]
+    limit: int
+
+
+class Fetch(Read["list[Record]"], frozen=True):
+    """The records with these ascending seqs, as far as they are there: a page, so only an empty answer says that none is."""
+
+    container: int
+    seqs: tuple[int, ...]
+
+
+class Walk(Read["list[tuple[bytes, Record]]"], frozen=True):
+    """(key, record) of the entries of an index in a range, by key then seq, or exactly the other way round.
+
+    `after`: (key, seq) of the last one seen. At most `limit`, fewer when PAGE_BYTES is reached: only an empty answer is the end.
+    """
+
+    container: int
+    index: int
+    range: KeyRange
+    descending: bool
+    after: tuple[bytes, int] | None
+    limit: int
+
+
 class Due(Read["list[Record]"], frozen=True):
     """Records on a due path with value <= upto, by path value then seq. `after` = (path value, seq) of the last one seen."""
 
@@ -244,6 +291,22 @@ class Clear(msgspec.Struct, frozen=True):
     limit: int
 
 
+class Link(msgspec.Struct, frozen=True):
+    """Give each of these stored records this one entry of an index, in place of those of that index it may have."""
+
+    container: int
+    index: int
+    entries: tuple[tuple[Record, bytes], ...]
+
+
+class Unlink(msgspec.Struct, frozen=True):
+    """Remove up to `limit` entries of an index. The answer is a `Purged` whose `records` are entries."""
+
+    container: int
+    index: int
+    limit: int
+
+
 class PutRow(msgspec.Struct, frozen=True):
     """Insert or replace a catalogue row by id (`lsn` and `seq` of an existing row stay)."""
 
@@ -271,11 +334,11 @@ class Trim(msgspec.Struct, frozen=True):
     limit: int
 
 
-Change: TypeAlias = Put | Delete | Purge | Clear | PutRow | DropRow | Set | Trim
+Change: TypeAlias = Put | Delete | Purge | Clear | Link | Unlink | PutRow | DropRow | Set | Trim
 
 
 class Purged(msgspec.Struct, frozen=True):
-    """What one Purge or Clear did."""
+    """What one Purge, Clear or Unlink did."""
 
     records: int
     value_bytes: int

@@ -23,6 +23,10 @@ def _is_page(records: Sequence[Record], limit: int) -> bool:
     return len(records) <= limit and sum(len(record.value) for record in records[:-1]) <= ask.PAGE_BYTES
 
 
+def _fits(index: int, key: bytes) -> bool:
+    return index < ask.FIRST_ORDERED or len(key) <= ask.LONGEST_ORDERED
+
+
 # --- requests --------------------------------------------------------------------------------------------------------
 
 
@@ -48,8 +52,24 @@ def _entries_request(request: ask.Entries) -> None:
     assert request.after_seq >= 0, f"{request}"
 
 
-def _limit(request: ask.Due) -> None:
+def _due_request(request: ask.Due) -> None:
     assert request.limit > 0, f"{request}"
+
+
+def _seek_request(request: ask.Seek) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.index >= ask.FIRST_ORDERED, f"{request}"
+    assert request.ranges, f"{request}"
+
+
+def _fetch_request(request: ask.Fetch) -> None:
+    assert _ascends(request.seqs), f"{request}"
+
+
+def _walk_request(request: ask.Walk) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.index >= ask.FIRST_ORDERED, f"{request}"
+    assert request.after is None or request.after[1] >= 0, f"{request}"
 
 
 def _count_due_request(request: ask.CountDue) -> None:
@@ -65,7 +85,10 @@ REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
     ask.Scan: _scan_request,
     ask.Holders: _holders_request,
     ask.Entries: _entries_request,
-    ask.Due: _limit,
+    ask.Seek: _seek_request,
+    ask.Fetch: _fetch_request,
+    ask.Walk: _walk_request,
+    ask.Due: _due_request,
     ask.CountDue: _count_due_request,
     ask.Expiries: _expiries_request,
 }
@@ -109,6 +132,27 @@ def _entries(request: ask.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) 
     for seq, entries in answer:
         assert entries, f"{request}: record {seq} owns nothing"
         assert _ascends([entry_place(entry) for entry in entries]), f"{request}: {entries} of {seq} out of order"
+
+
+def _seek(request: ask.Seek, answer: tuple[int, ...] | None) -> None:
+    assert answer is None or _ascends(answer), f"{request}: out of order"
+    assert answer is None or len(answer) <= request.limit, f"{request}: {len(answer)} seqs"
+
+
+def _fetch(request: ask.Fetch, answer: list[Record]) -> None:
+    seqs = [record.seq for record in answer]
+    assert _ascends(seqs), f"{request}: out of order {seqs}"
+    assert set(seqs) <= set(request.seqs), f"{request}: {seqs}"
+    assert _is_page(answer, len(request.seqs)), f"{request}: {len(answer)} records"
+
+
+def _walk(request: ask.Walk, answer: list[tuple[bytes, Record]]) -> None:
+    places = [(key, record.seq) for key, record in answer]
+    if request.after is not None:
+        places.insert(0, request.after)
+    assert _ascends(places[::-1] if request.descending else places), f"{request}: out of order {places}"
+    assert _is_page([record for _, record in answer], request.limit), f"{request}: {len(answer)} records"
+    assert all(request.range.lower <= key < request.range.upper for key, _ in answer), f"{request}: {places}"
 
 
 def _due(request: ask.Due, answer: list[Record]) -> None:
@@ -183,6 +227,9 @@ ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
     ask.Scan: _scan,
     ask.Holders: _holders,
     ask.Entries: _entries,
+    ask.Seek: _seek,
+    ask.Fetch: _fetch,
+    ask.Walk: _walk,
     ask.Due: _due,
     ask.NextDue: _next_due,
     ask.CountDue: _count_due,
@@ -226,6 +273,10 @@ class Changes:
                 assert change.limit > 0, f"{change}"
                 yield from self._stands(change.container, wanted=False)
                 self._purged.add(change.container)
+            case ask.Link():
+                yield from self._link(change)
+            case ask.Unlink():
+                assert change.limit > 0, f"{change}"
             case ask.PutRow():
                 yield from self._put_row(change.row)
             case ask.DropRow():
@@ -260,6 +311,7 @@ class Changes:
         assert record.seq > 0, f"{change}"
         assert record.override is None or record.override >= NEVER, f"{change}"
         assert entries is None or len(set(entries)) == len(entries), f"an entry twice: {change}"
+        assert all(_fits(entry.index, entry.key) for entry in entries or ()), f"too long a key: {change}"
         known, before = yield from self._current(change.container, record)
         if not known:
             return
@@ -280,6 +332,13 @@ class Changes:
         assert (event.partition, event.key, event.version) == (record.partition, record.key, record.lsn), f"{change}"
         assert (event.anchor, event.override) == (record.anchor, record.override), f"{change}"
         assert event.lsn > record.lsn, f"{change}"
+
+    def _link(self, change: ask.Link) -> Check:
+        assert change.index >= ask.FIRST_ORDERED, f"{change}"
+        for record, key in change.entries:
+            assert _fits(change.index, key), f"too long a key: {change}"
+            known, before = yield from self._current(change.container, record)
+            assert not known or before == record, f"links {record}: there is {before}"
 
     def _purge(self, change: ask.Purge) -> Check:
         assert change.limit > 0, f"{change}"

@@ -101,6 +101,47 @@ class Container:
         wanted = set(entries)
         return [self.records[seq] for seq in sorted(self.records) if not wanted.isdisjoint(self.entries[seq])]
 
+    def linked(self, index: int, within: ask.KeyRange) -> list[tuple[bytes, int]]:
+        """(key, seq) of the entries of an index in a range, in order."""
+        return sorted(
+            (entry.key, seq)
+            for seq, entries in self.entries.items()
+            for entry in entries
+            if entry.index == index and within.lower <= entry.key < within.upper
+        )
+
+    def seek(self, request: ask.Seek) -> tuple[int, ...] | None:
+        found = [place for each in request.ranges for place in self.linked(request.index, each)]
+        return None if len(found) > request.limit else tuple(sorted({seq for _, seq in found}))
+
+    def fetch(self, request: ask.Fetch) -> list[Record]:
+        there = [self.records[seq] for seq in request.seqs if seq in self.records]
+        return page(there, len(request.seqs))
+
+    def walk(self, request: ask.Walk) -> list[tuple[bytes, Record]]:
+        places = self.linked(request.index, request.range)
+        if request.descending:
+            places.reverse()
+        after = request.after
+        if after is not None:
+            places = [place for place in places if (place < after if request.descending else place > after)]
+        seen = page((self.records[seq] for _, seq in places), request.limit)
+        return [(key, record) for (key, _), record in zip(places, seen, strict=False)]
+
+    def link(self, change: ask.Link) -> None:
+        for record, key in change.entries:
+            assert self.records.get(record.seq) == record, f"links what is not there: {record}"
+            others = [entry for entry in self.entries[record.seq] if entry.index != change.index]
+            self.entries[record.seq] = frozenset([*others, Entry(change.index, key)])
+
+    def unlink(self, change: ask.Unlink) -> ask.Purged:
+        gone = [
+            (key, seq) for seq, own in self.entries.items() for i, key in map(entry_place, own) if i == change.index
+        ]
+        for key, seq in gone[: change.limit]:
+            self.entries[seq] -= {Entry(change.index, key)}
+        return ask.Purged(min(len(gone), change.limit), 0)
+
     def owned(self, after_seq: int, limit: int) -> list[tuple[int, tuple[Entry, ...]]]:
         """Who owns entries, and which."""
         owners = [seq for seq in sorted(self.entries) if seq > after_seq and self.entries[seq]]
@@ -163,6 +204,9 @@ class ReferenceStore:
             ask.Scan: lambda read: self._containers[read.container].scan(read),
             ask.Holders: lambda read: self._containers[read.container].holders(read.entries),
             ask.Entries: lambda read: self._containers[read.container].owned(read.after_seq, read.limit),
+            ask.Seek: lambda read: self._containers[read.container].seek(read),
+            ask.Fetch: lambda read: self._containers[read.container].fetch(read),
+            ask.Walk: lambda read: self._containers[read.container].walk(read),
             ask.Due: lambda read: page(
                 self._containers[read.container].due(read.path, read.upto, read.after), read.limit
             ),
@@ -185,6 +229,8 @@ class ReferenceStore:
             ask.Delete: self._delete,
             ask.Purge: self._purge,
             ask.Clear: self._clear,
+            ask.Link: lambda change: self._containers[change.container].link(change),
+            ask.Unlink: lambda change: self._containers[change.container].unlink(change),
             ask.PutRow: self._put_row,
             ask.DropRow: self._drop_row,
             ask.Set: self._set,

@@ -51,8 +51,10 @@ class Versions:
         """AssertionError if an answer to a read begun at `since` holds a version altered, or gone by then."""
         if isinstance(request, ask.Get):
             self._check(request.container, [answer] if answer else [], since)
-        elif isinstance(request, (ask.Scan, ask.Holders, ask.Due)):
+        elif isinstance(request, (ask.Scan, ask.Holders, ask.Fetch, ask.Due)):
             self._check(request.container, answer, since)
+        elif isinstance(request, ask.Walk):
+            self._check(request.container, (record for _, record in answer), since)
 
     def _check(self, container: int, records: Iterable[Record], since: int) -> None:
         for record in records:

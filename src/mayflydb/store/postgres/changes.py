@@ -7,8 +7,8 @@ from mayflydb.model.instant import SECOND
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.gathered import EVENT
-from mayflydb.store.postgres.reads import PATHS, Connection
-from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit
+from mayflydb.store.postgres.reads import PATHS, Connection, digest
+from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_number
 
 
 def _removal(chosen: str, order: str, returned: str, distributed: bool) -> str:
@@ -84,6 +84,33 @@ async def clear(connection: Connection, change: ask.Clear, distributed: bool) ->
         change.container,
     )
     return ask.Purged(records, int(size))
+
+
+_LINK = (
+    "WITH wanted AS (SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[])"
+    " AS wanted(hash, seq, key, digest)),"
+    " gone AS (DELETE FROM mayfly.entry e USING wanted WHERE e.container = $1 AND e.number = $2"
+    " AND e.hash = wanted.hash AND e.record = wanted.seq)"
+    " INSERT INTO mayfly.entry(container, hash, record, number, digest, key)"
+    " SELECT $1, hash, seq, $2, digest, key FROM wanted"
+)
+
+
+async def link(connection: Connection, change: ask.Link) -> None:
+    places = [(hash_number(record.partition), record.seq, key, digest(key)) for record, key in change.entries]
+    await connection.execute(_LINK, change.container, change.index, *zip(*places, strict=True))
+
+
+_UNLINK = (
+    "WITH gone AS (DELETE FROM mayfly.entry e USING (SELECT hash, record FROM mayfly.entry"
+    f" WHERE container = $1 AND number = $2 AND number >= {ask.FIRST_ORDERED} LIMIT $3) AS chosen"
+    " WHERE e.container = $1 AND e.number = $2 AND e.hash = chosen.hash AND e.record = chosen.record RETURNING 1)"
+    " SELECT count(*) FROM gone"
+)
+
+
+async def unlink(connection: Connection, change: ask.Unlink) -> ask.Purged:
+    return ask.Purged(await connection.fetchval(_UNLINK, change.container, change.index, change.limit), 0)
 
 
 async def set_number(connection: Connection, change: ask.Set) -> None:

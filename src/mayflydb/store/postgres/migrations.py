@@ -7,6 +7,7 @@ import logging
 import asyncpg
 
 from mayflydb.model.errors import Unavailable
+from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.membership import LEASE, LIVE
 from mayflydb.store.postgres.schema import FORMAT, TABLES
@@ -30,7 +31,8 @@ UPDATE mayfly.expiry SET hash = {_HASH};
 ALTER TABLE mayfly.expiry ALTER COLUMN hash SET NOT NULL;
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_pkey, ADD PRIMARY KEY(id, hash);
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQUE(container, version, hash);
-"""
+""",
+    2: f"CREATE INDEX entry_range ON mayfly.entry(container, number, key, record) WHERE number >= {ask.FIRST_ORDERED}",
 }
 """Format -> what makes it the next one."""
 

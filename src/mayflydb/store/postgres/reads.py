@@ -173,6 +173,55 @@ async def holders(connection: Connection, request: ask.Holders) -> list[Record]:
     return _records(await connection.fetch(_HOLDERS, request.container, *entry_columns(request.entries)))
 
 
+# Keys of unique values may be longer than an index takes: only those of other indexes are ordered.
+_ORDERED = f"e.container = $1 AND e.number = $2 AND e.number >= {ask.FIRST_ORDERED}"
+
+_SEEK = f"SELECT e.record FROM mayfly.entry e WHERE {_ORDERED} AND e.key >= $3 AND e.key < $4 LIMIT $5"
+_SEEKS = (
+    "SELECT found.record FROM unnest($3::bytea[], $4::bytea[]) AS wanted(lower, upper), LATERAL"
+    f" (SELECT e.record FROM mayfly.entry e WHERE {_ORDERED} AND e.key >= wanted.lower AND e.key < wanted.upper LIMIT $5)"
+    " AS found LIMIT $5"
+)
+
+
+async def seek(connection: Connection, request: ask.Seek) -> tuple[int, ...] | None:
+    lowers, uppers = [each.lower for each in request.ranges], [each.upper for each in request.ranges]
+    statement, bounds = (_SEEK, (lowers[0], uppers[0])) if len(lowers) == 1 else (_SEEKS, (lowers, uppers))
+    rows = await connection.fetch(statement, request.container, request.index, *bounds, request.limit + 1)
+    return None if len(rows) > request.limit else tuple(sorted({row[0] for row in rows}))
+
+
+_FETCH = _page("seq = ANY($2::bigint[])", "seq", "$3")
+
+
+async def fetch(connection: Connection, request: ask.Fetch) -> list[Record]:
+    seqs = request.seqs
+    return _records(await connection.fetch(_FETCH, request.container, seqs, max(1, len(seqs))))
+
+
+def _walk(descending: bool) -> str:
+    order = "entry_key DESC, seq DESC" if descending else "entry_key, seq"
+    columns = ", ".join(f"r.{column}" for column in RECORD.split(", "))
+    return (
+        f"SELECT entry_key, {RECORD} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY {order}) - octet_length(value)"
+        f" AS before FROM (SELECT e.key AS entry_key, {columns} FROM mayfly.entry e JOIN mayfly.record r"
+        " ON r.container = e.container AND r.hash = e.hash AND r.seq = e.record"
+        f" WHERE {_ORDERED} AND e.key >= $3 AND e.key < $4 AND (e.key, e.record) {'<' if descending else '>'} ($5, $6)"
+        f" ORDER BY {'e.key DESC, e.record DESC' if descending else 'e.key, e.record'} LIMIT $7) AS first) AS sized"
+        f" WHERE before <= {ask.PAGE_BYTES} ORDER BY {order}"
+    )
+
+
+_WALKS = {descending: _walk(descending) for descending in (False, True)}
+
+
+async def walk(connection: Connection, request: ask.Walk) -> list[tuple[bytes, Record]]:
+    key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
+    bounds = (request.range.lower, request.range.upper, key, seq)
+    rows = await connection.fetch(_WALKS[request.descending], request.container, request.index, *bounds, request.limit)
+    return [(row[0], record_of(tuple(row)[1:])) for row in rows]
+
+
 _ENTRIES = (
     "SELECT record, number, key FROM mayfly.entry WHERE container = $1 AND record IN (SELECT DISTINCT record"
     " FROM mayfly.entry WHERE container = $1 AND record > $2 ORDER BY record LIMIT $3) ORDER BY record, number, key"
@@ -282,6 +331,9 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] 
     ask.Scan: scan,
     ask.Holders: holders,
     ask.Entries: entries,
+    ask.Seek: seek,
+    ask.Fetch: fetch,
+    ask.Walk: walk,
     ask.Due: due,
     ask.NextDue: next_due,
     ask.CountDue: count_due,

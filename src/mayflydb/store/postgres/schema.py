@@ -12,7 +12,9 @@ that is why every key of theirs holds it.
 
 from __future__ import annotations
 
-FORMAT = 2
+from mayflydb.store.interface import FIRST_ORDERED
+
+FORMAT = 3
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
@@ -44,6 +46,7 @@ CREATE TABLE mayfly.entry(
     container bigint NOT NULL, hash bigint NOT NULL, record bigint NOT NULL, number integer NOT NULL,
     digest bigint NOT NULL, key bytea NOT NULL);
 CREATE INDEX entry_key ON mayfly.entry(container, number, digest);
+CREATE INDEX entry_range ON mayfly.entry(container, number, key, record) WHERE number >= {FIRST_ORDERED};
 CREATE INDEX entry_record ON mayfly.entry(container, record);
 CREATE TABLE mayfly.expiry(
     id bigint NOT NULL, hash bigint NOT NULL, container bigint NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,

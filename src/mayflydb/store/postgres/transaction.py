@@ -53,6 +53,8 @@ class Transaction:
         self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
             ask.Purge: self._purge,
             ask.Clear: lambda change: changes.clear(connection, change, distributed),
+            ask.Link: lambda change: changes.link(connection, change),
+            ask.Unlink: lambda change: changes.unlink(connection, change),
             ask.PutRow: self._put_row,
             ask.DropRow: self._drop_row,
             ask.Set: lambda change: changes.set_number(connection, change),

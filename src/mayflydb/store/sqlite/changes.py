@@ -149,6 +149,26 @@ def _remove_doomed(connection: apsw.Connection) -> int:
     return int(size)
 
 
+def link(connection: apsw.Connection, counters: Counters, change: ask.Link) -> None:
+    ids = [row_id(change.container, record.seq) for record, _ in change.entries]
+    connection.executemany(
+        "DELETE FROM entry WHERE record = ? AND number = ?", [(rowid, change.index) for rowid in ids]
+    )
+    connection.executemany(
+        "INSERT INTO entry(container, number, key, record) VALUES(?,?,?,?)",
+        [(change.container, change.index, key, id) for id, (_, key) in zip(ids, change.entries, strict=True)],
+    )
+
+
+def unlink(connection: apsw.Connection, counters: Counters, change: ask.Unlink) -> ask.Purged:
+    connection.execute(
+        "DELETE FROM entry WHERE (container, number, key, record) IN"
+        " (SELECT container, number, key, record FROM entry WHERE container = ? AND number = ? LIMIT ?)",
+        (change.container, change.index, change.limit),
+    )
+    return ask.Purged(connection.changes(), 0)
+
+
 def set_number(connection: apsw.Connection, counters: Counters, change: ask.Set) -> None:
     connection.execute(
         "INSERT INTO setting(name, value) VALUES(?1, ?2) ON CONFLICT(name) DO UPDATE"
@@ -169,6 +189,8 @@ APPLY: dict[type, Callable[[apsw.Connection, Counters, Any], ask.Purged | None]]
     ask.Delete: delete,
     ask.Purge: purge,
     ask.Clear: clear,
+    ask.Link: link,
+    ask.Unlink: unlink,
     ask.Set: set_number,
     ask.Trim: trim,
 }

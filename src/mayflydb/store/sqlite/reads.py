@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import apsw
@@ -116,6 +116,49 @@ def holders(connection: apsw.Connection, request: ask.Holders) -> list[Record]:
     return [record_of(row) for rowid in sorted(ids) for row in connection.execute(statement, (rowid,))]
 
 
+def seek(connection: apsw.Connection, request: ask.Seek) -> tuple[int, ...] | None:
+    found: list[int] = []
+    for each in request.ranges:
+        rows = connection.execute(
+            "SELECT record FROM entry WHERE container = ? AND number = ? AND key >= ? AND key < ? LIMIT ?",
+            (request.container, request.index, each.lower, each.upper, request.limit + 1 - len(found)),
+        )
+        found += [rowid & SEQ_MASK for (rowid,) in rows]
+        if len(found) > request.limit:
+            return None
+    return tuple(sorted(set(found)))
+
+
+def fetch(connection: apsw.Connection, request: ask.Fetch) -> list[Record]:
+    statement = f"SELECT {COLUMNS} FROM record WHERE id = ?"
+    ids = (row_id(request.container, seq) for seq in request.seqs)
+    return _page(row for id in ids for row in connection.execute(statement, (id,)))
+
+
+_WALKED = ", ".join(f"record.{column}" for column in COLUMNS.split(", "))
+_WALKS = {
+    descending: f"SELECT entry.key, {_WALKED} FROM entry CROSS JOIN record ON record.id = entry.record"
+    " WHERE entry.container = ? AND entry.number = ? AND entry.key >= ? AND entry.key < ?"
+    f" AND (entry.key, entry.record) {'<' if descending else '>'} (?, ?)"
+    f" ORDER BY entry.key{' DESC' * descending}, entry.record{' DESC' * descending} LIMIT ?"
+    for descending in (False, True)
+}
+
+
+def walk(connection: apsw.Connection, request: ask.Walk) -> list[tuple[bytes, Record]]:
+    key, seq = request.after or ((request.range.upper, 0) if request.descending else (b"", 0))
+    bounds = (request.range.lower, request.range.upper, key, row_id(request.container, seq))
+    rows = connection.execute(_WALKS[request.descending], (request.container, request.index, *bounds, request.limit))
+    keys: list[bytes] = []
+    return list(zip(keys, _page(_noting(rows, keys)), strict=False))
+
+
+def _noting(rows: Iterable[tuple[Any, ...]], keys: list[bytes]) -> Iterator[tuple[Any, ...]]:
+    for key, *row in rows:
+        keys.append(key)
+        yield tuple(row)
+
+
 _OWNERS = "SELECT DISTINCT record FROM entry WHERE record > ? AND record <= ? ORDER BY record LIMIT ?"
 
 
@@ -213,6 +256,9 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     ask.Scan: scan,
     ask.Holders: holders,
     ask.Entries: entries,
+    ask.Seek: seek,
+    ask.Fetch: fetch,
+    ask.Walk: walk,
     ask.Due: due,
     ask.NextDue: next_due,
     ask.CountDue: count_due,

@@ -1,0 +1,160 @@
+"""Ordered indexes: their entries are sought by ranges of keys, walked in order, built and removed."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayflydb.model.record import Entry, Record
+from mayflydb.store.interface import (
+    FIRST_ORDERED,
+    PAGE_BYTES,
+    Decision,
+    Fetch,
+    Get,
+    KeyRange,
+    Link,
+    Outcome,
+    Seek,
+    Unlink,
+    Walk,
+    ask,
+)
+from store_suite.subject import Subject, keys
+
+N, OTHER = FIRST_ORDERED, FIRST_ORDERED + 1
+ALL = KeyRange(b"", b"\xff")
+KEYS = {b"a": b"k2", b"b": b"k1", b"c": b"k3", b"d": b"k1", b"e": b"k1\x00"}
+"""Record -> its entry's key; their seqs are 1 to 5."""
+
+
+@pytest.fixture
+def filled(store: Subject, container: int) -> int:
+    for key, entry in KEYS.items():
+        store.put(container, key, entries=(Entry(N, entry), Entry(OTHER, b"k1"), Entry(0, entry)))
+    store.put(container, b"f", entries=())
+    store.put(store.container("another"), b"g", entries=(Entry(N, b"k1"),))
+    return container
+
+
+@pytest.mark.parametrize(
+    ("ranges", "expected"),
+    [
+        ([ALL], (1, 2, 3, 4, 5)),
+        ([KeyRange(b"k1", b"k1\x00")], (2, 4)),
+        ([KeyRange(b"k1", b"k2")], (2, 4, 5)),
+        ([KeyRange(b"k2", b"k3")], (1,)),
+        ([KeyRange(b"k3", b"k9"), KeyRange(b"k1\x00", b"k2")], (3, 5)),
+        ([KeyRange(b"k1", b"k3"), KeyRange(b"k2", b"k9")], (1, 2, 3, 4, 5)),
+        ([KeyRange(b"k4", b"k9")], ()),
+        ([KeyRange(b"k2", b"k2")], ()),
+    ],
+)
+def test_seek(store: Subject, filled: int, ranges: list[KeyRange], expected: tuple[int, ...]) -> None:
+    assert store.read(Seek(filled, N, tuple(ranges), 9)) == expected
+
+
+def test_seek_gives_up_beyond_its_limit(store: Subject, filled: int) -> None:
+    assert store.read(Seek(filled, N, (ALL,), 5)) == (1, 2, 3, 4, 5)
+    assert store.read(Seek(filled, N, (ALL,), 4)) is None
+    assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k2"), KeyRange(b"k2", b"k9")), 4)) is None
+    assert store.read(Seek(filled + 99, N, (ALL,), 4)) == ()
+
+
+def test_fetch(store: Subject, filled: int) -> None:
+    """What is there, by seq; another container's are not met."""
+    assert keys(store.read(Fetch(filled, (1, 3, 4, 77)))) == [b"a", b"c", b"d"]
+    assert store.read(Fetch(filled, (77,))) == []
+    assert store.read(Fetch(filled, ())) == []
+
+
+def test_fetch_and_walk_end_a_page_with_its_bytes(store: Subject, container: int) -> None:
+    for key in (b"a", b"b", b"c"):
+        store.put(container, key, value=bytes(PAGE_BYTES * 2 // 3), entries=(Entry(N, key),))
+    assert keys(store.read(Fetch(container, (1, 2, 3)))) == [b"a", b"b"]
+    for descending, expected in ((False, [b"a", b"b"]), (True, [b"c", b"b"])):
+        assert [key for key, _ in store.read(Walk(container, N, ALL, descending, None, 9))] == expected
+
+
+@pytest.mark.parametrize(
+    ("range_", "after", "expected"),
+    [
+        (ALL, None, [2, 4, 5, 1, 3]),
+        (KeyRange(b"k1\x00", b"k3"), None, [5, 1]),
+        (ALL, (b"k1", 2), [4, 5, 1, 3]),
+        (ALL, (b"k1", 4), [5, 1, 3]),
+        (ALL, (b"k1", 9), [5, 1, 3]),
+        (ALL, (b"k11", 1), [1, 3]),
+        (ALL, (b"k3", 3), []),
+        (KeyRange(b"k2", b"\xff"), (b"k1", 2), [1, 3]),
+    ],
+)
+def test_walk(
+    store: Subject, filled: int, range_: KeyRange, after: tuple[bytes, int] | None, expected: list[int]
+) -> None:
+    for limit in (1, 2, 9):
+        walked = walk(store, filled, range_, False, after, limit)
+        assert [record.seq for _, record in walked] == expected
+        assert [key for key, _ in walked] == [KEYS[record.key] for _, record in walked]
+
+
+@pytest.mark.parametrize(
+    ("range_", "after", "expected"),
+    [
+        (ALL, None, [3, 1, 5, 4, 2]),
+        (KeyRange(b"k1\x00", b"k3"), None, [1, 5]),
+        (ALL, (b"k1", 4), [2]),
+        (ALL, (b"k1", 2), []),
+        (KeyRange(b"k1", b"k2"), (b"k3", 3), [5, 4, 2]),
+    ],
+)
+def test_walk_backwards(
+    store: Subject, filled: int, range_: KeyRange, after: tuple[bytes, int] | None, expected: list[int]
+) -> None:
+    for limit in (1, 2, 9):
+        assert [record.seq for _, record in walk(store, filled, range_, True, after, limit)] == expected
+
+
+def walk(
+    store: Subject, container: int, range_: KeyRange, descending: bool, after: tuple[bytes, int] | None, limit: int
+) -> list[tuple[bytes, Record]]:
+    """Page by page to the end."""
+    walked: list[tuple[bytes, Record]] = []
+    while page := store.read(Walk(container, N, range_, descending, after, limit)):
+        walked += page
+        after = page[-1][0], page[-1][1].seq
+    return walked
+
+
+def link(store: Subject, container: int, index: int, entries: dict[bytes, bytes]) -> None:
+    def decide() -> Decision[None]:
+        wanted = []
+        for key, entry in entries.items():
+            record = yield from ask(Get(container, b"p", key))
+            assert record is not None
+            wanted.append((record, entry))
+        return Outcome((Link(container, index, tuple(wanted)),), None)
+
+    store.write(decide)
+
+
+def test_link_replaces_one_index_of_its_records(store: Subject, filled: int) -> None:
+    link(store, filled, N, {b"a": b"z", b"f": b"y", b"b": b"k1"})
+    assert store.read(Seek(filled, N, (KeyRange(b"z", b"zz"),), 9)) == (1,)
+    assert store.read(Seek(filled, N, (KeyRange(b"y", b"z"),), 9)) == (6,)
+    assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k1\x00"),), 9)) == (2, 4)
+    assert store.read(Seek(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == ()
+    assert store.read(Seek(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
+
+
+def test_unlink_removes_one_index_bit_by_bit(store: Subject, filled: int) -> None:
+    removed = [store.change(Unlink(filled, N, 2)).purged[0].records for _ in range(4)]
+    assert removed == [2, 2, 1, 0]
+    assert store.read(Seek(filled, N, (ALL,), 9)) == ()
+    assert store.read(Seek(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
+
+
+def test_entries_go_with_their_record(store: Subject, filled: int) -> None:
+    store.delete(filled, store.read(Fetch(filled, (2,)))[0])
+    store.put(filled, b"d", entries=(Entry(N, b"k8"),))
+    assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k2"),), 9)) == (5,)
+    assert [record.seq for _, record in walk(store, filled, ALL, False, None, 9)] == [5, 1, 3, 4]
