@@ -92,9 +92,7 @@ def checked(liar: Liar, runner: asyncio.Runner) -> Subject:
     subject = Subject(Contract(liar), runner)
     container = subject.container()
     for n, (anchor, override) in enumerate([(-9, None), (5, None), (3, None), (1, 2), (None, None)]):
-        subject.put(
-            container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=(X, Entry(16, b"x"))
-        )
+        subject.put(container, b"%d" % n, partition=b"p%d" % n, anchor=anchor, override=override, entries=OWNED)
     subject.purge(container, -9)
     subject.change(Set("mark", 5))
     subject.new_row("other")
@@ -102,6 +100,7 @@ def checked(liar: Liar, runner: asyncio.Runner) -> Subject:
 
 
 X = Entry(1, b"x")
+OWNED = (X, Entry(16, b"x"))
 ALL = KeyRange(b"", b"\xff")
 NOTHING = Record(b"", b"", b"", 0, None, None, 1, 1)
 

@@ -17,8 +17,9 @@ from mayflydb.store.postgres import PostgresStore, schema
 from postgres_cluster import Cluster
 from store_suite.subject import Subject
 
-# What format 1 had been before format 2 put the hash of the partition into every key.
+# What format 1 had been before format 2 put the hash of the partition into every key, and format 3 kept entries in order.
 TO_FORMAT_1 = """
+DROP INDEX mayfly.entry_range;
 ALTER TABLE mayfly.record DROP CONSTRAINT record_pkey, ADD PRIMARY KEY(container, seq);
 ALTER TABLE mayfly.entry DROP COLUMN hash;
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_pkey, ADD PRIMARY KEY(id);
