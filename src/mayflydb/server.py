@@ -123,7 +123,13 @@ class Server:
         # Derived from the key, so that continuation tokens outlive a restart.
         secret = hmac.digest(base64.b64decode(self._key), b"continuation tokens", "sha256")
         cosmos = self._settings.cosmos
-        account = Account(keys, secret, direct=cosmos.cross_partition == "direct", check_date=cosmos.check_date)
+        account = Account(
+            keys,
+            secret,
+            direct=cosmos.cross_partition == "direct",
+            check_date=cosmos.check_date,
+            index_after=cosmos.index_after,
+        )
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
     @staticmethod
@@ -146,6 +152,8 @@ class Server:
         if self._reaping is not None:
             self._reaping.cancel()
             await asyncio.wait([self._reaping])
+        if self.admin is not None:
+            await self.admin.engine.indexes.close()
         if self._store is not None:
             await self._store.close()
 

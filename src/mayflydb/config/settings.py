@@ -68,12 +68,16 @@ class ClockSettings(msgspec.Struct, frozen=True):
 
 
 class CosmosSettings(msgspec.Struct, frozen=True):
-    """`key_file` holds the account key in base64; without it the emulator's well-known key counts, unless one is generated."""
+    """`key_file` holds the account key in base64; without it the emulator's well-known key counts, unless one is generated.
+
+    `index_after`: items that queries read in vain before an index is built; 0: none ever is.
+    """
 
     key_file: Path | None
     generate_key: bool
     cross_partition: Literal["azure", "direct"]
     check_date: bool
+    index_after: int
 
 
 class TlsSettings(msgspec.Struct, frozen=True):

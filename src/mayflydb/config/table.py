@@ -155,6 +155,14 @@ TABLE: tuple[Row, ...] = (
         switch=True,
     ),
     Row(
+        "cosmos.index_after",
+        ("--index-after",),
+        10_000,
+        read.count,
+        "Items that queries may read in vain before a path gets an index; 0: no indexes are built.",
+        "ITEMS",
+    ),
+    Row(
         "tls.names",
         ("--tls-name",),
         [],

@@ -64,6 +64,14 @@ def whole(value: Any) -> int:
     raise ValueError(f"{value!r} is not a whole number")
 
 
+def count(value: Any) -> int:
+    """How many of something; not negative."""
+    number = whole(value)
+    if number < 0:
+        raise ValueError(f"{number} is less than 0")
+    return number
+
+
 def port(value: Any) -> int:
     number = whole(value)
     if not -1 <= number <= 65535:

@@ -8,7 +8,7 @@ retention is one row, whatever the container holds. What belongs to a database a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -33,12 +33,28 @@ Paused = Literal["purge", "expiry"]
 """What stands still in a container. `purge`: nothing is removed, what is due is hidden as ever. `expiry`: nobody dies."""
 
 
+SortKeys: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
+"""Paths of property names, each with whether it descends."""
+
+
+class Index(msgspec.Struct, frozen=True, omit_defaults=True):
+    """An ordered index: its entries bear this number, and their keys are of these paths, each ascending or descending.
+
+    `building`: written with every record, and missing those that were there before. `ready`: complete. `dropped`: no longer
+    written; what is left of it is being removed.
+    """
+
+    number: int
+    keys: SortKeys
+    state: Literal["building", "ready", "dropped"] = "building"
+
+
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the row of a database or container holds. `body` is the protocol's own description, as the front end wrote it.
 
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
-    that was provisioned for this very database or container, in the front end's words. `paused` is no part of the protocol's
-    description: it is changed without a new version.
+    that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
+    protocol's description: they are changed without a new version.
     """
 
     body: Mapping[str, Any]
@@ -48,6 +64,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     ranges: tuple[PartitionRange, ...] = ()
     offer: Mapping[str, Any] | None = None
     paused: Paused | None = None
+    indexes: tuple[Index, ...] = ()
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 import msgspec
 
+from mayflydb.engine.catalog import Index
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 
@@ -25,8 +26,8 @@ class Mode(Enum):
 
 
 class Draft(msgspec.Struct, frozen=True):
-    """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` its index entries
-    (None: its container has no such indexes).
+    """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` what it alone may own
+    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes.
 
     `refusal` says why its own ttl is not valid; it counts only while the container has a rule.
     """
@@ -36,6 +37,7 @@ class Draft(msgspec.Struct, frozen=True):
     anchor: Instant | None = None
     entries: tuple[Entry, ...] | None = None
     refusal: str | None = None
+    indexed: Callable[[Sequence[Index]], tuple[Entry, ...]] | None = None
 
 
 Change = Callable[[Record], Draft]

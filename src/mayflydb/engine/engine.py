@@ -12,6 +12,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
@@ -81,6 +82,7 @@ class Engine:
         self.definitions = definitions
         self.companions = Companions(store)
         self.insight = Insight(store)
+        self.indexes = Indexes(store, nodes)
         self.nodes = nodes
         self._written_at: Instant = 0
 
@@ -164,7 +166,7 @@ class Engine:
 
     def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Instant | None]]:
         node = self._owner((yield Load(container)))
-        space = Workspace(container, node.rules, self._write_instant(now))
+        space = Workspace(node, self._write_instant(now))
         written = yield from space.run(command)
         return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
 
@@ -180,7 +182,7 @@ class Engine:
         self, container: int, commands: Sequence[Command], now: Instant
     ) -> Decision[list[tuple[Written, Instant | None]]]:
         node = self._owner((yield Load(container)))
-        space = Workspace(container, node.rules, self._write_instant(now))
+        space = Workspace(node, self._write_instant(now))
         results: list[tuple[Written, Instant | None]] = []
         for index, command in enumerate(commands):
             try:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Generator
 from typing import Any
 
-from mayflydb.engine.commands import Command, Mode, Written
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import drafted, judge, obituary, rivals, state
-from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, ask
 
 
 class Workspace:
-    """Commands run one after the other against a container, at one instant, under the rules of that instant."""
+    """Commands run one after the other against a container, at one instant, under its rules as they are there."""
 
-    def __init__(self, container: int, rules: tuple[Rule, ...], now: Instant) -> None:
-        self._container = container
-        self._rules = rules
+    def __init__(self, container: Node, now: Instant) -> None:
+        self._container = container.id
+        self._rules = container.rules
+        self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
         self._now = now
         self.changes: list[Change] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
@@ -49,8 +50,14 @@ class Workspace:
             yield from self._bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
-        self._keep(record, draft.entries, insert=visible is None)
+        self._keep(record, self._entries_of(draft), insert=visible is None)
         return Written(command.mode, record, visible is None, self._now)
+
+    def _entries_of(self, draft: Draft) -> tuple[Entry, ...] | None:
+        """By the indexes as they are in this transaction."""
+        if not self._indexes or draft.indexed is None:
+            return draft.entries
+        return (*(draft.entries or ()), *draft.indexed(self._indexes))
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))

@@ -11,6 +11,7 @@ from mayflydb import __version__
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import auth, errors, resource_tokens
+from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import command_for
 from mayflydb.frontends.cosmos.paths import parse
@@ -44,6 +45,7 @@ class CosmosApp:
         self._engine = engine
         self._account = account
         self._names = Names(engine)
+        self._demand = Demand(engine, account.index_after)
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
 
@@ -74,7 +76,7 @@ class CosmosApp:
                 auth.check_write(who, request.method, _shown(http))
             if command.issues_tokens:
                 auth.check_tokens(who, request.method, _shown(http))
-        call = Call(self._account, self._engine, self._names, request, await self._engine.now())
+        call = Call(self._account, self._engine, self._names, self._demand, request, await self._engine.now())
         if isinstance(who, Grant):
             await resource_tokens.authorize(who, call, command.writes)
         return await command.handler(call)

@@ -10,6 +10,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import ANY_VERSION
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import session
+from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
@@ -38,13 +39,17 @@ def version_of(etag: str, container: int) -> int:
 
 
 class Account(msgspec.Struct, frozen=True):
-    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole."""
+    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole.
+
+    `index_after`: how many items queries read in vain before an index is built (0: none ever is).
+    """
 
     keys: Keys
     secret: bytes
     direct: bool = False
     check_date: bool = False
     limits: Limits = Limits()
+    index_after: int = 10_000
 
 
 class Names:
@@ -109,9 +114,12 @@ class Names:
 class Call:
     """A request that has been authorized: what it names, and the one instant it is answered at."""
 
-    __slots__ = ("account", "engine", "names", "now", "request", "target")
+    __slots__ = ("account", "demand", "engine", "names", "now", "request", "target")
 
-    def __init__(self, account: Account, engine: Engine, names: Names, request: Request, now: Instant) -> None:
+    def __init__(
+        self, account: Account, engine: Engine, names: Names, demand: Demand, request: Request, now: Instant
+    ) -> None:
+        self.demand = demand
         self.account = account
         self.engine = engine
         self.names = names

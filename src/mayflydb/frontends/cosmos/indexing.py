@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Container, Iterable, Mapping
 from typing import Any, Final, TypeAlias
 
 from mayflydb.frontends.cosmos.partition_key import parse_property_path
 from mayflydb.model.errors import BadRequest
 
 ETAG_PATH: Final = '/"_etag"/?'
+SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
+"""What is appended to items on their way out."""
+
 _MODES: Final = frozenset({"consistent", "lazy", "none"})
 _SHAPES: Final = frozenset({"Point", "LineString", "Polygon", "MultiPolygon"})
 _SUFFIX = re.compile(r"(?:/\?|/\*)\Z")
@@ -236,6 +239,44 @@ _MEMBERS: Final[dict[str, Callable[[object], list[Any]] | None]] = {
     "vectorIndexes": _vectors,
     "fullTextIndexes": _full_texts,
 }
+
+
+def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
+    """Whether a policy indexes the values at a path of property names: its most precise path decides, but for `id`."""
+    if policy["indexingMode"] == "none":
+        return lambda path: False
+    decided = {
+        _precise(entry["path"]): included
+        for included, name in ((False, "excludedPaths"), (True, "includedPaths"))
+        for entry in policy[name]
+    }
+
+    def indexed(path: tuple[str, ...]) -> bool:
+        if path == ("id",):
+            return True
+        if (path, "?") in decided:
+            return decided[path, "?"]
+        prefixes = (path[:length] for length in range(len(path), -1, -1))
+        return next((decided[prefix, "*"] for prefix in prefixes if (prefix, "*") in decided), False)
+
+    return indexed
+
+
+def may_stand(body: Mapping[str, Any], computed: Container[str]) -> Callable[[SortOrder], bool]:
+    """Whether a container may have an ordered index over some paths: its policy indexes them, and items are stored with them."""
+    indexed, composite = path_filter(body["indexingPolicy"]), composite_orders(body["indexingPolicy"])
+
+    def stands(keys: SortOrder) -> bool:
+        if len(keys) > 1 and keys not in composite:
+            return False
+        return all(path[0] not in computed and path[0] not in SYSTEM and indexed(path) for path, _ in keys)
+
+    return stands
+
+
+def _precise(path: str) -> tuple[tuple[str, ...], str]:
+    """A checked path as its names and what it ends in, `?` or `*`."""
+    return parse_property_path(path[:-2], "path") if len(path) > len("/*") else (), path[-1]
 
 
 SortOrder: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]

@@ -13,11 +13,13 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Engine, Scope
+from mayflydb.frontends.cosmos import access
+from mayflydb.frontends.cosmos.indexing import SYSTEM
 from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.views import ContainerView, decode_item
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query
+from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query, SortedPage
 from mayflydb.store.interface import Position
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -26,8 +28,6 @@ ROWS_SCANNED = 100_000
 
 LONGEST_KEYS = 500
 """Bytes of sort values that a continuation token can carry."""
-
-_SYSTEM = ("_rid", "_self", "_etag", "_attachments", "_ts")
 
 
 class Place(msgspec.Struct, frozen=True, array_like=True):
@@ -81,12 +81,19 @@ class Pager:
         self._now = now
         self._limit = limit
         self._context = Context(now)
-        self._reading = Reading()
+        self._source: access.Source = access.Scanned(engine, view, scope, now)
+        self.reading = Reading()
+        self.matched = 0
+        """Of what was read, how much the query could use."""
         text = query.statement.text
-        self._bare = not any(name in text for name in _SYSTEM)
+        self._bare = not any(name in text for name in SYSTEM)
 
     async def page(self, place: Place) -> Page:
         """The page that begins there."""
+        by = access.ordered(self._view, self._query, self._scope)
+        if by is not None and (place.keys or not place.seen):
+            return await self._in_order(place, by)
+        self._source = await access.choose(self._engine, self._view, self._query, self._scope, self._now)
         if self._query.resumes:
             return await self._sorted(place)
         if not self._query.streams:
@@ -98,13 +105,12 @@ class Pager:
     async def _records(self, place: Place) -> AsyncIterator[Record]:
         after = Position(place.partition, place.number) if place.number else None
         batch = min(256, max(self._limit, 16))
-        async for stretch in self._engine.scan(self._view.node, self._scope, after, self._now, batch):
-            for record in stretch.records:
-                self._reading.count(record)
-                yield record
+        async for record in self._source.records(after, batch):
+            self.reading.count(record)
+            yield record
 
     def _end(self, rows: list[bytes], place: Place | None) -> Page:
-        return Page(rows, self._reading, place)
+        return Page(rows, self.reading, place)
 
     def _remaining(self, seen: int) -> int | None:
         """How many more rows of the result there may be."""
@@ -123,12 +129,13 @@ class Pager:
             document = decode_item(record.value) if self._bare else self._view.document(record)
             if matches(document, context):
                 seen += 1
+                self.matched += 1
                 if seen > self._query.skip:
                     rows.append(item_body(self._view.owner, record))
                     size += len(rows[-1])
                 if self._remaining(seen) == 0:
                     return self._end(rows, None)
-            if len(rows) >= self._limit or size > PAGE_BYTES or self._reading.records >= ROWS_SCANNED:
+            if len(rows) >= self._limit or size > PAGE_BYTES or self.reading.records >= ROWS_SCANNED:
                 return await self._go_on(rows, Place(record.partition, record.seq, 0, seen))
         return self._end(rows, None)
 
@@ -147,38 +154,54 @@ class Pager:
                     before = Place(record.partition, record.seq, number, seen) if number else before
                     return self._end(rows, msgspec.structs.replace(before, seen=seen))
                 seen += 1
+                self.matched += 1
                 if seen > self._query.skip:
                     rows.append(msgspec.json.encode(row))
                     size += len(rows[-1])
                 if self._remaining(seen) == 0:
                     return self._end(rows, None)
             before = Place(record.partition, record.seq, 0, seen)
-            if self._reading.records >= ROWS_SCANNED:
+            if self.reading.records >= ROWS_SCANNED:
                 return await self._go_on(rows, before)
         return self._end(rows, None)
 
     async def _go_on(self, rows: list[bytes], place: Place) -> Page:
         """A next page only if something is left to read: clients need not fetch an empty one."""
-        async for stretch in self._engine.scan(
-            self._view.node, self._scope, Position(place.partition, place.number), self._now, 16
-        ):
-            if stretch.records:
-                return self._end(rows, place)
+        async for _ in self._source.records(Position(place.partition, place.number), 16):
+            return self._end(rows, place)
         return self._end(rows, None)
 
     async def _sorted(self, place: Place) -> Page:
         """Rows in order, behind the last row of the page before: by its sort values, wherever its record is now."""
-        after = None
-        if place.keys:
-            values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(place.keys))
-            after = Cursor(values, place.number, place.rows)
-        elif place.seen:
+        if place.seen and not place.keys:
             return await self._gathered(place)
-        remaining = None if self._query.take is None else self._query.take - place.seen
-        wanted = self._limit if remaining is None else min(self._limit, remaining)
-        page = self._query.sorted_page(self._context, after, wanted + 1)
+        page, wanted = self._sorted_page(place)
         async for record in self._records(Place()):
             page.add(self._view.document(record), record.seq)
+        return self._cut(page, wanted, place)
+
+    async def _in_order(self, place: Place, by: access.Ordered) -> Page:
+        """The same, from records that come in this order but for those whose keys are alike: the rest need not be read."""
+        page, wanted = self._sorted_page(place)
+        key, batch = None, min(256, max(wanted, 16))
+        after = _cursor(place)
+        async for at, record in access.walk(self._engine, self._view, self._query, by, after, self._now, batch):
+            if page.satisfied and at != key:
+                break
+            key = at
+            self.reading.count(record)
+            if access.within(self._scope, record):
+                page.add(self._view.document(record), record.seq)
+        return self._cut(page, wanted, place)
+
+    def _sorted_page(self, place: Place) -> tuple[SortedPage, int]:
+        """What collects the rows of a page, and one more, to know whether there are any behind it; how many it may have."""
+        remaining = None if self._query.take is None else self._query.take - place.seen
+        wanted = self._limit if remaining is None else min(self._limit, remaining)
+        return self._query.sorted_page(self._context, _cursor(place), wanted + 1), wanted
+
+    def _cut(self, page: SortedPage, wanted: int, place: Place) -> Page:
+        self.matched = page.matched
         placed = page.placed()
         rows: list[bytes] = []
         size = 0
@@ -187,9 +210,10 @@ class Pager:
             size += len(rows[-1])
             if size > PAGE_BYTES:
                 break
-        if len(placed) <= len(rows) or remaining == len(rows):
+        seen = place.seen + len(rows)
+        if len(placed) <= len(rows) or self._query.take == seen:
             return self._end(rows, None)
-        return self._end(rows, _behind(placed[len(rows) - 1][1], place.seen + len(rows)))
+        return self._end(rows, _behind(placed[len(rows) - 1][1], seen))
 
     async def _gathered(self, place: Place) -> Page:
         """Groups, aggregates, duplicates and order need every record before the first row."""
@@ -199,10 +223,19 @@ class Pager:
                 accumulator.add(self._view.document(record), record.seq)
                 if accumulator.full:
                     break
+        self.matched = accumulator.matched
         results: list[Any] = accumulator.results()
         stop = place.seen + self._limit
         rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
         return self._end(rows, Place(seen=stop) if stop < len(results) else None)
+
+
+def _cursor(place: Place) -> Cursor | None:
+    """The row behind which a sorted page begins."""
+    if not place.keys:
+        return None
+    values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(place.keys))
+    return Cursor(values, place.number, place.rows)
 
 
 def _behind(cursor: Cursor, seen: int) -> Place:

@@ -3,22 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from mayflydb.engine.catalog import Node, PartitionRange
+from mayflydb.engine.catalog import Index, Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
+from mayflydb.engine.indexes import entry
 from mayflydb.frontends.cosmos import policies, search, session
-from mayflydb.frontends.cosmos.indexing import composite_orders
+from mayflydb.frontends.cosmos.indexing import composite_orders, may_stand
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.record import Entry, Record
-from mayflydb.query.cosmos_sql import Declared
+from mayflydb.query.cosmos_sql import Declared, SortKeys, index_key
 from mayflydb.store.interface import Order
 
 RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
@@ -48,6 +50,10 @@ def range_view(definition: PartitionRange) -> RangeView:
     return RangeView(definition.id, bytes.fromhex(definition.lower), upper, definition)
 
 
+def _index_entries(document: Mapping[str, Any], partition: bytes, indexes: Sequence[Index]) -> tuple[Entry, ...]:
+    return tuple(entry(index, index_key(document, index.keys), partition) for index in indexes)
+
+
 class ContainerView:
     """One container at one version of its definition."""
 
@@ -67,6 +73,12 @@ class ContainerView:
             node.body.get("geospatialConfig") == {"type": "Geometry"},
         )
         self.composite_orders = composite_orders(node.body["indexingPolicy"])
+        standing = [index for index in node.definition.indexes if index.state != "dropped"]
+        self.indexed_by = frozenset(index.keys for index in standing)
+        self.ready = {index.keys: index for index in standing if index.state == "ready"}
+        """The indexes that queries may use, by what they are ordered by."""
+        self.may_stand = may_stand(node.body, self.declared.computed)
+        self.unfinished = any(index.state != "ready" for index in node.definition.indexes)
         self._paths = (
             (b"x-ms-alt-content-path", _header_safe(f"dbs/{database}/colls/{node.name}")),
             (b"x-ms-content-path", self.owner.rid.encode()),
@@ -82,7 +94,12 @@ class ContainerView:
                 Entry(number, partition + policies.unique_values(item.doc, paths))
                 for number, paths in enumerate(self.unique)
             )
-        return Draft(item.text, override, None, entries, refusal)
+        return Draft(item.text, override, None, entries, refusal, partial(_index_entries, item.doc, partition))
+
+    @staticmethod
+    def index_key(record: Record, keys: SortKeys) -> bytes:
+        """The key of a stored item in an ordered index."""
+        return index_key(decode_item(record.value), keys)
 
     def document(self, record: Record) -> dict[str, Any]:
         """A stored item decoded, with its system properties: what queries see."""

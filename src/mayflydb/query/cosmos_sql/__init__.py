@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from mayflydb.query.cosmos_sql.bounds import Bounds
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_property
 from mayflydb.query.cosmos_sql.execute import Cursor
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
+from mayflydb.query.cosmos_sql.index_keys import SortKeys, Span, cursor_key, index_key
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
-from mayflydb.query.cosmos_sql.query import Accumulator, Query, compile_query
+from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query
 from mayflydb.query.cosmos_sql.query_plan import plan
 from mayflydb.query.cosmos_sql.syntax import Statement
 from mayflydb.query.cosmos_sql.values import UNDEFINED
@@ -18,6 +20,7 @@ __all__ = [
     "DISTANCES",
     "UNDEFINED",
     "Accumulator",
+    "Bounds",
     "Computed",
     "Context",
     "Cursor",
@@ -25,9 +28,14 @@ __all__ = [
     "Embedding",
     "Embeddings",
     "Query",
+    "SortKeys",
+    "SortedPage",
+    "Span",
     "Statement",
     "compile_query",
     "computed_property",
+    "cursor_key",
+    "index_key",
     "parse",
     "plan",
     "print_select",

@@ -173,6 +173,7 @@ class Sorted(Accumulation):
         super().__init__(program)
         self.entries: list[tuple[tuple[Any, ...], Value, tuple[Value, ...]]] = []
         self.worst: tuple[Any, ...] | None = None
+        self.taken = 0
         self.first = None if after is None else (*self._keys(after.values), after.tie, after.row)
         self.skip = program.skip if after is None else 0
         wanted = [count for count in (program.take, rows) if count is not None]
@@ -184,6 +185,11 @@ class Sorted(Accumulation):
     def full(self) -> bool:
         """Only a result of no rows is known before all are seen."""
         return self.stop == 0
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether as many rows were taken as may be returned or skipped; others may still belong before them."""
+        return self.stop is not None and self.taken >= self.stop
 
     def _keys(self, values: Iterable[Value]) -> list[Any]:
         orders = zip(values, self.program.orders, strict=True)
@@ -201,6 +207,7 @@ class Sorted(Accumulation):
         if value is UNDEFINED:
             return
         self.entries.append((entry, value, values))
+        self.taken += 1
         if self.bound is not None and len(self.entries) > 2 * self.bound + _SLACK:
             self._cut(self.bound)
 

@@ -33,7 +33,7 @@ _KEY_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 
 def fixed_keys(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
     """The keys WHERE admits, over the longest run of leading `paths` that it fixes; None if it does not fix the first."""
-    alias = _document_alias(select)
+    alias = document_alias(select)
     if select.where is None or alias is None:
         return None
     finder = _Finder(alias, parameters)
@@ -50,11 +50,11 @@ def fixed_keys(select: Select, parameters: Parameters, paths: Sequence[KeyPath])
 
 def sort_paths(select: Select) -> tuple[tuple[KeyPath | None, bool], ...]:
     """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
-    alias = _document_alias(select)
-    return tuple((_names(order.expression, alias), order.descending) for order in select.order_by)
+    alias = document_alias(select)
+    return tuple((path_names(order.expression, alias), order.descending) for order in select.order_by)
 
 
-def _document_alias(select: Select) -> str | None:
+def document_alias(select: Select) -> str | None:
     """What the query calls the document; None if FROM does not start with the container itself."""
     if not select.sources or select.sources[0].unnest:
         return None
@@ -62,7 +62,7 @@ def _document_alias(select: Select) -> str | None:
     return (source.alias or source.expression.name) if isinstance(source.expression, Name) else None
 
 
-def _names(node: Expression, alias: str | None) -> KeyPath | None:
+def path_names(node: Expression, alias: str | None) -> KeyPath | None:
     """The property names of a path of the document."""
     if not isinstance(node, Path) or not isinstance(node.base, Name):
         return None
@@ -96,28 +96,30 @@ class _Finder:
         return None
 
     def _is_path(self, node: Expression, path: KeyPath) -> bool:
-        return _names(node, self.alias) == path
+        return path_names(node, self.alias) == path
 
     def _constants(self, nodes: Sequence[Expression]) -> list[Value] | None:
         """The values of constants, without undefined ones, which equal nothing; None if one is no constant or no key."""
         values: list[Value] = []
         for node in nodes:
-            known, value = self._constant(node)
+            known, value = constant(node, self.parameters)
             if not known or (value is not UNDEFINED and type(value) not in _KEY_TYPES):
                 return None
             if value is not UNDEFINED:
                 values.append(value)
         return _distinct(values)
 
-    def _constant(self, node: Expression) -> tuple[bool, Any]:
-        if isinstance(node, Literal):
-            return True, node.value
-        if isinstance(node, Parameter):
-            return node.name in self.parameters, self.parameters.get(node.name)
-        if isinstance(node, Unary) and node.operator == "-" and isinstance(node.operand, Literal):
-            value = node.operand.value
-            return type(value) in NUMBERS, -value if type(value) in NUMBERS else None
-        return False, None
+
+def constant(node: Expression, parameters: Parameters) -> tuple[bool, Any]:
+    """Whether an expression is a literal or a parameter that was given, and its value."""
+    if isinstance(node, Literal):
+        return True, node.value
+    if isinstance(node, Parameter):
+        return node.name in parameters, parameters.get(node.name)
+    if isinstance(node, Unary) and node.operator == "-" and isinstance(node.operand, Literal):
+        value = node.operand.value
+        return type(value) in NUMBERS, -value if type(value) in NUMBERS else None
+    return False, None
 
 
 def _distinct(values: list[Value]) -> list[Value]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, frames, rows
@@ -87,6 +88,10 @@ class Query:
         """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
         return sort_paths(self.statement.select)
 
+    def bounds(self) -> Bounds:
+        """What WHERE says about paths of the document, as spans of index keys: a superset, so WHERE must still be applied."""
+        return bounds_of(self.statement.select, self.parameters)
+
     def _frame(self, document: Value, context: Context) -> Frame:
         return [context, document, *self._blank]
 
@@ -94,13 +99,15 @@ class Query:
 class Accumulator:
     """Collects documents and gives the query's result: groups, duplicates, order, TOP, OFFSET and LIMIT included."""
 
-    __slots__ = ("_accumulation", "_context", "_count", "_query")
+    __slots__ = ("_accumulation", "_context", "_count", "_query", "matched")
 
     def __init__(self, query: Query, context: Context, accumulation: Accumulation) -> None:
         self._query = query
         self._context = context
         self._accumulation = accumulation
         self._count = 0
+        self.matched = 0
+        """Rows of FROM that passed WHERE."""
         if not query.reads_documents:
             self._feed(UNDEFINED, 0)
 
@@ -120,9 +127,11 @@ class Accumulator:
         frame = self._query._frame(document, self._context)  # noqa: SLF001 -- the two are one unit
         if program.inputs:
             for row, _ in enumerate(frames(program, frame)):
+                self.matched += 1
                 feed(frame, (tie, row))
         elif program.where is None or program.where(frame) is True:
             # The usual case, a document that is its own only row, without the generators.
+            self.matched += 1
             feed(frame, (tie, 0))
 
     def results(self) -> list[Value]:
@@ -138,6 +147,11 @@ class SortedPage(Accumulator):
     def __init__(self, query: Query, context: Context, accumulation: Sorted) -> None:
         super().__init__(query, context, accumulation)
         self._sorted = accumulation
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether there are enough rows, should no document that is still to come sort before one that came."""
+        return self._sorted.satisfied
 
     def placed(self) -> list[tuple[Value, Cursor]]:
         """The page's rows in order, each with the place behind which another page can begin."""

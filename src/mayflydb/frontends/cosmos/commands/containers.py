@@ -8,10 +8,12 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
+from mayflydb.engine.indexes import dropped
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
+from mayflydb.frontends.cosmos.indexing import may_stand
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -85,9 +87,19 @@ async def replace(call: Call) -> Response:
         call.check_match(body_of(before)["_etag"])
         previous = policies.parse_container(before.body)
         after = policies.parse_container(wanted, previous)
-        return msgspec.structs.replace(before.definition, body=after.to_json(), rules=rules_of(after.default_ttl))
+        body = after.to_json()
+        stands = may_stand(body, policies.computed_properties(body))
+        return msgspec.structs.replace(
+            before.definition,
+            body=body,
+            rules=rules_of(after.default_ttl),
+            indexes=dropped(before.definition.indexes, stands),
+        )
 
-    return _answer(200, await call.engine.definitions.replace(view.id, change, call.now))
+    replaced = await call.engine.definitions.replace(view.id, change, call.now)
+    if any(index.state != "ready" for index in replaced.definition.indexes):
+        call.engine.indexes.resume(view.id, view.index_key)
+    return _answer(200, replaced)
 
 
 async def delete(call: Call) -> Response:

@@ -112,7 +112,9 @@ async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, ask
     if token:
         place = msgspec.convert(continuation.unseal(call.account.secret, bound, token), Place)
     started = monotonic_us()
-    page = await Pager(call.engine, view, query, scope, call.now, page_size(call)).page(place)
+    pager = Pager(call.engine, view, query, scope, call.now, page_size(call))
+    page = await pager.page(place)
+    await call.demand.note(view, query, scope, pager.reading.records - pager.matched)
     headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
     if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
         headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))

@@ -1,0 +1,211 @@
+"""How the records of a query are found: by scanning its scope, by seqs that indexes name, or in the order of an index.
+
+Whatever the way, the query applies WHERE and its own order to what it is given; the first two give records in the same order.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from mayflydb.engine.catalog import Index
+from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.indexes import hashed
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.query.cosmos_sql import Cursor, Query, SortKeys, Span, cursor_key
+from mayflydb.store.interface import KeyRange, Order, Position
+
+MOST_SOUGHT = 10_000
+"""What more records share than this is found by scanning: the next match is near then."""
+
+MOST_INDEXES = 3
+"""Indexes whose answers are intersected for one query."""
+
+EVERYTHING = KeyRange(b"", b"\xff" * 10)
+
+
+class Source(Protocol):
+    """The visible records that a query may need, in order of HASHED or CREATED scans."""
+
+    def records(self, after: Position | None, batch: int) -> AsyncIterator[Record]:
+        """Those behind a position."""
+
+
+class Scanned:
+    """All records of a scope."""
+
+    def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant) -> None:
+        self._engine, self._view, self._scope, self._now = engine, view, scope, now
+
+    async def records(self, after: Position | None, batch: int) -> AsyncIterator[Record]:
+        async for stretch in self._engine.scan(self._view.node, self._scope, after, self._now, batch):
+            for record in stretch.records:
+                yield record
+
+
+class Sought(Scanned):
+    """The records of a scope with these seqs; in it seq is the order."""
+
+    def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant, seqs: Sequence[int]) -> None:
+        super().__init__(engine, view, scope, now)
+        self._seqs = seqs
+
+    async def records(self, after: Position | None, batch: int) -> AsyncIterator[Record]:
+        wanted = self._seqs[bisect_right(self._seqs, after.number) :] if after else self._seqs
+        async for records in self._engine.indexes.fetch(self._view.node, wanted, self._now, batch):
+            for record in records:
+                if within(self._scope, record):
+                    yield record
+
+
+def within(scope: Scope, record: Record) -> bool:
+    """Whether a record belongs to a scope."""
+    return record.partition >= scope.lower and (scope.upper is None or record.partition < scope.upper)
+
+
+async def choose(engine: Engine, view: ContainerView, query: Query, scope: Scope, now: Instant) -> Source:
+    """The records that a query needs, in the order of its scope."""
+    seqs = await _sought(engine, view, query, scope)
+    return Scanned(engine, view, scope, now) if seqs is None else Sought(engine, view, scope, now, seqs)
+
+
+async def _sought(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
+    """What all usable indexes agree on; None: none is of use."""
+    agreed: set[int] | None = None
+    for index, spans in _usable(view, query, scope)[:MOST_INDEXES]:
+        ranges = [_key_range(span, scope) for span in spans]
+        seqs = await engine.indexes.seek(view.node, index, ranges, MOST_SOUGHT)
+        if seqs is not None:
+            agreed = set(seqs) if agreed is None else agreed.intersection(seqs)
+    return None if agreed is None else sorted(agreed)
+
+
+def _usable(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index, tuple[Span, ...]]]:
+    """Indexes over a path that WHERE bounds, and the bounds; those that look up single values first."""
+    if not view.ready or not _in_seq_order(scope):
+        return []
+    bounds = query.bounds()
+    found = []
+    for keys, index in view.ready.items():
+        spans = bounds.get(keys[0][0]) if len(keys) == 1 else None
+        if spans is not None and (not _one_partition(scope) or all(span.is_point for span in spans)):
+            found.append((index, spans))
+    return sorted(found, key=lambda each: not all(span.is_point for span in each[1]))
+
+
+def _one_partition(scope: Scope) -> bool:
+    return scope.upper == scope.lower + b"\0"
+
+
+def _in_seq_order(scope: Scope) -> bool:
+    return scope.order is Order.CREATED or _one_partition(scope)
+
+
+def _key_range(span: Span, scope: Scope) -> KeyRange:
+    """The entry keys of a span; of a single value only those of the scope's partitions."""
+    if not span.is_point:
+        return KeyRange(span.lower, span.upper)
+    if _one_partition(scope):
+        key = span.lower + hashed(scope.lower)
+        return KeyRange(key, key + b"\0")
+    upper = span.upper if scope.upper is None else span.lower + hashed(scope.upper) + b"\0"
+    return KeyRange(span.lower + hashed(scope.lower), upper)
+
+
+# --- in the order of an index ----------------------------------------------------------------------------------------
+
+
+class Ordered(msgspec.Struct, frozen=True):
+    """An index in whose order, or exactly the other way round, a query sorts."""
+
+    index: Index
+    descending: bool
+
+
+def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
+    """What an index for a query's ORDER BY is ordered by, its first path ascending, and whether it is read backwards."""
+    order = query.sort_paths()
+    if not order or not query.resumes:
+        return None
+    backwards = order[0][1]
+    keys = []
+    for path, descending in order:
+        if path is None:
+            return None
+        keys.append((path, descending != backwards))
+    return tuple(keys), backwards
+
+
+def ordered(view: ContainerView, query: Query, scope: Scope) -> Ordered | None:
+    """The index that has the rows of a query in order; None: there is none, or the scope is small beside the container."""
+    wanted = sort_keys(query) if view.ready and not _one_partition(scope) else None
+    index = None if wanted is None else view.ready.get(wanted[0])
+    if wanted is None or index is None:
+        return None
+    if any(all(span.is_point for span in spans) for _, spans in _usable(view, query, scope)):
+        return None
+    return Ordered(index, wanted[1])
+
+
+async def walk(
+    engine: Engine, view: ContainerView, query: Query, by: Ordered, after: Cursor | None, now: Instant, batch: int
+) -> AsyncIterator[tuple[bytes, Record]]:
+    """(key, record) in the order of an index, from the key of a row's place on; a record that moves meanwhile comes once."""
+    lower, upper = EVERYTHING.lower, EVERYTHING.upper
+    spans = query.bounds().get(by.index.keys[0][0])
+    if spans is not None:
+        lower, upper = (spans[0].lower, spans[-1].upper) if spans else (b"", b"")
+    if after is not None:
+        key = cursor_key(after.values, by.index.keys)
+        lower, upper = (lower, min(upper, key + b"\xff" * 9)) if by.descending else (max(lower, key), upper)
+    seen: set[int] = set()
+    async for stretch in engine.indexes.walk(view.node, by.index, KeyRange(lower, upper), by.descending, now, batch):
+        for key, record in stretch:
+            if record.seq not in seen:
+                seen.add(record.seq)
+                yield key, record
+
+
+# --- which indexes there should be -----------------------------------------------------------------------------------
+
+
+class Demand:
+    """Counts what queries read in vain for want of an index, and has one built when that is enough."""
+
+    def __init__(self, engine: Engine, enough: int) -> None:
+        """`enough`: records read in vain; 0: never."""
+        self._engine = engine
+        self._enough = enough
+        self._read: Counter[tuple[int, SortKeys]] = Counter()
+
+    async def note(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
+        """A query read this many records more than it had matches or rows."""
+        if view.unfinished:
+            self._engine.indexes.resume(view.id, view.index_key)
+        if not self._enough or vain <= 0:
+            return
+        for keys in wanted(view, query, scope):
+            self._read[view.id, keys] += vain
+            if self._read[view.id, keys] >= self._enough:
+                del self._read[view.id, keys]
+                await self._engine.indexes.define(view.id, keys, view.index_key)
+                return
+
+
+def wanted(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
+    """The indexes that are not there and would help a query, the best first."""
+    bounds = query.bounds()
+    small = _one_partition(scope)
+    points = [path for path, spans in bounds.items() if all(span.is_point for span in spans)]
+    between = [path for path in bounds if path not in points and not small]
+    found: list[SortKeys] = [((path, False),) for path in points or between]
+    order = None if small or points else sort_keys(query)
+    if order is not None:
+        found.append(order[0])
+    return [keys for keys in found if keys not in view.indexed_by and view.may_stand(keys)]

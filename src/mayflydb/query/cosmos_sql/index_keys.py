@@ -1,0 +1,129 @@
+"""Keys of ordered indexes over documents: bytes whose order agrees with ORDER BY, as far as they tell values apart.
+
+Two values may share a key (arrays do, objects do, and strings that begin alike for long), but never swap: if one key is less than
+another, so is its value. Whoever looks up by key compares the values themselves afterwards.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.model import keys
+from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
+
+SortKeys: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
+"""What an index is ordered by: paths of the document, each with whether it descends."""
+
+LONGEST: Final = 200
+"""Bytes of a key; what differs only behind them shares one."""
+
+_ARRAY: Final = b"\x90"
+_OBJECT: Final = b"\xa0"
+_BANDS: Final = {bool: (b"\x30", b"\x50"), int: (b"\x50", b"\x60"), float: (b"\x50", b"\x60"), str: (b"\x60", b"\x70")}
+"""Where the keys of each type that `<` compares begin and end."""
+_COMPLEMENT: Final = bytes(range(255, -1, -1))
+_ABOVE: Final = b"\xff" * 9
+"""Behind a key it is above that key with anything that an entry has behind it."""
+
+
+class Span(msgspec.Struct, frozen=True, order=True):
+    """Keys of one value, or of values between two: lower <= key < upper."""
+
+    lower: bytes
+    upper: bytes
+
+    @property
+    def is_point(self) -> bool:
+        """Whether it holds the keys of a single value."""
+        return self.upper == self.lower + _ABOVE
+
+
+def key_of(value: Value) -> bytes:
+    """The key of one value, uncut; those of arrays and of objects are alike."""
+    kind = type(value)
+    if kind is list:
+        return _ARRAY
+    if kind is dict:
+        return _OBJECT
+    if value is UNDEFINED:
+        return keys.encode((keys.UNDEFINED,))
+    try:
+        return keys.encode((value,))
+    except ValueError:
+        # An integer beyond any double, as JSON may have them.
+        return keys.encode((math.inf if value > 0 else -math.inf,))
+
+
+def index_key(document: Mapping[str, Any], by: SortKeys) -> bytes:
+    """The key of a document in an index."""
+    parts = []
+    for path, descending in by:
+        key = key_of(value_at(document, path))
+        parts.append(key.translate(_COMPLEMENT) if descending else key)
+        if key in (_ARRAY, _OBJECT):
+            # They are not told apart, so nothing behind them may order them.
+            break
+    return b"".join(parts)[:LONGEST]
+
+
+def cursor_key(values: tuple[Value, ...], by: SortKeys) -> bytes:
+    """The key, in an index, of a document that has these values at its paths."""
+    document = {str(n): value for n, value in enumerate(values) if value is not UNDEFINED}
+    return index_key(document, tuple(((str(n),), descending) for n, (_, descending) in enumerate(by)))
+
+
+def value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Value:
+    """The value at a path of property names."""
+    value: Any = document
+    for name in path:
+        if type(value) is not dict:
+            return UNDEFINED
+        value = value.get(name, UNDEFINED)
+    return value
+
+
+def point(value: Value) -> Span:
+    """Where documents lie that have this value."""
+    return around(key_of(value))
+
+
+def around(key: bytes) -> Span:
+    """Where entries lie that begin with a key."""
+    key = key[:LONGEST]
+    return Span(key, key + _ABOVE)
+
+
+def beyond(value: Value, above: bool) -> Span | None:
+    """Where values lie that are comparable with this one, and above it or below it, itself included. None: nowhere."""
+    band = _BANDS.get(type(value))
+    if band is None:
+        # null is comparable with null alone.
+        return point(value) if value is None else None
+    own = point(value)
+    return Span(own.lower, band[1]) if above else Span(band[0], own.upper)
+
+
+def beginning(prefix: str) -> Span:
+    """Where strings lie that begin with these characters."""
+    return around(key_of(prefix)[:-1])
+
+
+def common(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[Span, ...]:
+    """The keys in one of both."""
+    spans = (Span(max(a.lower, b.lower), min(a.upper, b.upper)) for a in some for b in others)
+    return joined(span for span in spans if span.lower < span.upper)
+
+
+def joined(spans: Any) -> tuple[Span, ...]:
+    """The same keys in ascending spans that do not meet."""
+    ascending: list[Span] = []
+    for span in sorted(spans):
+        if ascending and span.lower <= ascending[-1].upper:
+            ascending[-1] = Span(ascending[-1].lower, max(ascending[-1].upper, span.upper))
+        else:
+            ascending.append(span)
+    return tuple(ascending)
