@@ -69,10 +69,15 @@ def within(scope: Scope, record: Record) -> bool:
     return record.partition >= scope.lower and (scope.upper is None or record.partition < scope.upper)
 
 
-async def choose(engine: Engine, view: ContainerView, query: Query, scope: Scope, now: Instant) -> Source:
-    """The records that a query needs, in the order of its scope."""
+async def route(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Ordered | Sequence[int] | None:
+    """The index to walk, or the seqs of the records that indexes name; None: there is nothing better than to scan."""
+    by = ordered(view, query, scope)
+    if by is not None:
+        spans = query.bounds().get(by.index.keys[0][0])
+        if spans is not None and not any(_all_points(found) for _, found in _usable(view, query, scope)):
+            return by
     seqs = await _sought(engine, view, query, scope)
-    return Scanned(engine, view, scope, now) if seqs is None else Sought(engine, view, scope, now, seqs)
+    return by if seqs is None else seqs
 
 
 async def _sought(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
@@ -94,9 +99,13 @@ def _usable(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index
     found = []
     for keys, index in view.ready.items():
         spans = bounds.get(keys[0][0]) if len(keys) == 1 else None
-        if spans is not None and (not _one_partition(scope) or all(span.is_point for span in spans)):
+        if spans is not None and (not _one_partition(scope) or _all_points(spans)):
             found.append((index, spans))
-    return sorted(found, key=lambda each: not all(span.is_point for span in each[1]))
+    return sorted(found, key=lambda each: not _all_points(each[1]))
+
+
+def _all_points(spans: Sequence[Span]) -> bool:
+    return all(span.is_point for span in spans)
 
 
 def _one_partition(scope: Scope) -> bool:
@@ -143,14 +152,10 @@ def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
 
 
 def ordered(view: ContainerView, query: Query, scope: Scope) -> Ordered | None:
-    """The index that has the rows of a query in order; None: there is none, or the scope is small beside the container."""
+    """The index that has the rows of a query in order; None: there is none, or the scope may be small beside the container."""
     wanted = sort_keys(query) if view.ready and not _one_partition(scope) else None
     index = None if wanted is None else view.ready.get(wanted[0])
-    if wanted is None or index is None:
-        return None
-    if any(all(span.is_point for span in spans) for _, spans in _usable(view, query, scope)):
-        return None
-    return Ordered(index, wanted[1])
+    return None if wanted is None or index is None else Ordered(index, wanted[1])
 
 
 async def walk(
@@ -185,7 +190,7 @@ class Demand:
         self._read: Counter[tuple[int, SortKeys]] = Counter()
 
     async def note(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
-        """A query read this many records more than it had matches or rows."""
+        """A query read this many records more than it could use."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_key)
         if not self._enough or vain <= 0:
@@ -202,10 +207,10 @@ def wanted(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
     """The indexes that are not there and would help a query, the best first."""
     bounds = query.bounds()
     small = _one_partition(scope)
-    points = [path for path, spans in bounds.items() if all(span.is_point for span in spans)]
+    points = [path for path, spans in bounds.items() if _all_points(spans)]
     between = [path for path in bounds if path not in points and not small]
     found: list[SortKeys] = [((path, False),) for path in points or between]
-    order = None if small or points else sort_keys(query)
+    order = None if small else sort_keys(query)
     if order is not None:
         found.append(order[0])
     return [keys for keys in found if keys not in view.indexed_by and view.may_stand(keys)]

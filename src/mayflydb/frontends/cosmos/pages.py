@@ -90,10 +90,12 @@ class Pager:
 
     async def page(self, place: Place) -> Page:
         """The page that begins there."""
-        by = access.ordered(self._view, self._query, self._scope)
-        if by is not None and (place.keys or not place.seen):
-            return await self._in_order(place, by)
-        self._source = await access.choose(self._engine, self._view, self._query, self._scope, self._now)
+        way = await access.route(self._engine, self._view, self._query, self._scope)
+        if isinstance(way, access.Ordered):
+            if place.keys or not place.seen:
+                return await self._in_order(place, way)
+        elif way is not None:
+            self._source = access.Sought(self._engine, self._view, self._scope, self._now, way)
         if self._query.resumes:
             return await self._sorted(place)
         if not self._query.streams:
@@ -201,7 +203,6 @@ class Pager:
         return self._query.sorted_page(self._context, _cursor(place), wanted + 1), wanted
 
     def _cut(self, page: SortedPage, wanted: int, place: Place) -> Page:
-        self.matched = page.matched
         placed = page.placed()
         rows: list[bytes] = []
         size = 0
@@ -210,6 +211,7 @@ class Pager:
             size += len(rows[-1])
             if size > PAGE_BYTES:
                 break
+        self.matched = len(rows)
         seen = place.seen + len(rows)
         if len(placed) <= len(rows) or self._query.take == seen:
             return self._end(rows, None)

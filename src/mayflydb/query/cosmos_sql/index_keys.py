@@ -31,15 +31,11 @@ _ABOVE: Final = b"\xff" * 9
 
 
 class Span(msgspec.Struct, frozen=True, order=True):
-    """Keys of one value, or of values between two: lower <= key < upper."""
+    """Where entries lie: lower <= key < upper. `is_point`: all of them have the key `lower`."""
 
     lower: bytes
     upper: bytes
-
-    @property
-    def is_point(self) -> bool:
-        """Whether it holds the keys of a single value."""
-        return self.upper == self.lower + _ABOVE
+    is_point: bool = False
 
 
 def key_of(value: Value) -> bytes:
@@ -88,13 +84,8 @@ def value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Value:
 
 def point(value: Value) -> Span:
     """Where documents lie that have this value."""
-    return around(key_of(value))
-
-
-def around(key: bytes) -> Span:
-    """Where entries lie that begin with a key."""
-    key = key[:LONGEST]
-    return Span(key, key + _ABOVE)
+    key = key_of(value)[:LONGEST]
+    return Span(key, key + _ABOVE, is_point=True)
 
 
 def beyond(value: Value, above: bool) -> Span | None:
@@ -109,21 +100,31 @@ def beyond(value: Value, above: bool) -> Span | None:
 
 def beginning(prefix: str) -> Span:
     """Where strings lie that begin with these characters."""
-    return around(key_of(prefix)[:-1])
+    key = key_of(prefix)[:-1][:LONGEST]
+    return Span(key, key + _ABOVE)
 
 
 def common(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[Span, ...]:
     """The keys in one of both."""
-    spans = (Span(max(a.lower, b.lower), min(a.upper, b.upper)) for a in some for b in others)
+    spans = (_overlap(a, b) for a in some for b in others)
     return joined(span for span in spans if span.lower < span.upper)
+
+
+def _overlap(one: Span, other: Span) -> Span:
+    for point_, around in ((one, other), (other, one)):
+        if point_.is_point and around.lower <= point_.lower and point_.upper <= around.upper:
+            return point_
+    return Span(max(one.lower, other.lower), min(one.upper, other.upper))
 
 
 def joined(spans: Any) -> tuple[Span, ...]:
     """The same keys in ascending spans that do not meet."""
     ascending: list[Span] = []
     for span in sorted(spans):
-        if ascending and span.lower <= ascending[-1].upper:
-            ascending[-1] = Span(ascending[-1].lower, max(ascending[-1].upper, span.upper))
+        last = ascending[-1] if ascending else None
+        if last is not None and span.lower <= last.upper:
+            if (span.lower, span.upper) != (last.lower, last.upper):
+                ascending[-1] = Span(last.lower, max(last.upper, span.upper))
         else:
             ascending.append(span)
     return tuple(ascending)
