@@ -22,6 +22,7 @@ from policy import change_of_default
 from postgres import on_postgres
 from protocol import against_rival, on_slow_disks
 from purging import under_readers, unloaded
+from querying import queries
 from scanning import scan
 from starting import start
 from wrk import Wrk
@@ -46,6 +47,7 @@ def parts() -> dict[str, Part]:
         "readers": under_readers,
         "start": start,
         "scan": scan,
+        "queries": lambda place: queries(place, rival, why_not),
         "postgres": lambda place: on_postgres(Wrk(place)),
     }
 

@@ -121,7 +121,7 @@ def test_a_query_can_be_used_again() -> None:
 
 def test_chance_is_repeatable() -> None:
     query = compile_query("SELECT VALUE [RAND(), RAND()] FROM c", {})
-    first, second = (next(query.rows({}, Context(0, seed))) for seed in (1, 2))
+    first, second = (next(iter(query.rows({}, Context(0, seed)))) for seed in (1, 2))
     assert first[0] != first[1]
     assert first != second
     assert list(query.rows({}, Context(0, 1))) == [first]

@@ -14,7 +14,7 @@ import pytest
 
 from mayflydb.model.errors import BadQuery, BadRequest, Unsupported
 from mayflydb.model.instant import from_rfc3339
-from mayflydb.query.cosmos_sql import Context, Query, compile_query, parse, print_select
+from mayflydb.query.cosmos_sql import Context, Query, compile_query, index_key, parse, print_select
 
 SPECS = Path(__file__).parent / "specs"
 NOW = from_rfc3339("2030-05-06T07:08:09.123456Z")
@@ -77,6 +77,21 @@ def case(documents: list[Any], lines: list[str]) -> Case:
 
 
 def run(query: Query, documents: list[Any]) -> list[Any]:
+    """The rows, which are the same from no more than the query says it reads; what matches lies within its bounds."""
+    found = results(query, documents)
+    reads = query.reads
+    if reads is not None and not query.is_identity:
+        narrow = [{name: value for name, value in each.items() if name in reads} for each in documents]
+        assert exact(results(query, narrow)) == exact(found), reads
+    for document in documents:
+        if query.matches(document, Context(NOW)):
+            for path, spans in query.bounds().items():
+                entry = index_key(document, ((path, False),)) + bytes(8)
+                assert any(span.lower <= entry < span.upper for span in spans), (path, document)
+    return found
+
+
+def results(query: Query, documents: list[Any]) -> list[Any]:
     accumulator = query.accumulator(Context(NOW))
     for document in documents:
         accumulator.add(document)

@@ -64,7 +64,7 @@ def checksum(record: Record) -> int:
         _ABSENT if override is None else override,
         record.lsn,
     )
-    return crc32(record.value, crc32(record.key, crc32(record.partition, crc32(numbers))))
+    return crc32(record.value, crc32(numbers + record.partition + record.key))
 
 
 def record_of(row: tuple[Any, ...]) -> Record:
@@ -74,7 +74,7 @@ def record_of(row: tuple[Any, ...]) -> Record:
     """
     partition, key, value, written, anchor, override, lsn, rowid, exact, stored = row
     numbers = _NUMBERS(written, _ABSENT if anchor is None else anchor, _ABSENT if override is None else override, lsn)
-    if crc32(value, crc32(key, crc32(partition, crc32(numbers)))) != stored:
+    if crc32(value, crc32(numbers + partition + key)) != stored:
         raise Corrupt(f"record {rowid} does not match its checksum")
     if exact is not None:
         anchor = int(exact)

@@ -33,8 +33,8 @@ EVERYTHING = KeyRange(b"", b"\xff" * 10)
 class Source(Protocol):
     """The visible records that a query may need, in order of HASHED or CREATED scans."""
 
-    def records(self, after: Position | None, batch: int) -> AsyncIterator[Record]:
-        """Those behind a position."""
+    def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
+        """Those behind a position, bit by bit; a stretch may be empty."""
 
 
 class Scanned:
@@ -43,10 +43,9 @@ class Scanned:
     def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant) -> None:
         self._engine, self._view, self._scope, self._now = engine, view, scope, now
 
-    async def records(self, after: Position | None, batch: int) -> AsyncIterator[Record]:
+    async def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
         async for stretch in self._engine.scan(self._view.node, self._scope, after, self._now, batch):
-            for record in stretch.records:
-                yield record
+            yield stretch.records
 
 
 class Sought(Scanned):
@@ -56,12 +55,10 @@ class Sought(Scanned):
         super().__init__(engine, view, scope, now)
         self._seqs = seqs
 
-    async def records(self, after: Position | None, batch: int) -> AsyncIterator[Record]:
+    async def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
         wanted = self._seqs[bisect_right(self._seqs, after.number) :] if after else self._seqs
         async for records in self._engine.indexes.fetch(self._view.node, wanted, self._now, batch):
-            for record in records:
-                if within(self._scope, record):
-                    yield record
+            yield [record for record in records if within(self._scope, record)]
 
 
 def within(scope: Scope, record: Record) -> bool:

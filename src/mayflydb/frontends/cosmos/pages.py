@@ -14,9 +14,8 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.frontends.cosmos import access
-from mayflydb.frontends.cosmos.indexing import SYSTEM
 from mayflydb.frontends.cosmos.resources import item_body
-from mayflydb.frontends.cosmos.views import ContainerView, decode_item
+from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query, SortedPage
@@ -49,11 +48,6 @@ class Reading(msgspec.Struct):
     records: int = 0
     size: int = 0
 
-    def count(self, record: Record) -> None:
-        """One more."""
-        self.records += 1
-        self.size += len(record.value)
-
 
 class Page(msgspec.Struct):
     """The rows of one page as JSON texts, what was read for them, and the next place (None: this was the last)."""
@@ -85,8 +79,7 @@ class Pager:
         self.reading = Reading()
         self.matched = 0
         """Of what was read, how much the query could use."""
-        text = query.statement.text
-        self._bare = not any(name in text for name in SYSTEM)
+        self._document = view.reader(query.reads)
 
     async def page(self, place: Place) -> Page:
         """The page that begins there."""
@@ -107,9 +100,12 @@ class Pager:
     async def _records(self, place: Place) -> AsyncIterator[Record]:
         after = Position(place.partition, place.number) if place.number else None
         batch = min(256, max(self._limit, 16))
-        async for record in self._source.records(after, batch):
-            self.reading.count(record)
-            yield record
+        reading = self.reading
+        async for stretch in self._source.stretches(after, batch):
+            for record in stretch:
+                reading.records += 1
+                reading.size += len(record.value)
+                yield record
 
     def _end(self, rows: list[bytes], place: Place | None) -> Page:
         return Page(rows, self.reading, place)
@@ -128,8 +124,7 @@ class Pager:
         if remaining == 0:
             return self._end(rows, None)
         async for record in self._records(place):
-            document = decode_item(record.value) if self._bare else self._view.document(record)
-            if matches(document, context):
+            if matches(self._document(record), context):
                 seen += 1
                 self.matched += 1
                 if seen > self._query.skip:
@@ -144,17 +139,17 @@ class Pager:
     async def _streamed(self, place: Place) -> Page:
         """Rows that each record gives by itself; several where it joins its own arrays."""
         rows: list[bytes] = []
-        size, seen, before = 0, place.seen, place
+        size, seen = 0, place.seen
+        last: Record | None = None
         if self._remaining(seen) == 0:
             return self._end(rows, None)
         async for record in self._records(Place(place.partition, place.number - 1 if place.rows else place.number)):
             inside = place.rows if place.rows and record.seq == place.number else 0
-            for number, row in enumerate(self._query.rows(self._view.document(record), self._context)):
+            for number, row in enumerate(self._query.rows(self._document(record), self._context)):
                 if number < inside:
                     continue
                 if len(rows) >= self._limit or size > PAGE_BYTES:
-                    before = Place(record.partition, record.seq, number, seen) if number else before
-                    return self._end(rows, msgspec.structs.replace(before, seen=seen))
+                    return self._end(rows, _between(place, last, record, number, seen))
                 seen += 1
                 self.matched += 1
                 if seen > self._query.skip:
@@ -162,15 +157,16 @@ class Pager:
                     size += len(rows[-1])
                 if self._remaining(seen) == 0:
                     return self._end(rows, None)
-            before = Place(record.partition, record.seq, 0, seen)
+            last = record
             if self.reading.records >= ROWS_SCANNED:
-                return await self._go_on(rows, before)
+                return await self._go_on(rows, Place(record.partition, record.seq, 0, seen))
         return self._end(rows, None)
 
     async def _go_on(self, rows: list[bytes], place: Place) -> Page:
         """A next page only if something is left to read: clients need not fetch an empty one."""
-        async for _ in self._source.records(Position(place.partition, place.number), 16):
-            return self._end(rows, place)
+        async for stretch in self._source.stretches(Position(place.partition, place.number), 16):
+            if stretch:
+                return self._end(rows, place)
         return self._end(rows, None)
 
     async def _sorted(self, place: Place) -> Page:
@@ -179,7 +175,7 @@ class Pager:
             return await self._gathered(place)
         page, wanted = self._sorted_page(place)
         async for record in self._records(Place()):
-            page.add(self._view.document(record), record.seq)
+            page.add(self._document(record), record.seq)
         return self._cut(page, wanted, place)
 
     async def _in_order(self, place: Place, by: access.Ordered) -> Page:
@@ -191,9 +187,10 @@ class Pager:
             if page.satisfied and at != key:
                 break
             key = at
-            self.reading.count(record)
+            self.reading.records += 1
+            self.reading.size += len(record.value)
             if access.within(self._scope, record):
-                page.add(self._view.document(record), record.seq)
+                page.add(self._document(record), record.seq)
         return self._cut(page, wanted, place)
 
     def _sorted_page(self, place: Place) -> tuple[SortedPage, int]:
@@ -222,7 +219,7 @@ class Pager:
         accumulator = self._query.accumulator(self._context)
         if not accumulator.full:
             async for record in self._records(Place()):
-                accumulator.add(self._view.document(record), record.seq)
+                accumulator.add(self._document(record), record.seq)
                 if accumulator.full:
                     break
         self.matched = accumulator.matched
@@ -230,6 +227,13 @@ class Pager:
         stop = place.seen + self._limit
         rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
         return self._end(rows, Place(seen=stop) if stop < len(results) else None)
+
+
+def _between(first: Place, last: Record | None, record: Record, number: int, seen: int) -> Place:
+    """The place before a row: in its record, or behind the one before, which the page may have begun with."""
+    if number:
+        return Place(record.partition, record.seq, number, seen)
+    return msgspec.structs.replace(first, seen=seen) if last is None else Place(last.partition, last.seq, 0, seen)
 
 
 def _cursor(place: Place) -> Cursor | None:

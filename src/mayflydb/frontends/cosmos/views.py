@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from functools import partial
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache, partial
+from typing import Any, TypedDict, cast
 
 import msgspec
 
@@ -14,7 +14,7 @@ from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.indexes import entry
 from mayflydb.frontends.cosmos import policies, search, session
-from mayflydb.frontends.cosmos.indexing import composite_orders, may_stand
+from mayflydb.frontends.cosmos.indexing import SYSTEM, composite_orders, may_stand
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
@@ -48,6 +48,13 @@ def range_view(definition: PartitionRange) -> RangeView:
     """From hexadecimal bounds."""
     upper = None if definition.upper == "FF" else bytes.fromhex(definition.upper)
     return RangeView(definition.id, bytes.fromhex(definition.lower), upper, definition)
+
+
+@lru_cache(maxsize=256)
+def _narrow(names: frozenset[str]) -> Callable[[bytes], dict[str, Any]]:
+    """A decoder that passes by all but these properties."""
+    kept = TypedDict("kept", dict.fromkeys(names, Any), total=False)  # type: ignore[misc]
+    return cast("Callable[[bytes], dict[str, Any]]", msgspec.json.Decoder(kept).decode)
 
 
 def _index_entries(document: Mapping[str, Any], partition: bytes, indexes: Sequence[Index]) -> tuple[Entry, ...]:
@@ -106,6 +113,13 @@ class ContainerView:
         document = decode_item(record.value)
         document.update(item_system(self.owner, record))
         return document
+
+    def reader(self, names: frozenset[str] | None) -> Callable[[Record], dict[str, Any]]:
+        """How to see stored items for a query that looks at these properties alone (None: at any)."""
+        if names is None or not names.isdisjoint(SYSTEM):
+            return self.document
+        decode = _narrow(names)
+        return lambda record: decode(record.value)
 
     def range_of(self, partition: bytes) -> RangeView:
         """The range that holds a logical partition."""

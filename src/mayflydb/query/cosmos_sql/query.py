@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterable, Sequence
 from typing import Any
 
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
@@ -13,6 +13,7 @@ from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath, fixed_keys, sort_paths
 from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
+from mayflydb.query.cosmos_sql.reads import properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import Selects
 from mayflydb.query.cosmos_sql.syntax import Name, Select, Statement
@@ -25,15 +26,18 @@ class Query:
     `needs_merge`: the rows of several partitions must be merged, not only appended. `streams`: each document gives its rows by
     itself through `rows`; the caller then drops the first `skip` rows and stops after `take` more (None: never). `is_identity`: a
     streaming query whose rows are the documents themselves, so that whoever holds their bytes needs only `matches`.
+    `reads`: the properties of the document that it looks at; None: any of them.
     `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document.
     """
 
     __slots__ = (
-        "_blank", "_where", "is_identity", "needs_merge", "parameters", "program", "reads_documents", "skip", "statement",
-        "streams", "take",
+        "_blank", "_where", "is_identity", "needs_merge", "parameters", "program", "reads", "reads_documents", "skip",
+        "statement", "streams", "take",
     )  # fmt: skip
 
-    def __init__(self, statement: Statement, parameters: Parameters, program: Program, slots: int) -> None:
+    def __init__(
+        self, statement: Statement, parameters: Parameters, program: Program, slots: int, computed: Container[str]
+    ) -> None:
         select = statement.select
         self.statement = statement
         self.parameters = parameters
@@ -44,6 +48,7 @@ class Query:
         self.take = program.take
         self.needs_merge = needs_merge(select)
         self.is_identity = self.streams and _is_identity(select)
+        self.reads = properties(select, self.is_identity, computed)
         self._where = program.where
         # The places of the frame after the context and the document.
         self._blank: list[Value] = [UNDEFINED] * (slots - 2)
@@ -55,9 +60,16 @@ class Query:
         where = self._where
         return where is None or where([context, document, *self._blank]) is True
 
-    def rows(self, document: Value, context: Context) -> Iterator[Value]:
+    def rows(self, document: Value, context: Context) -> Iterable[Value]:
         """The result rows of one document, for a query that streams; JSON values, before `skip` and `take`."""
-        return rows(self.program, self._frame(document, context))
+        frame = self._frame(document, context)
+        if self.program.inputs:
+            return rows(self.program, frame)
+        # The usual case, a document that is its own only row, without the generators.
+        if self._where is not None and self._where(frame) is not True:
+            return ()
+        value = self.program.project(frame)
+        return () if value is UNDEFINED else (value,)
 
     def accumulator(self, context: Context) -> Accumulator:
         """A fresh accumulator: one execution of the whole query."""
@@ -130,7 +142,6 @@ class Accumulator:
                 self.matched += 1
                 feed(frame, (tie, row))
         elif program.where is None or program.where(frame) is True:
-            # The usual case, a document that is its own only row, without the generators.
             self.matched += 1
             feed(frame, (tie, 0))
 
@@ -190,4 +201,4 @@ def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHIN
         program = selects.program(statement.select, container=bool(statement.select.sources))
     except RecursionError:
         raise bad_query("The query is nested too deeply.", 0, len(text)) from None
-    return Query(statement, parameters, program, selects.slots.count)
+    return Query(statement, parameters, program, selects.slots.count, declared.computed)
