@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import random
-from base64 import b64decode
 from typing import Any
-from urllib.parse import unquote
 
 import pytest
 from azure.cosmos import ContainerProxy
@@ -292,22 +290,3 @@ def test_the_clock_of_a_query_is_ours(service: Service) -> None:
     text = "SELECT VALUE [GetCurrentTimestamp(), GetCurrentDateTime()] FROM c"
     service.at(100)
     assert rows(proxy.query_items(text, partition_key="p")) == [[1893456100000, "2030-01-01T00:01:40.0000000Z"]]
-
-
-def test_index_metrics_tell_what_was_used(service: Service) -> None:
-    """The index of partitions, or none: whatever else is asked is found by looking at each item."""
-    proxy = service.container()
-    for version, decode in (("", b64decode), ("-V2", lambda text: unquote(text).encode())):
-        for pk, used in (({"pk": "p"}, ["/_epk/?"]), ({}, [])):
-            headers = {
-                f"x-ms-cosmos-populateindexmetrics{version}": "true",
-                "content-type": "application/query+json",
-                "x-ms-documentdb-query-enablecrosspartition": "true",
-            }
-            answer = service.raw(
-                "POST", path_of(proxy, "docs"), {"query": "SELECT * FROM c WHERE c.n = 1"}, headers, **pk
-            )
-            assert answer.status == 200, answer
-            metrics = json.loads(decode(answer.headers["x-ms-cosmos-index-utilization"]))
-            assert [index["IndexSpec"] for index in metrics.pop("UtilizedSingleIndexes")] == used
-            assert set(map(tuple, metrics.values())) == {()} and len(metrics) == 3

@@ -15,10 +15,13 @@ from mayflydb.query.cosmos_sql.syntax import (
     Literal,
     Logical,
     Name,
+    Node,
     Parameter,
     Path,
     Select,
+    Subquery,
     Unary,
+    children,
 )
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key
 
@@ -54,6 +57,24 @@ def sort_paths(select: Select) -> tuple[tuple[KeyPath | None, bool], ...]:
     return tuple((path_names(order.expression, alias), order.descending) for order in select.order_by)
 
 
+def filter_paths(select: Select) -> list[KeyPath]:
+    """The paths of the document in WHERE, in the order of the text; subqueries have their own."""
+    alias = document_alias(select)
+    found: dict[KeyPath, None] = {}
+
+    def collect(node: Node) -> None:
+        path = path_names(node, alias)
+        if path is not None:
+            found[path] = None
+        elif not isinstance(node, Subquery):
+            for child in children(node):
+                collect(child)
+
+    if select.where is not None and alias is not None:
+        collect(select.where)
+    return list(found)
+
+
 def document_alias(select: Select) -> str | None:
     """What the query calls the document; None if FROM does not start with the container itself."""
     if not select.sources or select.sources[0].unnest:
@@ -62,7 +83,7 @@ def document_alias(select: Select) -> str | None:
     return (source.alias or source.expression.name) if isinstance(source.expression, Name) else None
 
 
-def path_names(node: Expression, alias: str | None) -> KeyPath | None:
+def path_names(node: Node, alias: str | None) -> KeyPath | None:
     """The property names of a path of the document."""
     if not isinstance(node, Path) or not isinstance(node.base, Name):
         return None

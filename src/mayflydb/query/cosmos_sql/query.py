@@ -10,7 +10,7 @@ from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, frames, rows
 from mayflydb.query.cosmos_sql.faults import bad_query
-from mayflydb.query.cosmos_sql.keys import KeyPath, fixed_keys, sort_paths
+from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, fixed_keys, sort_paths
 from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.reads import properties
@@ -99,6 +99,10 @@ class Query:
     def sort_paths(self) -> tuple[tuple[KeyPath | None, bool], ...]:
         """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
         return sort_paths(self.statement.select)
+
+    def filter_paths(self) -> list[KeyPath]:
+        """The paths of the document that WHERE speaks of."""
+        return filter_paths(self.statement.select)
 
     def bounds(self) -> Bounds:
         """What WHERE says about paths of the document, as spans of index keys: a superset, so WHERE must still be applied."""

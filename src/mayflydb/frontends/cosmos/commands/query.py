@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from typing import Any
-from urllib.parse import quote
 
 import msgspec
 
@@ -14,6 +12,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import continuation, queries
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.index_metrics import index_metrics
 from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
@@ -25,10 +24,6 @@ from mayflydb.query.cosmos_sql import Query, compile_query
 from mayflydb.query.cosmos_sql import plan as make_plan
 
 EVERYTHING = "SELECT * FROM c"
-PARTITION_INDEX = {
-    "FilterExpression": "", "IndexSpec": "/_epk/?", "FilterPreciseSet": True, "IndexPreciseSet": True, "IndexImpactScore": "High",
-}  # fmt: skip
-_NO_INDEXES = ("PotentialSingleIndexes", "UtilizedCompositeIndexes", "PotentialCompositeIndexes")
 CROSS_PARTITION = b"x-ms-documentdb-query-enablecrosspartition"
 NOT_ALLOWED = (
     "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify "
@@ -118,22 +113,11 @@ async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, ask
     headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
     if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
         headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
-    headers += _index_metrics(call, scope)
+    headers += index_metrics(call.request, view, query, scope)
     if page.next is not None:
         sealed = continuation.seal(call.account.secret, bound, msgspec.structs.astuple(page.next))
         headers.append((b"x-ms-continuation", sealed.encode()))
     return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
-
-
-def _index_metrics(call: Call, scope: Scope) -> list[tuple[bytes, bytes]]:
-    """What index served the query, if that is asked: that of partitions, or none. Python reads base64, others URL-encoding."""
-    plain = call.request.flag(b"x-ms-cosmos-populateindexmetrics")
-    if not plain and not call.request.flag(b"x-ms-cosmos-populateindexmetrics-v2"):
-        return []
-    used = [PARTITION_INDEX] if scope.upper == scope.lower + b"\0" else []
-    metrics = {"UtilizedSingleIndexes": used, **dict.fromkeys(_NO_INDEXES, ())}
-    text = msgspec.json.encode(metrics)
-    return [(b"x-ms-cosmos-index-utilization", b64encode(text) if plain else quote(text).encode())]
 
 
 def _metrics(page: Page, elapsed_us: int) -> bytes:

@@ -1,0 +1,63 @@
+"""What the service says of a query and its container's indexing policy: which indexes serve it, and which would.
+
+It speaks of the policy, as people tune it for the service: a path that is included has an index there. What Mayfly has built by
+itself shows in `retrievedDocumentCount`. Shapes: https://learn.microsoft.com/azure/cosmos-db/nosql/index-metrics.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos.indexing import path_filter
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Request
+from mayflydb.query.cosmos_sql import Query
+
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def index_metrics(request: Request, view: ContainerView, query: Query, scope: Scope) -> list[tuple[bytes, bytes]]:
+    """The header, if it is asked for. Python reads base64, others URL-encoding."""
+    plain = request.flag(b"x-ms-cosmos-populateindexmetrics")
+    if not plain and not request.flag(b"x-ms-cosmos-populateindexmetrics-v2"):
+        return []
+    indexed = path_filter(view.node.body["indexingPolicy"])
+    paths = query.filter_paths()
+    order = [(path, descending) for path, descending in query.sort_paths() if path is not None]
+    if len(order) == 1:
+        paths = [*paths, order[0][0]]
+    used = [_single("/_epk/?")] if scope.upper == scope.lower + b"\0" else []
+    composite = [{"IndexSpecs": list(map(_ordered, order)), "IndexPreciseSet": True, "IndexImpactScore": "High"}]
+    text = msgspec.json.encode({
+        "UtilizedSingleIndexes": used + [_single(_spec(path)) for path in dict.fromkeys(paths) if indexed(path)],
+        "PotentialSingleIndexes": [_single(_spec(path)) for path in dict.fromkeys(paths) if not indexed(path)],
+        "UtilizedCompositeIndexes": composite if len(order) > 1 else [],
+        "PotentialCompositeIndexes": [],
+    })  # fmt: skip
+    return [(b"x-ms-cosmos-index-utilization", b64encode(text) if plain else quote(text).encode())]
+
+
+def _single(spec: str) -> dict[str, Any]:
+    precise = {"FilterPreciseSet": True, "IndexPreciseSet": True}
+    return {"FilterExpression": "", "IndexSpec": spec, **precise, "IndexImpactScore": "High"}
+
+
+def _spec(path: Sequence[str]) -> str:
+    return _written(path) + "/?"
+
+
+def _ordered(key: tuple[Sequence[str], bool]) -> str:
+    path, descending = key
+    return f"{_written(path)} {'DESC' if descending else 'ASC'}"
+
+
+def _written(path: Sequence[str]) -> str:
+    """`/a/"b c"`."""
+    return "".join("/" + (name if _PLAIN.fullmatch(name) else msgspec.json.encode(name).decode()) for name in path)
