@@ -178,9 +178,8 @@ _ORDERED = f"e.container = $1 AND e.number = $2 AND e.number >= {ask.FIRST_ORDER
 
 _SEEK = f"SELECT e.record FROM mayfly.entry e WHERE {_ORDERED} AND e.key >= $3 AND e.key < $4 LIMIT $5"
 _SEEKS = (
-    "SELECT found.record FROM unnest($3::bytea[], $4::bytea[]) AS wanted(lower, upper), LATERAL"
-    f" (SELECT e.record FROM mayfly.entry e WHERE {_ORDERED} AND e.key >= wanted.lower AND e.key < wanted.upper LIMIT $5)"
-    " AS found LIMIT $5"
+    "SELECT e.record FROM unnest($3::bytea[], $4::bytea[]) AS wanted(lower, upper)"
+    f" JOIN mayfly.entry e ON {_ORDERED} AND e.key >= wanted.lower AND e.key < wanted.upper LIMIT $5"
 )
 
 
