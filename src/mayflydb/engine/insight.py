@@ -37,6 +37,14 @@ class Preview(msgspec.Struct, frozen=True):
     sample: list[Record]
 
 
+class Census(msgspec.Struct, frozen=True):
+    """Visible records by their own ttl: `missing` (or not valid), `never` (-1), `own` (positive)."""
+
+    missing: int
+    never: int
+    own: int
+
+
 class Bucket(msgspec.Struct, frozen=True):
     """Deaths with from <= deadline < from + width (the first one: those after now)."""
 
@@ -91,6 +99,14 @@ class Insight:
         hiding = tuple(rule for rule in container.rules if rule.hides)
         hidden = sum(await self.due_counts(container.id, hiding, [now]))
         return totals.records - hidden, -(-totals.value_bytes // 1024)
+
+    async def census(self, container: Node, now: Instant) -> Census:
+        """Who follows the default, and who does not."""
+        totals = await self.totals(container.id)
+        hiding = tuple(rule for rule in container.rules if rule.hides)
+        following = await self._count(container.id, DuePath.ANCHOR, _bound(hiding, DuePath.ANCHOR, now))
+        own = await self._count(container.id, DuePath.DEADLINE, _bound(hiding, DuePath.DEADLINE, now))
+        return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
 
     async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
         """What the proposed rules would do if they were set now."""

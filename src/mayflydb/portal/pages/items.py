@@ -1,0 +1,113 @@
+"""The items of a container: a grid that says when each of them goes, and one item with the reason."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mayflydb.engine.engine import Scope
+from mayflydb.expiry.explain import explain
+from mayflydb.model.errors import BadRequest
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.portal import shapes
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import words
+from mayflydb.portal.pages.container import Containers
+from mayflydb.portal.pages.shell import Shell, address, json_page
+from mayflydb.portal.targets import Place
+from mayflydb.store.interface import Position
+
+PAGE = 100
+
+
+class ItemsPage:
+    """The grid, and one item of it."""
+
+    def __init__(self, admin: Admin, shell: Shell, containers: Containers) -> None:
+        self._admin = admin
+        self._shell = shell
+        self._containers = containers
+
+    async def show(self, request: Request, place: Place, database: str) -> Response:
+        """A page of the grid."""
+        rows, following = await self._rows(place, request.query_params.get("after"))
+        here = address(database, place.node.name)
+        for row in rows:
+            row["address"] = f"{here}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
+        more = f"{here}/items?{urlencode({'after': following})}" if following else None
+        key = place.node.body["partitionKey"]["paths"]
+        content = {"database": database, "name": place.node.name, "rows": rows, "more": more, "key": ", ".join(key)}
+        return await self._shell.page(request, "items.html", content | {"address": here})
+
+    async def twin(self, request: Request, place: Place) -> Response:
+        """The same as JSON."""
+        rows, following = await self._rows(place, request.query_params.get("after"))
+        return json_page({"items": rows, "after": following})
+
+    async def one(self, request: Request, place: Place, database: str) -> Response:
+        """One item and why it goes."""
+        found, why = await self._one(request, place, database)
+        content = {
+            "database": database,
+            "name": place.node.name,
+            "address": address(database, place.node.name),
+            "id": why["id"],
+            "json": msgspec.json.format(found, indent=2).decode("utf-8", "replace"),
+            "why": why,
+        }
+        return await self._shell.page(request, "item.html", content)
+
+    async def one_twin(self, request: Request, place: Place, database: str) -> Response:
+        """The same as JSON."""
+        found, why = await self._one(request, place, database)
+        return json_page({"item": msgspec.Raw(found), "explanation": why})
+
+    async def _one(self, request: Request, place: Place, database: str) -> tuple[bytes, dict[str, Any]]:
+        id, pk = request.query_params.get("id", ""), request.query_params.get("pk", "null")
+        try:
+            key = msgspec.json.decode(pk)
+        except msgspec.DecodeError:
+            raise BadRequest("pk must be JSON") from None
+        item = await self._containers.item(database, place.node.name, id, key)
+        why = await self._admin.outlook.explain(place.target, id, pk)
+        return item, why
+
+    async def _rows(self, place: Place, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
+        """Visible items in the order of their creation, and where the next page begins."""
+        now = await self._admin.engine.now()
+        position = None if after is None else _position(after)
+        found: list[Record] = []
+        async for batch in self._admin.engine.scan(place.node, Scope(), position, now):
+            found += batch.records
+            if len(found) > PAGE:
+                break
+        following = found[PAGE - 1].seq if len(found) > PAGE else None
+        return [self._row(place, record, now) for record in found[:PAGE]], None if following is None else str(following)
+
+    def _row(self, place: Place, record: Record, now: Instant) -> dict[str, Any]:
+        id, pk = place.targets.identity(place.node, record.partition, record.key)
+        why = explain(record, place.node.rules, now)
+        return {
+            "id": id,
+            "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
+            "expires_in": _expires_in(why.deadline, why.reason, now),
+            "deadline": shapes.time_or_none(why.deadline),
+            "text": why.text,
+        }
+
+
+def _position(after: str) -> Position:
+    if not (after.isascii() and after.isdigit() and len(after) < 19):
+        raise BadRequest("after is not where a page ends")
+    return Position(b"", int(after))
+
+
+def _expires_in(deadline: Instant | None, reason: str, now: Instant) -> str:
+    if deadline is None:
+        return "TTL off" if reason == "off" else "never"
+    return words.coarse(max(0, deadline - now))
