@@ -255,6 +255,59 @@ def test_keyboard_alone(sessions: ContainerProxy, page: Page) -> None:
     expect(page.get_by_test_id("manual-throughput-input")).to_be_visible()
 
 
+@in_memory
+def test_throughput(sessions: ContainerProxy, page: Page) -> None:
+    page.goto(HERE)
+    page.get_by_test_id("settings-tab-header/ScaleTab").click()
+    manual, autoscale = (
+        page.get_by_test_id("manual-throughput-input"),
+        page.get_by_test_id("autopilot-throughput-input"),
+    )
+    expect(autoscale).to_be_hidden()
+    for typed, may in (("300", False), ("450", False), ("", False), ("500", True)):
+        manual.fill(typed)
+        expect(save(page)).to_be_enabled(enabled=may)
+        expect(page.get_by_test_id("manual-throughput-input-error")).to_have_text("" if may else re.compile(".+"))
+    page.get_by_role("radio", name="Autoscale").click()
+    expect(manual).to_be_hidden()
+    expect(save(page)).to_be_disabled()
+    autoscale.fill("4000")
+    save(page).click()
+    expect(said(page)).to_have_text("Successfully updated offer for collection sessions")
+    assert sessions.get_throughput().auto_scale_max_throughput == 4000
+
+
+@in_memory
+def test_messages_are_kept(sessions: ContainerProxy, page: Page) -> None:
+    page.goto(HERE)
+    expand = page.get_by_test_id("NotificationConsole/ExpandCollapseButton")
+    contents = page.get_by_test_id("NotificationConsole/Contents")
+    expect(expand).to_be_hidden()
+    page.get_by_test_id("mf-advance:+1 h").click()
+    page.get_by_test_id("mf-advance:next").click()
+    expect(said(page)).to_have_text("Nothing is going to expire")
+    expect(expand.get_by_alt_text("Expand icon")).to_be_visible()
+    expect(contents).to_be_hidden()
+    expand.click()
+    expect(expand.get_by_alt_text("Collapse icon")).to_be_visible()
+    expect(contents.get_by_role("listitem")).to_have_text(
+        ["Nothing is going to expire", "Advanced 1 h: 0 expired, 0 purged"]
+    )
+    expand.click()
+    expect(contents).to_be_hidden()
+
+
+@in_memory
+def test_a_clock_that_ticks(sessions: ContainerProxy, page: Page) -> None:
+    page.goto(HERE)
+    page.get_by_role("button", name="Resume ticking").click()
+    expect(page.get_by_test_id("mf-clock")).to_contain_text("ticking")
+    before = page.locator("[data-ticking]").text_content()
+    expect(page.locator("[data-ticking]")).not_to_have_text(before or "")
+    page.get_by_role("button", name="Freeze").click()
+    expect(page.get_by_test_id("mf-clock")).to_contain_text("frozen")
+
+
 def reach(page: Page, selector: str) -> None:
     """Press Tab until the focus is there."""
     for _ in range(40):

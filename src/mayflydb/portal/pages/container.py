@@ -50,10 +50,12 @@ class Containers:
         headers = {"x-ms-documentdb-partitionkey": json.dumps(pk if isinstance(pk, list) else [pk])}
         return _ok(await self._cosmos("GET", ("dbs", database, "colls", name, "docs", id), headers=headers)).body
 
-    async def save(self, database: str, before: Container, wanted: Fields) -> list[str]:
-        """Write what differs, and say what was written. PreconditionFailed if the container is not as it was shown."""
+    async def save(self, database: str, before: Container, wanted: Fields, said: list[str]) -> None:
+        """Write what differs, and say of each part when it is written: an error may come between.
+
+        PreconditionFailed if the container is not as it was shown.
+        """
         name = before.body["id"]
-        said: list[str] = []
         body = changed(before.body, wanted)
         if body != before.body:
             sent = {key: value for key, value in body.items() if not key.startswith("_")}
@@ -63,7 +65,6 @@ class Containers:
         if wanted.offer is not None and before.offer is not None and wanted.offer != before.offer:
             await self._scale(before.offer_body, before.offer, wanted.offer)
             said.append(f"Successfully updated offer for collection {name}")
-        return said
 
     async def _offer(self, rid: str) -> Mapping[str, Any] | None:
         offers: Sequence[Mapping[str, Any]] = _json(await self._cosmos("GET", ("offers",)))["Offers"]

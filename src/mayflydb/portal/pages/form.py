@@ -12,6 +12,21 @@ from mayflydb.portal.requests import MAX_TTL
 TimeToLive = Literal["off", "no-default", "on"]
 Mode = Literal["manual", "autoscale"]
 
+
+class Range(msgspec.Struct, frozen=True):
+    """Whole numbers from `low` to `high` in steps."""
+
+    low: int
+    high: int
+    step: int
+
+    def has(self, value: int) -> bool:
+        return self.low <= value <= self.high and value % self.step == 0
+
+
+AMOUNTS: Mapping[str, Range] = {"manual": Range(400, 1_000_000, 100), "autoscale": Range(1000, 1_000_000, 1000)}
+"""RU/s that may be asked for. The front end decides; the form says so before a part of it has been saved."""
+
 TOLERANCE = 10
 """Percent by which more items may go than somebody agreed to, before he is asked again: while he reads, time goes on."""
 
@@ -145,6 +160,10 @@ def faults(wanted: Fields) -> list[str]:
                 "Time to Live needs an index: expired items are found through it. Set indexingMode to consistent, or "
                 "Time to Live to Off."
             )
+    offer = wanted.offer
+    if offer is not None and not AMOUNTS[offer.mode].has(offer.amount):
+        amounts = AMOUNTS[offer.mode]
+        found.append(f"Throughput is {amounts.low} to {amounts.high} RU/s in steps of {amounts.step}.")
     return found
 
 

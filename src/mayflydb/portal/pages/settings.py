@@ -24,13 +24,6 @@ MOVED = (
 )
 
 
-class Looked(msgspec.Struct, frozen=True):
-    """What a form is shown with: the preview, and what stands against saving it."""
-
-    faults: list[str]
-    preview: dict[str, Any] | None
-
-
 class SettingsPage:
     """One page for all containers."""
 
@@ -71,13 +64,16 @@ class SettingsPage:
             going = (await self._admin.outlook.preview(place.target, default))["expire_now"]
             if going and not form.is_agreed(wanted.agreed, default, going):
                 return await self._render(request, place, database, container, wanted, asked=going)
+        said: list[str] = []
         try:
-            said = await self._containers.save(database, container, wanted)
+            await self._containers.save(database, container, wanted, said)
         except MayflyError as error:
-            # Throughput is a resource of its own: the container may have been saved.
+            # Throughput is a resource of its own, so the container may have been saved; the form goes on from there.
             container = await self._containers.read(database, place.node.name)
+            if said:
+                wanted = msgspec.structs.replace(wanted, etag=container.etag)
             told, status = _told(error)
-            return await self._render(request, place, database, container, wanted, [told], status)
+            return await self._render(request, place, database, container, wanted, [*said, told], status)
         return keep(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
 
     async def _render(
@@ -103,13 +99,13 @@ class SettingsPage:
             "asked": asked,
             "agreed": form.question(fields.default_ttl, asked) if asked else "",
             "max_ttl": MAX_TTL,
-            "max_geo": ("Geography", "Geometry"),
+            "amounts": form.AMOUNTS,
             "body": container.body,
             "offer": container.offer,
             "paused": place.node.definition.paused,
             **(await self._outlook(place, fields, loaded)),
         }
-        return await self._shell.page(request, "settings.html", content, status, said=(errors or [""])[0])
+        return await self._shell.page(request, "settings.html", content, status, said=" ".join(errors or []))
 
     async def _outlook(self, place: Place, fields: Fields, loaded: Fields) -> dict[str, Any]:
         """The lines below the field, which follow what is typed."""

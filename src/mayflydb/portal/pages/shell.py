@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from mayflydb import __version__
+from mayflydb.clock import SystemClock
 from mayflydb.engine.catalog import Node
 from mayflydb.model.instant import SECOND
 from mayflydb.portal.admin import Admin
@@ -66,6 +67,7 @@ class Shell:
             "clock": await self.clock(),
             "tree": await self._tree(),
             "here": request.url.path,
+            "again": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "said": said or kept,
         }
         text = self._templates.get_template(template).render(shell | dict(content))
@@ -77,19 +79,19 @@ class Shell:
 
     async def clock(self) -> dict[str, Any]:
         """What the pill shows, and what may be done to the clock."""
-        shown = await self._admin.hands.show()
+        clock, shown = self._admin.engine.time.clock, await self._admin.hands.show()
         now = await self._admin.engine.now()
         away = shown["offset_seconds"]
         sign = "+" if away >= 0 else ""
         state = "frozen" if shown["frozen"] else "ticking"
         return {
             "virtual": shown["mode"] == "virtual",
+            "fenced": words.moment(clock.horizon()) if isinstance(clock, SystemClock) and clock.fenced else "",
             "frozen": shown["frozen"],
             "now": words.moment(now),
             "offset": f"{sign}{words.coarse(away * SECOND)}",
             "state": state,
             "movable": shown["mode"] == "virtual" and self._admin.info(None)["allow_time_travel"],
-            "next": shown["next_expiry"],
         }
 
     async def _tree(self) -> list[tuple[str, list[Branch]]]:

@@ -33,12 +33,27 @@ function refused() {
   return document.getElementById("ttl-refusal").textContent.trim() !== "";
 }
 
+// Of the two ways to scale, one is asked for; what it says of its number is said below it.
+function scale() {
+  let fine = true;
+  for (const part of form.querySelectorAll("[data-mode]")) {
+    const [input, wrong] = [part.querySelector("input"), part.querySelector(".wrong")];
+    part.hidden = part.dataset.mode !== form.elements.throughputMode.value;
+    input.required = !part.hidden;
+    const said = part.hidden ? "" : input.validationMessage;
+    if (wrong.textContent !== said) wrong.textContent = said;
+    fine &&= said === "";
+  }
+  return fine;
+}
+
 function update() {
   const on = form.elements.timeToLive.value === "on";
   const missing = on && !(Number(seconds.value) > 0);
   field.hidden = !on;
   const dirty = differs();
-  save.disabled = !dirty || missing || refused() || stale;
+  const fine = scale();
+  save.disabled = !dirty || !fine || missing || refused() || stale;
   discard.disabled = !dirty && !stale;
   // What was agreed to is one setting; another one is another question.
   const same = asked !== "" && ttl() === askedFor;

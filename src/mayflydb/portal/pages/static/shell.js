@@ -1,3 +1,5 @@
+// What every page has: the tree, the messages, the clock.
+
 // The tree by keyboard, as trees are used: up and down go through what is shown, left closes, right opens, Enter follows.
 const tree = document.querySelector("[role=tree]");
 
@@ -60,4 +62,35 @@ if (tree) {
     const item = node.parentElement;
     toggle(item, item.getAttribute("aria-expanded") !== "true");
   });
+}
+
+// The messages of this window, the last one first.
+const KEPT = 50;
+const status = document.querySelector("[data-test='notification-console/header-status']");
+const expand = document.querySelector("[data-test='NotificationConsole/ExpandCollapseButton']");
+const contents = document.getElementById("messages");
+const messages = JSON.parse(sessionStorage.getItem("messages") ?? "[]");
+if (status.textContent) {
+  messages.unshift(status.textContent);
+  messages.splice(KEPT);
+  sessionStorage.setItem("messages", JSON.stringify(messages));
+}
+contents.append(...messages.map((text) => Object.assign(document.createElement("li"), { textContent: text })));
+expand.hidden = messages.length === 0;
+expand.addEventListener("click", () => {
+  contents.hidden = !contents.hidden;
+  const state = contents.hidden ? "Expand" : "Collapse";
+  expand.setAttribute("aria-expanded", String(!contents.hidden));
+  Object.assign(expand.firstElementChild, { alt: `${state} icon`, src: `/_explorer/static/${state.toLowerCase()}.svg` });
+});
+
+// A virtual clock that ticks goes on by the seconds that have passed here.
+const time = document.querySelector("[data-ticking]");
+if (time) {
+  const start = Date.parse(time.textContent.replace(" ", "T"));
+  const since = performance.now();
+  setInterval(() => {
+    const now = new Date(start + performance.now() - since);
+    time.textContent = `${now.toISOString().slice(0, 19).replace("T", " ")}Z`;
+  }, 1000);
 }
