@@ -2,9 +2,35 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page
+
+
+class Lent:
+    """A browser that stays open between tests. Its event loop counts as running in this thread all the time, so it is put
+    out of sight while nobody uses the browser: other tests have loops of their own.
+    """
+
+    def __init__(self, browser: Browser) -> None:
+        self._browser = browser
+        self._loop = asyncio._get_running_loop()
+        asyncio._set_running_loop(None)
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Browser]:
+        self.take_back()
+        try:
+            yield self._browser
+        finally:
+            asyncio._set_running_loop(None)
+
+    def take_back(self) -> None:
+        """Before Playwright is stopped."""
+        asyncio._set_running_loop(self._loop)
 
 
 class Watched:

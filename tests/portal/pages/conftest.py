@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 from azure.cosmos import DatabaseProxy
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Page, sync_playwright
 
 import stores
 from mayflydb.embedded import RunningServer, serve
-from portal.pages.browsing import Watched
+from portal.pages.browsing import Lent, Watched
 from portal.pages.visitor import Visitor
 from server.served import START, port_of
 
@@ -25,7 +25,8 @@ def store(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
     directory = tmp_path_factory.mktemp(f"pages-{request.param}")
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_DATA_HOME", str(directory))
-        place = stores.place(request.param, request, directory)
+        # Over plain HTTP, as the client without a certificate and the browser without its authority need it.
+        place = stores.place(request.param, request, directory) | {"scheme": "http"}
         with serve(**place, port=0, clock="virtual", clock_start=START) as running:
             yield running
 
@@ -61,23 +62,28 @@ def shop(server: RunningServer, clients: dict[str, Any]) -> DatabaseProxy:
 
 
 @pytest.fixture(scope="session")
-def browser() -> Iterator[Browser]:
+def lent() -> Iterator[Lent]:
+    """The one browser, which a test borrows."""
     if CHROMIUM is None:
         pytest.skip("Chromium is missing: tools/system-packages.sh says why")
     with sync_playwright() as playwright:
         playwright.selectors.set_test_id_attribute("data-test")
         # Root may not have a sandbox, and what is shown is ours.
-        opened = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
+        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        lent = Lent(browser)
+        yield lent
+        with lent.borrowed():
+            browser.close()
+        lent.take_back()
 
 
 @pytest.fixture
-def watched(browser: Browser, server: RunningServer) -> Iterator[Watched]:
+def watched(lent: Lent, server: RunningServer) -> Iterator[Watched]:
     """Pages of this server, each watched: what it complains of, or asks of others, fails the test."""
-    watching = Watched(browser, f"http://127.0.0.1:{port_of(server)}")
-    yield watching
-    watching.close()
+    with lent.borrowed() as browser:
+        watching = Watched(browser, f"http://127.0.0.1:{port_of(server)}")
+        yield watching
+        watching.close()
     assert watching.complaints == []
     assert watching.strangers == []
 
