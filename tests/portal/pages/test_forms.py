@@ -134,6 +134,24 @@ def test_more_than_was_agreed_to_is_asked_again(shop: DatabaseProxy, server: Run
 
 
 @in_memory
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"timeToLive": "perhaps"}, "Time to Live is Off, On (no default) or On."),
+        ({"throughputMode": "perhaps"}, "Throughput is Manual or Autoscale."),
+        ({"throughputMode": "manual", "manualThroughput": ""}, "Throughput is 400 to 1000000 RU/s in steps of 100."),
+        ({"geoSpatialConfig": "Flat"}, "geospatialConfig.type"),
+    ],
+)
+def test_choices_that_are_none(shop: DatabaseProxy, visitor: Visitor, fields: dict[str, str], message: str) -> None:
+    container = sessions(shop)
+    before = container.read()
+    page = visitor.settings("shop", "sessions").fill(**fields).press("save")
+    assert page.status == 400 and message in page.text("alert")
+    assert container.read() == before and container.get_throughput().offer_throughput == 400
+
+
+@in_memory
 def test_discard(shop: DatabaseProxy, visitor: Visitor) -> None:
     container = sessions(shop, default_ttl=3600)
     page = visitor.settings("shop", "sessions").fill(timeToLive="off").press("discard")

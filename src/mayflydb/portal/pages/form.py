@@ -161,6 +161,8 @@ def faults(wanted: Fields) -> list[str]:
                 "Time to Live to Off."
             )
     offer = wanted.offer
+    if offer is None and wanted.mode:
+        found.append("Throughput is Manual or Autoscale.")
     if offer is not None and not AMOUNTS[offer.mode].has(offer.amount):
         amounts = AMOUNTS[offer.mode]
         found.append(f"Throughput is {amounts.low} to {amounts.high} RU/s in steps of {amounts.step}.")

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from mayflydb.engine.engine import Scope
 from mayflydb.expiry.explain import explain
-from mayflydb.model.errors import BadRequest
+from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.portal import shapes
@@ -73,7 +73,11 @@ class ItemsPage:
             key = msgspec.json.decode(pk)
         except msgspec.DecodeError:
             raise BadRequest("pk must be JSON") from None
-        item = await self._containers.item(database, place.node.name, id, key)
+        try:
+            item = await self._containers.item(database, place.node.name, id, key)
+        except NotFound:
+            message, hint = f"There is no item {id} in {place.node.name}.", "Items that have expired are shown no more."
+            raise NotFound(message, hint=hint) from None
         why = await self._admin.outlook.explain(place.target, id, pk)
         return item, why
 

@@ -79,8 +79,8 @@ class Shell:
 
     async def clock(self) -> dict[str, Any]:
         """What the pill shows, and what may be done to the clock."""
-        clock, shown = self._admin.engine.time.clock, await self._admin.hands.show()
-        now = await self._admin.engine.now()
+        clock, now = self._admin.engine.time.clock, await self._admin.engine.now()
+        shown = self._admin.hands.state(now)
         away = shown["offset_seconds"]
         sign = "+" if away >= 0 else ""
         state = "frozen" if shown["frozen"] else "ticking"
