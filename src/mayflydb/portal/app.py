@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -62,16 +62,19 @@ class Pages:
     """The pages for people, which are loaded when the first of them is asked for: a server without visitors does without."""
 
     def __init__(self, admin: Admin, cosmos: Cosmos) -> None:
-        self._parts = admin, cosmos
+        self._admin, self._cosmos = admin, cosmos
+        self._app: ASGIApp | None = None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            # It takes a fifth of a second, in which others are answered.
+            self._app = await asyncio.to_thread(self._load)
         await self._app(scope, receive, send)
 
-    @cached_property
-    def _app(self) -> ASGIApp:
+    def _load(self) -> ASGIApp:
         from mayflydb.portal.pages.routes import pages_app
 
-        return pages_app(*self._parts)
+        return pages_app(self._admin, self._cosmos)
 
 
 def _endpoint(operation: Operation) -> Endpoint:

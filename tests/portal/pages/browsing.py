@@ -47,7 +47,7 @@ class Watched:
     def page(self, **options: Any) -> Page:
         """A page of a new browser context: `color_scheme`, `java_script_enabled`, `viewport`."""
         context = self._browser.new_context(base_url=self.base, **options)
-        context.set_default_timeout(10_000)
+        context.set_default_timeout(30_000)
         self._contexts.append(context)
         page = context.new_page()
         page.on("console", lambda message: self._heard(message.type, message.text))

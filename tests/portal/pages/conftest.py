@@ -9,13 +9,16 @@ from typing import Any
 
 import pytest
 from azure.cosmos import DatabaseProxy
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import Page, expect, sync_playwright
 
 import stores
 from mayflydb.embedded import RunningServer, serve
 from portal.pages.browsing import Lent, Watched
 from portal.pages.visitor import Visitor
 from server.served import START, port_of
+
+PATIENCE = 20_000
+"""Milliseconds that something may take to appear, on a machine with other work."""
 
 CHROMIUM = shutil.which("chromium")
 
@@ -71,6 +74,7 @@ def lent() -> Iterator[Lent]:
         # Root may not have a sandbox, and what is shown is ours.
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
         lent = Lent(browser)
+        expect.set_options(timeout=PATIENCE)
         yield lent
         with lent.borrowed():
             browser.close()

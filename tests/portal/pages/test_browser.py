@@ -190,11 +190,11 @@ def test_no_index_no_time_to_live(sessions: ContainerProxy, page: Page) -> None:
     option(page, NO_DEFAULT).click()
     page.get_by_test_id("settings-tab-header/IndexingPolicyTab").click()
     page.locator("#indexingPolicy").fill('{"indexingMode": "none", "automatic": false}')
+    expect(page.locator("#refusals")).to_contain_text("Time to Live needs an index")
     expect(save(page)).to_be_disabled()
     page.get_by_test_id("settings-tab-header/SubSettingsTab").click()
-    expect(page.locator("#ttl-refusal")).to_contain_text("Time to Live needs an index")
     option(page, OFF).click()
-    expect(page.locator("#ttl-refusal")).to_have_text("")
+    expect(page.locator("#refusals")).to_have_text("")
     expect(save(page)).to_be_enabled()
 
 

@@ -54,6 +54,8 @@ class Shell:
         )
         self._templates.filters["number"] = words.number
         self._templates.filters["items"] = words.items
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)
 
     async def page(
         self, request: Request, template: str, content: Mapping[str, Any], status: int = 200, said: str = ""

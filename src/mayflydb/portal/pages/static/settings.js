@@ -30,7 +30,7 @@ function differs() {
 }
 
 function refused() {
-  return document.getElementById("ttl-refusal").textContent.trim() !== "";
+  return document.getElementById("refusals").textContent.trim() !== "";
 }
 
 // Of the two ways to scale, one is asked for; what it says of its number is said below it.
@@ -99,7 +99,7 @@ form.addEventListener("input", (event) => {
   // Turned on, it asks for a number instead of offering one.
   if (event.target.name === "timeToLive") seconds.value = "";
   update();
-  if (event.target === seconds || event.target.name === "timeToLive" || event.target.name === "indexingPolicy") ask();
+  ask();
 });
 
 const list = form.querySelector("[role=tablist]");
