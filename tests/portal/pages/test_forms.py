@@ -89,21 +89,22 @@ def test_the_truth_table(shop: DatabaseProxy, visitor: Visitor) -> None:
 
 @in_memory
 @pytest.mark.parametrize(
-    ("typed", "message"),
+    ("typed", "message", "shown"),
     [
-        ("", "whole number of seconds from 1"),
-        ("0", "whole number of seconds from 1"),
-        ("-5", "whole number of seconds from 1"),
-        ("soon", "whole number of seconds from 1"),
-        ("1.5", "whole number of seconds from 1"),
-        ("2147483648", "2147483647 seconds is the longest"),
+        ("", "whole number of seconds from 1", ""),
+        ("0", "whole number of seconds from 1", "0"),
+        ("-5", "whole number of seconds from 1", "0"),
+        ("soon", "whole number of seconds from 1", "0"),
+        ("1.5", "whole number of seconds from 1", "0"),
+        ("2147483648", "2147483647 seconds is the longest", "2147483647"),
     ],
 )
-def test_seconds_that_are_none(shop: DatabaseProxy, visitor: Visitor, typed: str, message: str) -> None:
+def test_seconds_that_are_none(shop: DatabaseProxy, visitor: Visitor, typed: str, message: str, shown: str) -> None:
     container = sessions(shop)
     page = visitor.settings("shop", "sessions").fill(timeToLive="on", timeToLiveSeconds=typed).press("save")
     assert page.status == 400
     assert message in page.text("alert")
+    assert page.fields["timeToLiveSeconds"] == shown
     assert "defaultTtl" not in container.read()
 
 

@@ -129,6 +129,13 @@ def test_what_is_not_there(shop: DatabaseProxy, visitor: Visitor, path: str, sta
     assert page.status == status and "DataExplorerRoot" in page.texts
 
 
+@in_memory
+def test_what_is_not_there_as_json(http: Http) -> None:
+    answer = http("GET", "/_explorer/cosmos/shop/missing/settings.json")
+    assert answer.status == 404 and answer.headers["content-type"] == "application/problem+json"
+    assert answer.json["detail"] == "there is no cosmos:shop/missing"
+
+
 def test_the_first_page(shop: DatabaseProxy, server: RunningServer, visitor: Visitor) -> None:
     container = shop.create_container("sessions", PartitionKey("/pk"), default_ttl=5400)
     shop.create_container("plain", PartitionKey("/pk"))

@@ -9,7 +9,16 @@ from typing import Any
 import msgspec
 
 from mayflydb.http.messages import Response
-from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, PreconditionFailed
+from mayflydb.model.errors import (
+    BadRequest,
+    Conflict,
+    MayflyError,
+    NotFound,
+    OutcomeUnknown,
+    PreconditionFailed,
+    Throttled,
+    Unavailable,
+)
 from mayflydb.portal.cosmos import Cosmos
 from mayflydb.portal.pages.form import Fields, Offer, changed
 
@@ -17,7 +26,10 @@ _KINDS: Mapping[int, type[MayflyError]] = {
     400: BadRequest,
     404: NotFound,
     409: Conflict,
+    408: OutcomeUnknown,
     412: PreconditionFailed,
+    429: Throttled,
+    503: Unavailable,
 }
 _TO_AUTOSCALE = "x-ms-cosmos-migrate-offer-to-autopilot"
 _TO_MANUAL = "x-ms-cosmos-migrate-offer-to-manual-throughput"

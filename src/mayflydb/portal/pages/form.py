@@ -85,6 +85,11 @@ def read(sent: Mapping[str, str], loaded: Fields) -> Fields:
     return Fields(**{field: sent.get(name, getattr(loaded, field)) for field, name in NAMES.items()})
 
 
+def bounded(fields: Fields) -> Fields:
+    """With the number of seconds that was understood in the place of what was typed."""
+    return msgspec.structs.replace(fields, seconds=str(read_seconds(fields.seconds))) if fields.seconds else fields
+
+
 def read_seconds(text: str) -> int:
     """As the field does it: 0 for what is no number, the highest there is for what is beyond it."""
     return min(max(_whole(text), 0), MAX_TTL)
@@ -181,16 +186,15 @@ def is_agreed(answer: str, default: int | None, count: int) -> bool:
 
 
 class Row(msgspec.Struct, frozen=True):
-    """A line of the truth table."""
+    """A line of the truth table: what becomes of items whose own ttl is missing, -1, or a number."""
 
-    label: str
     missing: str
     never: str
     own: str
 
 
 def truth(default: int | None, reading: str) -> Row:
-    """What becomes of an item by its own ttl; `reading` is the default as a span."""
+    """Under a default; `reading` is the default as a span."""
     if default is None:
-        return Row("", "stays", "stays", "stays")
-    return Row("", "stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")
+        return Row("stays", "stays", "stays")
+    return Row("stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")

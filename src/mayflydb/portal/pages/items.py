@@ -6,7 +6,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import msgspec
-from starlette.requests import Request
 from starlette.responses import Response
 
 from mayflydb.engine.engine import Scope
@@ -18,7 +17,7 @@ from mayflydb.portal import shapes
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.pages import words
 from mayflydb.portal.pages.container import Containers
-from mayflydb.portal.pages.shell import Shell, address, json_page
+from mayflydb.portal.pages.shell import Shell, Visit, json_page
 from mayflydb.portal.targets import Place
 from mayflydb.store.interface import Position
 
@@ -33,56 +32,52 @@ class ItemsPage:
         self._shell = shell
         self._containers = containers
 
-    async def show(self, request: Request, place: Place, database: str) -> Response:
+    async def show(self, visit: Visit) -> Response:
         """A page of the grid."""
-        rows, following = await self._rows(place, request.query_params.get("after"))
-        here = address(database, place.node.name)
+        rows, following = await self._rows(visit)
         for row in rows:
-            row["address"] = f"{here}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
-        more = f"{here}/items?{urlencode({'after': following})}" if following else None
-        key = place.node.body["partitionKey"]["paths"]
-        content = {"database": database, "name": place.node.name, "rows": rows, "more": more, "key": ", ".join(key)}
-        return await self._shell.page(request, "items.html", content | {"address": here})
+            row["address"] = f"{visit.address}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
+        more = f"{visit.address}/items?{urlencode({'after': following})}" if following else None
+        key = ", ".join(visit.place.node.body["partitionKey"]["paths"])
+        return await self._page(visit, "items.html", {"rows": rows, "more": more, "key": key})
 
-    async def twin(self, request: Request, place: Place) -> Response:
+    async def twin(self, visit: Visit) -> Response:
         """The same as JSON."""
-        rows, following = await self._rows(place, request.query_params.get("after"))
+        rows, following = await self._rows(visit)
         return json_page({"items": rows, "after": following})
 
-    async def one(self, request: Request, place: Place, database: str) -> Response:
+    async def one(self, visit: Visit) -> Response:
         """One item and why it goes."""
-        found, why = await self._one(request, place, database)
-        content = {
-            "database": database,
-            "name": place.node.name,
-            "address": address(database, place.node.name),
-            "id": why["id"],
-            "json": msgspec.json.format(found, indent=2).decode("utf-8", "replace"),
-            "why": why,
-        }
-        return await self._shell.page(request, "item.html", content)
+        found, why = await self._one(visit)
+        text = msgspec.json.format(found, indent=2).decode("utf-8", "replace")
+        return await self._page(visit, "item.html", {"id": why["id"], "json": text, "why": why})
 
-    async def one_twin(self, request: Request, place: Place, database: str) -> Response:
+    async def one_twin(self, visit: Visit) -> Response:
         """The same as JSON."""
-        found, why = await self._one(request, place, database)
+        found, why = await self._one(visit)
         return json_page({"item": msgspec.Raw(found), "explanation": why})
 
-    async def _one(self, request: Request, place: Place, database: str) -> tuple[bytes, dict[str, Any]]:
-        id, pk = request.query_params.get("id", ""), request.query_params.get("pk", "null")
+    async def _page(self, visit: Visit, template: str, content: dict[str, Any]) -> Response:
+        names = {"database": visit.database, "name": visit.name, "address": visit.address}
+        return await self._shell.page(visit.request, template, content | names)
+
+    async def _one(self, visit: Visit) -> tuple[bytes, dict[str, Any]]:
+        query = visit.request.query_params
+        id, pk = query.get("id", ""), query.get("pk", "null")
         try:
             key = msgspec.json.decode(pk)
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             raise BadRequest("pk must be JSON") from None
         try:
-            item = await self._containers.item(database, place.node.name, id, key)
+            item = await self._containers.item(visit.database, visit.name, id, key)
         except NotFound:
-            message, hint = f"There is no item {id} in {place.node.name}.", "Items that have expired are shown no more."
+            message, hint = f"There is no item {id} in {visit.name}.", "Items that have expired are shown no more."
             raise NotFound(message, hint=hint) from None
-        why = await self._admin.outlook.explain(place.target, id, pk)
-        return item, why
+        return item, await self._admin.outlook.explain(visit.place.target, id, pk)
 
-    async def _rows(self, place: Place, after: str | None) -> tuple[list[dict[str, Any]], str | None]:
+    async def _rows(self, visit: Visit) -> tuple[list[dict[str, Any]], str | None]:
         """Visible items in the order of their creation, and where the next page begins."""
+        after, place = visit.request.query_params.get("after"), visit.place
         now = await self._admin.engine.now()
         position = None if after is None else _position(after)
         found: list[Record] = []

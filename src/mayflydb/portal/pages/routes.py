@@ -22,12 +22,12 @@ from mayflydb.portal.pages.container import Containers
 from mayflydb.portal.pages.items import ItemsPage
 from mayflydb.portal.pages.overview import OverviewPage
 from mayflydb.portal.pages.settings import SettingsPage
-from mayflydb.portal.pages.shell import Shell, keep
+from mayflydb.portal.pages.shell import Shell, Visit, keep
 from mayflydb.portal.pages.static import Static
-from mayflydb.portal.problems import STATUS
-from mayflydb.portal.targets import Place, target_of
+from mayflydb.portal.problems import CONTENT_TYPE, STATUS, problem_of
+from mayflydb.portal.targets import target_of
 
-Found = Callable[[Request, Place, str], Awaitable[Response]]
+Found = Callable[[Visit], Awaitable[Response]]
 
 STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
 
@@ -42,12 +42,12 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
         async def found(request: Request) -> Response:
             database, name = request.path_params["database"], request.path_params["container"]
             place = await admin.directory.container(target_of("cosmos", database, name))
-            return await answer(request, place, database)
+            return await answer(Visit(request, place, database))
 
         return found
 
-    async def submit(request: Request, place: Place, database: str) -> Response:
-        return await settings.submit(request, place, database, await _sent(request))
+    async def submit(visit: Visit) -> Response:
+        return await settings.submit(visit, await _sent(visit.request))
 
     async def clock(request: Request) -> Response:
         sent = await _sent(request)
@@ -66,16 +66,19 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
         Route("/_explorer/clock", clock, methods=["POST"]),
         Route("/_explorer/static/{name}", file),
         Route(f"{base}/items", of_container(items.show)),
-        Route(f"{base}/items.json", of_container(lambda request, place, _: items.twin(request, place))),
+        Route(f"{base}/items.json", of_container(items.twin)),
         Route(f"{base}/item", of_container(items.one)),
         Route(f"{base}/item.json", of_container(items.one_twin)),
         Route(f"{base}/settings", of_container(settings.show)),
         Route(f"{base}/settings", of_container(submit), methods=["POST"]),
-        Route(f"{base}/settings.json", of_container(lambda _, place, database: settings.twin(place, database))),
+        Route(f"{base}/settings.json", of_container(settings.twin)),
     ]
 
     async def failed(request: Request, error: Exception) -> Response:
         assert isinstance(error, MayflyError)
+        if request.url.path.endswith(".json"):
+            status, document = problem_of(error)
+            return Response(document, status, media_type=CONTENT_TYPE)
         status, title = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
         content = {"title": title, "detail": error.message, "hint": str(error.detail.get("hint", ""))}
         return await shell.page(request, "error.html", content, status)

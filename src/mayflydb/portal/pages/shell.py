@@ -18,6 +18,7 @@ from mayflydb.engine.catalog import Node
 from mayflydb.model.instant import SECOND
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.pages import words
+from mayflydb.portal.targets import Place
 
 HERE = Path(__file__).parent
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
@@ -30,6 +31,23 @@ HEADERS = {
 }
 SAID = "mayfly-said"
 """The cookie that carries one message over the redirect after a form."""
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """A request for one of the pages of a container."""
+
+    request: Request
+    place: Place
+    database: str
+
+    @property
+    def name(self) -> str:
+        return self.place.node.name
+
+    @property
+    def address(self) -> str:
+        """Where the pages of the container begin."""
+        return address(self.database, self.name)
 
 
 class Branch(msgspec.Struct, frozen=True):
