@@ -322,6 +322,10 @@ def test_without_scripts(sessions: ContainerProxy, server: RunningServer, watche
     fill(sessions)
     server.clock.advance(hours=1)
     page = watched.page(java_script_enabled=False)
+    page.goto("/")
+    reach(page, '[data-test="TreeNode:shop/sessions"]')
+    page.keyboard.press("Enter")
+    reach(page, '[data-test="TreeNode:shop/sessions/Scale & Settings"]')
     open_page = page.goto(HERE)
     assert open_page is not None and open_page.status == 200
     expect(page.locator("#indexingPolicy")).to_be_visible()

@@ -46,7 +46,8 @@ function step(item, key) {
 }
 
 if (tree) {
-  for (const item of tree.querySelectorAll("[role=treeitem]")) item.tabIndex = -1;
+  // One stop for Tab; without this script the links are stops of their own.
+  for (const each of tree.querySelectorAll("[role=treeitem], a")) each.tabIndex = -1;
   const current = tree.querySelector("[aria-current]") ?? tree.querySelector("[role=treeitem]");
   current.tabIndex = 0;
   tree.addEventListener("keydown", (event) => {
