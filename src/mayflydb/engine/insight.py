@@ -128,7 +128,7 @@ class Insight:
             ignored=totals.ignored,
             never=_immortal(totals, proposed),
             reappear_now=hidden - still_hidden,
-            sample=await self._sample(container, hiding, proposed, now),
+            sample=await self.victims(container, proposed, now, SAMPLE),
         )
 
     async def _count(self, container: int, path: DuePath, bound: Instant | None) -> int:
@@ -136,16 +136,16 @@ class Insight:
             return 0
         return (await self._store.read(CountDue(container, path, (bound,))))[0]
 
-    async def _sample(
-        self, container: Node, hiding: tuple[Rule, ...], proposed: tuple[Rule, ...], now: Instant
-    ) -> list[Record]:
+    async def victims(self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int) -> list[Record]:
+        """Visible records that would die at once if the proposed rules were set now: some of them, or all up to `limit`."""
+        hiding = tuple(rule for rule in container.rules if rule.hides)
         sample: list[Record] = []
         for path in DuePath:
             upto, hidden = _bound(proposed, path, now), _bound(hiding, path, now)
-            if upto is not None and len(sample) < SAMPLE:
+            if upto is not None and len(sample) < limit:
                 # Beyond everything that is hidden already: those would not notice.
                 after = None if hidden is None else (hidden + 1, 0)
-                victims = await self._store.read(Due(container.id, path, upto, after, SAMPLE - len(sample)))
+                victims = await self._store.read(Due(container.id, path, upto, after, limit - len(sample)))
                 sample += victims
         return sample
 

@@ -184,6 +184,29 @@ def test_many_items_come_in_pages(shop: DatabaseProxy, visitor: Visitor) -> None
 
 
 @in_memory
+def test_what_would_expire_is_shown(shop: DatabaseProxy, server: RunningServer, visitor: Visitor) -> None:
+    container = shop.create_container("sessions", PartitionKey("/pk"))
+    container.create_item({"id": "old", "pk": "a"})
+    container.create_item({"id": "never", "pk": "a", "ttl": -1})
+    container.create_item({"id": "own", "pk": "a", "ttl": 60})
+    server.clock.advance(hours=1)
+    container.create_item({"id": "new", "pk": "a"})
+    form = visitor.settings("shop", "sessions").fill(timeToLive="on", timeToLiveSeconds="1800")
+    assert "Show the 2" in form.press("preview").text("mf-ttl-preview")
+    here = "/_explorer/cosmos/shop/sessions/items"
+    assert f'href="{here}?would=1800"' in form.page.source
+    rows = visitor.json(f"{here}.json?would=1800")["items"]
+    assert {(row["id"], row["text"]) for row in rows} == {
+        ("old", "defaultTtl 1800 s after _ts"),
+        ("own", "item ttl 60 s after _ts"),
+    }
+    assert "2 items that would expire at once with Time to Live On: 30 min" in visitor.get(f"{here}?would=1800").source
+    assert [row["id"] for row in visitor.json(f"{here}.json?would=-1")["items"]] == ["own"]
+    assert visitor.json(f"{here}.json?would=off")["items"] == []
+    assert [visitor.get(f"{here}?would={wrong}").status for wrong in ("0", "-2", "2147483648", "x")] == [400] * 4
+
+
+@in_memory
 def test_odd_names_are_shown_as_they_are(server: RunningServer, visitor: Visitor, clients: dict[str, Any]) -> None:
     clients.setdefault(server.cosmos.url, server.cosmos.client())
     database = clients[server.cosmos.url].create_database(ODD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlencode
 
@@ -10,6 +11,7 @@ from starlette.responses import Response
 
 from mayflydb.engine.engine import Scope
 from mayflydb.expiry.explain import explain
+from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
@@ -18,10 +20,14 @@ from mayflydb.portal.admin import Admin
 from mayflydb.portal.pages import words
 from mayflydb.portal.pages.container import Containers
 from mayflydb.portal.pages.shell import Shell, Visit, json_page
+from mayflydb.portal.requests import Preview
 from mayflydb.portal.targets import Place
 from mayflydb.store.interface import Position
 
 PAGE = 100
+
+MOST = 1000
+"""Items that are shown of those that would expire."""
 
 
 class ItemsPage:
@@ -39,7 +45,10 @@ class ItemsPage:
             row["address"] = f"{visit.address}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
         more = f"{visit.address}/items?{urlencode({'after': following})}" if following else None
         key = ", ".join(visit.place.node.body["partitionKey"]["paths"])
-        return await self._page(visit, "items.html", {"rows": rows, "more": more, "key": key})
+        wanted = visit.request.query_params.get("would")
+        would = None if wanted is None else words.time_to_live(_default(wanted))
+        content = {"rows": rows, "more": more, "key": key, "would": would, "most": MOST}
+        return await self._page(visit, "items.html", content)
 
     async def twin(self, visit: Visit) -> Response:
         """The same as JSON."""
@@ -76,7 +85,9 @@ class ItemsPage:
         return item, await self._admin.outlook.explain(visit.place.target, id, pk)
 
     async def _rows(self, visit: Visit) -> tuple[list[dict[str, Any]], str | None]:
-        """Visible items in the order of their creation, and where the next page begins."""
+        """Visible items in the order of their creation, and where the next page begins; or those that `would` asks for."""
+        if (wanted := visit.request.query_params.get("would")) is not None:
+            return await self._victims(visit, wanted), None
         after, place = visit.request.query_params.get("after"), visit.place
         now = await self._admin.engine.now()
         position = None if after is None else _position(after)
@@ -86,11 +97,20 @@ class ItemsPage:
             if len(found) > PAGE:
                 break
         following = found[PAGE - 1].seq if len(found) > PAGE else None
-        return [self._row(place, record, now) for record in found[:PAGE]], None if following is None else str(following)
+        return [
+            self._row(place, record, place.node.rules, now) for record in found[:PAGE]
+        ], None if following is None else str(following)
 
-    def _row(self, place: Place, record: Record, now: Instant) -> dict[str, Any]:
+    async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
+        """Items that would expire at once with another default, and why."""
+        place, now = visit.place, await self._admin.engine.now()
+        rules = place.targets.rules(_default(wanted))
+        found = await self._admin.engine.insight.victims(place.node, rules, now, MOST)
+        return [self._row(place, record, rules, now) for record in found]
+
+    def _row(self, place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
         id, pk = place.targets.identity(place.node, record.partition, record.key)
-        why = explain(record, place.node.rules, now)
+        why = explain(record, rules, now)
         return {
             "id": id,
             "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
@@ -104,6 +124,14 @@ def _position(after: str) -> Position:
     if not (after.isascii() and after.isdigit() and len(after) < 19):
         raise BadRequest("after is not where a page ends")
     return Position(b"", int(after))
+
+
+def _default(wanted: str) -> int | None:
+    """The default that an address names: off, or a number."""
+    try:
+        return Preview("", None if wanted == "off" else int(wanted)).default()
+    except ValueError:
+        raise BadRequest("would is off, -1, or a number of seconds") from None
 
 
 def _expires_in(deadline: Instant | None, reason: str, now: Instant) -> str:
