@@ -71,6 +71,7 @@ def test_turning_off_brings_hidden_items_back(shop: DatabaseProxy, server: Runni
     fill(container)
     server.clock.advance(seconds=100, sweep="none")
     form = visitor.settings("shop", "sessions").fill(timeToLive="off")
+    assert form.page.text("mf-truth-table").endswith("Items 0 1 0")
     assert "2 hidden items would come back." in form.press("preview").text(PREVIEW)
     form.press("save")
     assert alive(container) == {"default", "never", "own"}
