@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/javascript.sh: the packages that tests in JavaScript need, as their lock says. What cannot be had is named; its tests are
+# tools/javascript.sh: the packages that tests need from npm, as their lock says. What cannot be had is named; its tests are
 # skipped. With REQUIRE=all that is a failure.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -13,5 +13,5 @@ if reason=$(cd "$place" && timeout 180 npm ci --silent --no-audit --no-fund --ig
     exit 0
 fi
 rm -rf "$place/node_modules"
-echo "NOT RUN: tests in JavaScript (npm cannot install their packages: ${reason:-no reason given})"
+echo "NOT RUN: tests in JavaScript and of accessibility (npm cannot install their packages: ${reason:-no reason given})"
 [[ ${REQUIRE:-} != all ]]

@@ -9,7 +9,7 @@ only=${ONLY:-}
 
 echo "SEED=$SEED"
 tools/venv.sh test
-tools/system-packages.sh strace
+tools/system-packages.sh strace chromium
 tools/javascript.sh
 
 code=0

@@ -116,6 +116,8 @@ class Gate:
         origin = request.headers.get(b"origin")
         if origin is not None and request.method not in ("GET", "HEAD") and not _same(origin, host):
             return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
+        if request.path in PAGES and _reads_pages(request) and self._admitted(authorization):
+            return await self._portal()(request)
         return await self._answer(request, authorization)
 
     async def _answer(self, request: Request, authorization: bytes | None) -> Response:
@@ -154,6 +156,11 @@ class Gate:
             return True
         scheme, _, token = (authorization or b"").partition(b" ")
         return scheme.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token)
+
+
+def _reads_pages(request: Request) -> bool:
+    """Whether a browser asks. Others, which only wait for an answer, get the line that takes nothing to make."""
+    return b"text/html" in request.headers.get(b"accept", b"")
 
 
 def _same(origin: bytes, host: bytes) -> bool:

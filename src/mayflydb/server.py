@@ -34,6 +34,7 @@ from mayflydb.engine.selftest import prove
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
+from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.gate import Gate, Hosts, Readiness
@@ -93,7 +94,9 @@ class Server:
             raise StartFailed(str(error), setting="storage.url") from error
         travel = settings.server.allow_time_travel
         self.admin = Admin(engine, [CosmosTargets()], travel, settings.storage.shared, self.info, self._ca_pem)
-        gate.open(self._cosmos(engine), self._portal(self.admin), self.admin.upkeep.health, _page(settings))
+        cosmos = self._cosmos(engine)
+        portal = self._portal(self.admin, Caller(cosmos, Keys.from_base64(self._key)))
+        gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
         self._readiness.cosmos = "ok"
         if settings.server.scheme == "https":
             # Whoever asks for https gets its certificate before the first client comes.
@@ -133,14 +136,14 @@ class Server:
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
     @staticmethod
-    def _portal(admin: Admin) -> Callable[[], Handler]:
+    def _portal(admin: Admin, cosmos: Caller) -> Callable[[], Handler]:
         made: list[Handler] = []
 
         def portal() -> Handler:
             if not made:
                 from mayflydb.portal.app import portal_app
 
-                made.append(portal_app(admin))
+                made.append(portal_app(admin, cosmos))
             return made[0]
 
         return portal

@@ -180,3 +180,31 @@ def test_a_store_that_ails_makes_the_server_unready() -> None:
 def test_a_client_without_a_key_is_answered_by_the_front_end() -> None:
     """Not by the page for people: it would not understand it."""
     assert ask(opened(), "GET", "/", **{"x-ms-version": "2020-07-15"})[2] == "cosmos GET /"
+
+
+BROWSER = "text/html,application/xhtml+xml,*/*;q=0.8"
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "host", "authorization", "token", "answer"),
+    [
+        ("/", BROWSER, "localhost", None, None, "portal GET /"),
+        ("/_explorer/index.html", BROWSER, "localhost", None, None, "portal GET /_explorer/index.html"),
+        ("/", "*/*", "localhost", None, None, "<p>page</p>"),
+        ("/", "application/json", "localhost", None, None, "<p>page</p>"),
+        ("/", BROWSER, "localhost", "type=master", None, "cosmos GET /"),
+        ("/", BROWSER, "evil.example", None, None, "<p>page</p>"),
+        ("/_explorer/index.html", BROWSER, "evil.example", None, None, "<p>page</p>"),
+        ("/", BROWSER, "localhost", None, b"secret", "<p>page</p>"),
+        ("/_explorer/index.html", BROWSER, "localhost", "Bearer wrong", b"secret", "<p>page</p>"),
+        (
+            "/_explorer/index.html", BROWSER, "localhost", "Bearer secret", b"secret",
+            "portal GET /_explorer/index.html",
+        ),
+    ],
+)  # fmt: skip
+def test_browsers_get_the_portal(
+    path: str, accept: str, host: str, authorization: str | None, token: bytes | None, answer: str
+) -> None:
+    asked = ask(opened(token), "GET", path, accept=accept, host=host, authorization=authorization)
+    assert asked[2] == answer

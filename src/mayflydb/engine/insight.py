@@ -37,6 +37,14 @@ class Preview(msgspec.Struct, frozen=True):
     sample: list[Record]
 
 
+class Census(msgspec.Struct, frozen=True):
+    """Visible records by their own ttl: `missing` (or not valid), `never` (-1), `own` (positive)."""
+
+    missing: int
+    never: int
+    own: int
+
+
 class Bucket(msgspec.Struct, frozen=True):
     """Deaths with from <= deadline < from + width (the first one: those after now)."""
 
@@ -92,6 +100,14 @@ class Insight:
         hidden = sum(await self.due_counts(container.id, hiding, [now]))
         return totals.records - hidden, -(-totals.value_bytes // 1024)
 
+    async def census(self, container: Node, now: Instant) -> Census:
+        """Who follows the default, and who does not."""
+        totals = await self.totals(container.id)
+        hiding = tuple(rule for rule in container.rules if rule.hides)
+        following = await self._count(container.id, DuePath.ANCHOR, _bound(hiding, DuePath.ANCHOR, now))
+        own = await self._count(container.id, DuePath.DEADLINE, _bound(hiding, DuePath.DEADLINE, now))
+        return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
+
     async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
         """What the proposed rules would do if they were set now."""
         totals = await self.totals(container.id)
@@ -112,7 +128,7 @@ class Insight:
             ignored=totals.ignored,
             never=_immortal(totals, proposed),
             reappear_now=hidden - still_hidden,
-            sample=await self._sample(container, hiding, proposed, now),
+            sample=await self.victims(container, proposed, now, SAMPLE),
         )
 
     async def _count(self, container: int, path: DuePath, bound: Instant | None) -> int:
@@ -120,16 +136,16 @@ class Insight:
             return 0
         return (await self._store.read(CountDue(container, path, (bound,))))[0]
 
-    async def _sample(
-        self, container: Node, hiding: tuple[Rule, ...], proposed: tuple[Rule, ...], now: Instant
-    ) -> list[Record]:
+    async def victims(self, container: Node, proposed: tuple[Rule, ...], now: Instant, limit: int) -> list[Record]:
+        """Visible records that would die at once if the proposed rules were set now: some of them, or all up to `limit`."""
+        hiding = tuple(rule for rule in container.rules if rule.hides)
         sample: list[Record] = []
         for path in DuePath:
             upto, hidden = _bound(proposed, path, now), _bound(hiding, path, now)
-            if upto is not None and len(sample) < SAMPLE:
+            if upto is not None and len(sample) < limit:
                 # Beyond everything that is hidden already: those would not notice.
                 after = None if hidden is None else (hidden + 1, 0)
-                victims = await self._store.read(Due(container.id, path, upto, after, SAMPLE - len(sample)))
+                victims = await self._store.read(Due(container.id, path, upto, after, limit - len(sample)))
                 sample += victims
         return sample
 

@@ -1,7 +1,8 @@
-"""The portal, a Starlette application: the admin API, the certificate, metrics, and one page."""
+"""The portal, a Starlette application: the admin API, the certificate, metrics, and the pages."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,12 +12,14 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from mayflydb.http.asgi import handler
 from mayflydb.http.messages import Handler
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.portal import metrics
 from mayflydb.portal.admin import Admin, Operation
+from mayflydb.portal.cosmos import Cosmos
 from mayflydb.portal.problems import CONTENT_TYPE, problem, problem_of
 
 MAX_BODY = 64 * 1024
@@ -25,7 +28,7 @@ PEM = "application/x-pem-file"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def portal_app(admin: Admin) -> Handler:
+def portal_app(admin: Admin, cosmos: Cosmos) -> Handler:
     """Routes from the table of operations, and the few answers that are not JSON."""
     routes: list[BaseRoute] = [
         Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])
@@ -42,14 +45,36 @@ def portal_app(admin: Admin) -> Handler:
     async def measurements(request: Request) -> Response:
         return Response(await metrics.exposition(admin), media_type=metrics.CONTENT_TYPE)
 
+    pages = Pages(admin, cosmos)
     routes += [
         Route("/_mayfly/info", info),
         Route("/_mayfly/cert", certificate),
         Route("/_explorer/emulator.pem", certificate),
         Route("/metrics", measurements),
+        Route("/", pages),
+        Route("/_explorer/{path:path}", pages),
     ]
     handlers: Any = {MayflyError: _failed, HTTPException: _refused, Exception: _broken}
     return handler(Starlette(routes=routes, exception_handlers=handlers), MAX_BODY)
+
+
+class Pages:
+    """The pages for people, which are loaded when the first of them is asked for: a server without visitors does without."""
+
+    def __init__(self, admin: Admin, cosmos: Cosmos) -> None:
+        self._admin, self._cosmos = admin, cosmos
+        self._app: ASGIApp | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if self._app is None:
+            # It takes a fifth of a second, in which others are answered.
+            self._app = await asyncio.to_thread(self._load)
+        await self._app(scope, receive, send)
+
+    def _load(self) -> ASGIApp:
+        from mayflydb.portal.pages.routes import pages_app
+
+        return pages_app(self._admin, self._cosmos)
 
 
 def _endpoint(operation: Operation) -> Endpoint:

@@ -31,14 +31,17 @@ class Hands:
 
     async def show(self) -> dict[str, Any]:
         """now, mode, frozen, offset_seconds from the host's time, next_expiry (null: nothing dies)."""
+        shown = self.state(await self._engine.now())
+        return shown | {"next_expiry": shapes.time_or_none(await self.next_expiry())}
+
+    def state(self, now: Instant) -> dict[str, Any]:
+        """The same without a look at the store."""
         clock = self._engine.time.clock
-        now = await self._engine.now()
         return {
             "now": shapes.time(now),
             "mode": clock.mode,
             "frozen": isinstance(clock, VirtualClock) and clock.frozen,
             "offset_seconds": 0 if clock.mode == "real" else round((now - wall_us()) / SECOND),
-            "next_expiry": shapes.time_or_none(await self.next_expiry()),
         }
 
     async def next_expiry(self) -> Instant | None:

@@ -55,7 +55,7 @@ class Directory:
         for name in self._spaces:
             space = await self._engine.node(name)
             if space is not None:
-                found += [(_target(name, node.name), node) for node in await self._engine.children(space.id)]
+                found += [(target_of(name, node.name), node) for node in await self._engine.children(space.id)]
         return sorted(found, key=lambda pair: pair[0])
 
     async def containers(self, target: str | None = None) -> list[Place]:
@@ -66,7 +66,7 @@ class Directory:
             space, database, container = _parse(target)
             if container is not None:
                 return [await self.container(target)]
-            databases = [(_target(space, database), await self._node(target, space, database))]
+            databases = [(target_of(space, database), await self._node(target, space, database))]
         found: list[Place] = []
         for name, parent in databases:
             targets = self._spaces[name.partition(":")[0]]
@@ -80,7 +80,7 @@ class Directory:
         if container is None:
             raise BadRequest(f"{target} is a database", hint=f"name a container: {target}/CONTAINER")
         node = await self._node(target, space, database, container)
-        return Place(_target(space, database, container), node, self._spaces[space])
+        return Place(target_of(space, database, container), node, self._spaces[space])
 
     async def node(self, target: str) -> Node:
         """The database or container that a target names."""
@@ -113,5 +113,6 @@ def _quoted(name: str) -> str:
     return quote(name, safe="!$&'()*+,;=@", errors="surrogatepass")
 
 
-def _target(space: str, *names: str) -> str:
+def target_of(space: str, *names: str) -> str:
+    """The target of a database (one name) or a container (two)."""
     return f"{space}:{'/'.join(map(_quoted, names))}"

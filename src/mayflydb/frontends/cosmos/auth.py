@@ -14,7 +14,7 @@ from email.utils import format_datetime, parsedate_to_datetime
 from enum import Enum
 from functools import lru_cache
 from typing import Final
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 import msgspec
 
@@ -90,6 +90,13 @@ def _key(text: str) -> SigningKey:
 def string_to_sign(verb: str, resource_type: str, resource_link: str, x_ms_date: str, date: str = "") -> str:
     """What a client signs. Everything is lower case except the link."""
     return f"{verb.lower()}\n{resource_type.lower()}\n{resource_link}\n{x_ms_date.lower()}\n{date.lower()}\n"
+
+
+def authorization(keys: Keys, verb: str, resource_type: str, resource_link: str, x_ms_date: str) -> str:
+    """The header that a client with the first of these keys sends."""
+    text = string_to_sign(verb, resource_type, resource_link, x_ms_date).encode("utf-8", "surrogatepass")
+    signature = binascii.b2a_base64(keys.pairs[0][1].sign(text), newline=False).decode()
+    return quote(f"type=master&ver=1.0&sig={signature}", safe="")
 
 
 def parse_authorization(header: str) -> tuple[str, str, str]:
@@ -174,7 +181,7 @@ def check_clock(x_ms_date: str, now_seconds: float) -> None:
 
 def not_valid_now(start: float, end: float, now: float) -> Forbidden:
     """The refusal of a token outside of its time; all in seconds since 1970."""
-    first, last, present = _rfc_1123(start), _rfc_1123(end), _rfc_1123(now)
+    first, last, present = rfc_1123(start), rfc_1123(end), rfc_1123(now)
     return Forbidden(
         "The authorization token is not valid at the current time. Please create another token and retry "
         f"(token start time: {first}, token expiry time: {last}, current server time: {present})."
@@ -192,7 +199,8 @@ def _seconds(text: str) -> float:
         ) from None
 
 
-def _rfc_1123(seconds: float) -> str:
+def rfc_1123(seconds: float) -> str:
+    """The form that clients send and sign, of seconds since 1970."""
     try:
         return format_datetime(datetime.fromtimestamp(int(seconds), UTC), usegmt=True)
     except (ValueError, OverflowError, OSError):

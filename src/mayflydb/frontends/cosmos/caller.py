@@ -1,0 +1,39 @@
+"""The front end, called from within its own process: what the pages of the portal do is decided where a client's request is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from urllib.parse import quote
+
+from mayflydb.clock import wall_us
+from mayflydb.frontends.cosmos import auth
+from mayflydb.frontends.cosmos.auth import Keys
+from mayflydb.frontends.cosmos.paths import parse
+from mayflydb.http.messages import Handler, Request, Response
+from mayflydb.model.instant import SECOND
+
+
+class Caller:
+    """Sends requests that are signed with the account's first key."""
+
+    def __init__(self, app: Handler, keys: Keys) -> None:
+        self._app = app
+        self._keys = keys
+
+    async def __call__(
+        self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> Response:
+        """`path`: its segments, as they are (`dbs`, `shop`). An error is a response too, as every client gets it."""
+        raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
+        date = auth.rfc_1123(wall_us() / SECOND)
+        signed = auth.authorization(self._keys, method, *parse(raw).signed[0], date)
+        fields = {"host": "localhost", **(headers or {}), "authorization": signed, "x-ms-date": date}
+        request = Request(method, raw, {name: value.encode("latin-1") for name, value in _lines(fields)})
+        if body:
+            request.feed(body)
+        request.end()
+        return await self._app(request)
+
+
+def _lines(fields: Mapping[str, str]) -> list[tuple[bytes, str]]:
+    return [(name.encode("ascii"), value) for name, value in fields.items()]

@@ -1,0 +1,200 @@
+"""The form of a container's settings: what the container has, what somebody wants, and whether that can be saved. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, get_args
+
+import msgspec
+
+from mayflydb.portal.requests import MAX_TTL
+
+TimeToLive = Literal["off", "no-default", "on"]
+Mode = Literal["manual", "autoscale"]
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Whole numbers from `low` to `high` in steps."""
+
+    low: int
+    high: int
+    step: int
+
+    def has(self, value: int) -> bool:
+        return self.low <= value <= self.high and value % self.step == 0
+
+
+AMOUNTS: Mapping[str, Range] = {"manual": Range(400, 1_000_000, 100), "autoscale": Range(1000, 1_000_000, 1000)}
+"""RU/s that may be asked for. The front end decides; the form says so before a part of it has been saved."""
+
+TOLERANCE = 10
+"""Percent by which more items may go than somebody agreed to, before he is asked again: while he reads, time goes on."""
+
+
+class Offer(msgspec.Struct, frozen=True):
+    """Throughput of a container of its own: `amount` is RU/s, or the most of them."""
+
+    mode: Mode
+    amount: int
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """What stands in the form, as text. `agreed`: the question that was answered with a second click."""
+
+    time_to_live: str = "off"
+    seconds: str = ""
+    geospatial: str = "Geography"
+    indexing: str = ""
+    mode: str = ""
+    manual: str = ""
+    autoscale: str = ""
+    etag: str = ""
+    agreed: str = ""
+
+    @property
+    def default_ttl(self) -> int | None:
+        """The default that is wanted; 0 where a number is wanted and none is there."""
+        if self.time_to_live == "on":
+            return read_seconds(self.seconds)
+        return -1 if self.time_to_live == "no-default" else None
+
+    @property
+    def offer(self) -> Offer | None:
+        """The throughput that is wanted; 0 for what is no number."""
+        if self.mode == "autoscale":
+            return Offer("autoscale", _whole(self.autoscale))
+        return Offer("manual", _whole(self.manual)) if self.mode == "manual" else None
+
+
+NAMES: Mapping[str, str] = {
+    "time_to_live": "timeToLive",
+    "seconds": "timeToLiveSeconds",
+    "geospatial": "geoSpatialConfig",
+    "indexing": "indexingPolicy",
+    "mode": "throughputMode",
+    "manual": "manualThroughput",
+    "autoscale": "autoscaleThroughput",
+    "etag": "etag",
+    "agreed": "agreed",
+}
+"""Fields and their names in the form."""
+
+
+def read(sent: Mapping[str, str], loaded: Fields) -> Fields:
+    """What was sent; what the form did not show stays as it is."""
+    return Fields(**{field: sent.get(name, getattr(loaded, field)) for field, name in NAMES.items()})
+
+
+def bounded(fields: Fields) -> Fields:
+    """With the number of seconds that was understood in the place of what was typed."""
+    return msgspec.structs.replace(fields, seconds=str(read_seconds(fields.seconds))) if fields.seconds else fields
+
+
+def read_seconds(text: str) -> int:
+    """As the field does it: 0 for what is no number, the highest there is for what is beyond it."""
+    return min(max(_whole(text), 0), MAX_TTL)
+
+
+def _whole(text: str) -> int:
+    stripped = text.strip()
+    return int(stripped) if stripped.isascii() and stripped.isdigit() and len(stripped) < 20 else 0
+
+
+def loaded(body: Mapping[str, Any], etag: str, offer: Offer | None) -> Fields:
+    """The form of a container as it is."""
+    default = body.get("defaultTtl")
+    state: TimeToLive = "off" if default is None else "no-default" if default == -1 else "on"
+    return Fields(
+        time_to_live=state,
+        seconds=str(default) if state == "on" else "",
+        geospatial=body.get("geospatialConfig", {}).get("type", "Geography"),
+        indexing=pretty(body["indexingPolicy"]),
+        mode="" if offer is None else offer.mode,
+        manual=str(offer.amount) if offer and offer.mode == "manual" else "",
+        autoscale=str(offer.amount) if offer and offer.mode == "autoscale" else "",
+        etag=etag,
+    )
+
+
+def pretty(value: Any) -> str:
+    """JSON for people."""
+    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode("utf-8", "replace")
+
+
+def changed(body: Mapping[str, Any], wanted: Fields) -> dict[str, Any]:
+    """The container's body as it would be sent; equal to `body` where nothing is wanted. ValueError for what is no JSON."""
+    after = dict(body)
+    if wanted.default_ttl is None:
+        after.pop("defaultTtl", None)
+    else:
+        after["defaultTtl"] = wanted.default_ttl
+    if wanted.geospatial != after.get("geospatialConfig", {}).get("type", "Geography"):
+        after["geospatialConfig"] = {"type": wanted.geospatial}
+    after["indexingPolicy"] = indexing_policy(wanted.indexing)
+    return after
+
+
+def indexing_policy(text: str) -> dict[str, Any]:
+    """ValueError with a sentence for what is no JSON object."""
+    try:
+        policy = msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise ValueError(f"The indexing policy is not JSON: {error}") from None
+    if not isinstance(policy, dict):
+        raise ValueError("The indexing policy must be a JSON object.")
+    return policy
+
+
+def faults(wanted: Fields) -> list[str]:
+    """Why this cannot be saved, as far as the form itself shows it."""
+    found: list[str] = []
+    if wanted.time_to_live not in get_args(TimeToLive):
+        found.append("Time to Live is Off, On (no default) or On.")
+    if wanted.time_to_live == "on" and wanted.default_ttl == 0:
+        found.append(f"Time to Live is On: it needs a whole number of seconds from 1 to {MAX_TTL}.")
+    elif wanted.time_to_live == "on" and _whole(wanted.seconds) > MAX_TTL:
+        found.append(f"{MAX_TTL} seconds is the longest Time to Live; the field now says so. Save to take it.")
+    try:
+        policy = indexing_policy(wanted.indexing)
+    except ValueError as error:
+        found.append(str(error))
+    else:
+        mode = policy.get("indexingMode")
+        if isinstance(mode, str) and mode.lower() == "none" and wanted.default_ttl is not None:
+            found.append(
+                "Time to Live needs an index: expired items are found through it. Set indexingMode to consistent, or "
+                "Time to Live to Off."
+            )
+    offer = wanted.offer
+    if offer is None and wanted.mode:
+        found.append("Throughput is Manual or Autoscale.")
+    if offer is not None and not AMOUNTS[offer.mode].has(offer.amount):
+        amounts = AMOUNTS[offer.mode]
+        found.append(f"Throughput is {amounts.low} to {amounts.high} RU/s in steps of {amounts.step}.")
+    return found
+
+
+def question(default: int | None, count: int) -> str:
+    """What somebody agrees to with a second click."""
+    return f"{'off' if default is None else default}:{count}"
+
+
+def is_agreed(answer: str, default: int | None, count: int) -> bool:
+    """Whether this question, or one that differs by a little time, was answered."""
+    setting, _, agreed = answer.partition(":")
+    return setting == question(default, 0).partition(":")[0] and count * 100 <= _whole(agreed) * (100 + TOLERANCE)
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of the truth table: what becomes of items whose own ttl is missing, -1, or a number."""
+
+    missing: str
+    never: str
+    own: str
+
+
+def truth(default: int | None, reading: str) -> Row:
+    """Under a default; `reading` is the default as a span."""
+    if default is None:
+        return Row("stays", "stays", "stays")
+    return Row("stays" if default == -1 else f"goes after {reading}", "stays", "goes after n seconds")

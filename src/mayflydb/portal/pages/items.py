@@ -1,0 +1,140 @@
+"""The items of a container: a grid that says when each of them goes, and one item with the reason."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+import msgspec
+from starlette.responses import Response
+
+from mayflydb.engine.engine import Scope
+from mayflydb.expiry.explain import explain
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.portal import shapes
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import words
+from mayflydb.portal.pages.container import Containers
+from mayflydb.portal.pages.shell import Shell, Visit, json_page
+from mayflydb.portal.requests import Preview
+from mayflydb.portal.targets import Place
+from mayflydb.store.interface import Position
+
+PAGE = 100
+
+MOST = 1000
+"""Items that are shown of those that would expire."""
+
+
+class ItemsPage:
+    """The grid, and one item of it."""
+
+    def __init__(self, admin: Admin, shell: Shell, containers: Containers) -> None:
+        self._admin = admin
+        self._shell = shell
+        self._containers = containers
+
+    async def show(self, visit: Visit) -> Response:
+        """A page of the grid."""
+        rows, following = await self._rows(visit)
+        for row in rows:
+            row["address"] = f"{visit.address}/item?{urlencode({'id': row['id'], 'pk': row['pk']}, errors='replace')}"
+        more = f"{visit.address}/items?{urlencode({'after': following})}" if following else None
+        key = ", ".join(visit.place.node.body["partitionKey"]["paths"])
+        wanted = visit.request.query_params.get("would")
+        would = None if wanted is None else words.time_to_live(_default(wanted))
+        content = {"rows": rows, "more": more, "key": key, "would": would, "most": MOST}
+        return await self._page(visit, "items.html", content)
+
+    async def twin(self, visit: Visit) -> Response:
+        """The same as JSON."""
+        rows, following = await self._rows(visit)
+        return json_page({"items": rows, "after": following})
+
+    async def one(self, visit: Visit) -> Response:
+        """One item and why it goes."""
+        found, why = await self._one(visit)
+        text = msgspec.json.format(found, indent=2).decode("utf-8", "replace")
+        return await self._page(visit, "item.html", {"id": why["id"], "json": text, "why": why})
+
+    async def one_twin(self, visit: Visit) -> Response:
+        """The same as JSON."""
+        found, why = await self._one(visit)
+        return json_page({"item": msgspec.Raw(found), "explanation": why})
+
+    async def _page(self, visit: Visit, template: str, content: dict[str, Any]) -> Response:
+        names = {"database": visit.database, "name": visit.name, "address": visit.address}
+        return await self._shell.page(visit.request, template, content | names)
+
+    async def _one(self, visit: Visit) -> tuple[bytes, dict[str, Any]]:
+        query = visit.request.query_params
+        id, pk = query.get("id", ""), query.get("pk", "null")
+        try:
+            key = msgspec.json.decode(pk)
+        except (msgspec.DecodeError, RecursionError):
+            raise BadRequest("pk must be JSON") from None
+        try:
+            item = await self._containers.item(visit.database, visit.name, id, key)
+        except NotFound:
+            message, hint = f"There is no item {id} in {visit.name}.", "Items that have expired are shown no more."
+            raise NotFound(message, hint=hint) from None
+        return item, await self._admin.outlook.explain(visit.place.target, id, pk)
+
+    async def _rows(self, visit: Visit) -> tuple[list[dict[str, Any]], str | None]:
+        """Visible items in the order of their creation, and where the next page begins; or those that `would` asks for."""
+        if (wanted := visit.request.query_params.get("would")) is not None:
+            return await self._victims(visit, wanted), None
+        after, place = visit.request.query_params.get("after"), visit.place
+        now = await self._admin.engine.now()
+        position = None if after is None else _position(after)
+        found: list[Record] = []
+        async for batch in self._admin.engine.scan(place.node, Scope(), position, now):
+            found += batch.records
+            if len(found) > PAGE:
+                break
+        following = found[PAGE - 1].seq if len(found) > PAGE else None
+        return [
+            self._row(place, record, place.node.rules, now) for record in found[:PAGE]
+        ], None if following is None else str(following)
+
+    async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
+        """Items that would expire at once with another default, and why."""
+        place, now = visit.place, await self._admin.engine.now()
+        rules = place.targets.rules(_default(wanted))
+        found = await self._admin.engine.insight.victims(place.node, rules, now, MOST)
+        return [self._row(place, record, rules, now) for record in found]
+
+    def _row(self, place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
+        id, pk = place.targets.identity(place.node, record.partition, record.key)
+        why = explain(record, rules, now)
+        return {
+            "id": id,
+            "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
+            "expires_in": _expires_in(why.deadline, why.reason, now),
+            "deadline": shapes.time_or_none(why.deadline),
+            "text": why.text,
+        }
+
+
+def _position(after: str) -> Position:
+    if not (after.isascii() and after.isdigit() and len(after) < 19):
+        raise BadRequest("after is not where a page ends")
+    return Position(b"", int(after))
+
+
+def _default(wanted: str) -> int | None:
+    """The default that an address names: off, or a number."""
+    try:
+        return Preview("", None if wanted == "off" else int(wanted)).default()
+    except ValueError:
+        raise BadRequest("would is off, -1, or a number of seconds") from None
+
+
+def _expires_in(deadline: Instant | None, reason: str, now: Instant) -> str:
+    if deadline is None:
+        return "TTL off" if reason == "off" else "never"
+    return words.coarse(max(0, deadline - now))

@@ -1,0 +1,53 @@
+"""The first page: all databases and containers, what they keep, and how much of it goes soon."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import words
+from mayflydb.portal.pages.shell import Shell, branch, json_page
+from mayflydb.portal.requests import Forecast
+
+
+class OverviewPage:
+    """Figures, and a line for each container."""
+
+    def __init__(self, admin: Admin, shell: Shell) -> None:
+        self._admin = admin
+        self._shell = shell
+
+    async def show(self, request: Request) -> Response:
+        """The page."""
+        return await self._shell.page(request, "overview.html", await self._content())
+
+    async def twin(self) -> Response:
+        """The same as JSON: what the admin API tells."""
+        listing = await self._admin.outlook.listing()
+        return json_page(listing | {"forecast": await self._forecast()})
+
+    async def _forecast(self) -> dict[str, Any]:
+        return await self._admin.outlook.forecast(Forecast(horizon="1h", buckets=1))
+
+    async def _content(self) -> dict[str, Any]:
+        names = {node.id: node.name for _, node in await self._admin.directory.databases()}
+        shown = {row["target"]: row for row in (await self._admin.outlook.listing())["targets"]}
+        rows = []
+        for place in await self._admin.directory.containers():
+            row, database = shown.get(place.target), names.get(place.node.parent)
+            if row is not None and database is not None:
+                way = branch(database, place.node)
+                rows.append({**row, "database": database, "way": way, "ttl": words.time_to_live(row["default_ttl"])})
+        figures = {
+            "Live items": sum(row["records"] for row in rows),
+            "Expire in the next hour": (await self._forecast())["in_horizon"],
+            "Expired, not yet purged": sum(row["due"] for row in rows),
+        }
+        return {"rows": rows, "figures": figures, "empty": [name for name in names.values() if not _has(rows, name)]}
+
+
+def _has(rows: list[dict[str, Any]], database: str) -> bool:
+    return any(row["database"] == database for row in rows)

@@ -1,0 +1,126 @@
+"""Which page answers where. A GET changes nothing; a form answers with a redirect, so that going back asks nothing again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp
+
+from mayflydb.model.durations import parse_span
+from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.cosmos import Cosmos
+from mayflydb.portal.pages import words
+from mayflydb.portal.pages.container import Containers
+from mayflydb.portal.pages.items import ItemsPage
+from mayflydb.portal.pages.overview import OverviewPage
+from mayflydb.portal.pages.settings import SettingsPage
+from mayflydb.portal.pages.shell import Shell, Visit, keep
+from mayflydb.portal.pages.static import Static
+from mayflydb.portal.problems import CONTENT_TYPE, STATUS, problem_of
+from mayflydb.portal.targets import target_of
+
+Found = Callable[[Visit], Awaitable[Response]]
+
+STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
+
+
+def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
+    """All pages, as an application of their own."""
+    shell, containers, static = Shell(admin), Containers(cosmos), Static()
+    overview = OverviewPage(admin, shell)
+    items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
+
+    def of_container(answer: Found) -> Callable[[Request], Awaitable[Response]]:
+        async def found(request: Request) -> Response:
+            database, name = request.path_params["database"], request.path_params["container"]
+            place = await admin.directory.container(target_of("cosmos", database, name))
+            return await answer(Visit(request, place, database))
+
+        return found
+
+    async def submit(visit: Visit) -> Response:
+        return await settings.submit(visit, await _sent(visit.request))
+
+    async def clock(request: Request) -> Response:
+        sent = await _sent(request)
+        return keep(RedirectResponse(_back(sent), 303), await _move(admin, sent.get("by", "")))
+
+    async def file(request: Request) -> Response:
+        return static.answer(request, request.path_params["name"])
+
+    async def overview_twin(request: Request) -> Response:
+        return await overview.twin()
+
+    base = "/_explorer/cosmos/{database}/{container}"
+    routes = [
+        *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
+        Route("/_explorer/index.json", overview_twin),
+        Route("/_explorer/clock", clock, methods=["POST"]),
+        Route("/_explorer/static/{name}", file),
+        Route(f"{base}/items", of_container(items.show)),
+        Route(f"{base}/items.json", of_container(items.twin)),
+        Route(f"{base}/item", of_container(items.one)),
+        Route(f"{base}/item.json", of_container(items.one_twin)),
+        Route(f"{base}/settings", of_container(settings.show)),
+        Route(f"{base}/settings", of_container(submit), methods=["POST"]),
+        Route(f"{base}/settings.json", of_container(settings.twin)),
+    ]
+
+    async def failed(request: Request, error: Exception) -> Response:
+        assert isinstance(error, MayflyError)
+        if request.url.path.endswith(".json"):
+            status, document = problem_of(error)
+            return Response(document, status, media_type=CONTENT_TYPE)
+        status, title = next(STATUS[kind] for kind in type(error).__mro__ if kind in STATUS)
+        content = {"title": title, "detail": error.message, "hint": str(error.detail.get("hint", ""))}
+        return await shell.page(request, "error.html", content, status)
+
+    async def refused(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        content = {"title": error.detail, "detail": f"{request.method} {request.url.path}", "hint": ""}
+        return await shell.page(request, "error.html", content, error.status_code)
+
+    handlers: Any = {MayflyError: failed, HTTPException: refused}
+    return Starlette(routes=routes, exception_handlers=handlers)
+
+
+async def _sent(request: Request) -> dict[str, str]:
+    try:
+        text = (await request.body()).decode()
+    except UnicodeDecodeError:
+        raise BadRequest("a form is sent in UTF-8") from None
+    return dict(parse_qsl(text, keep_blank_values=True))
+
+
+def _back(sent: dict[str, str]) -> str:
+    """The page that the form was on; a path of ours and of no other place."""
+    back = sent.get("back", "")
+    return back if back.startswith("/_explorer/") and "\\" not in back else "/_explorer/"
+
+
+async def _move(admin: Admin, by: str) -> str:
+    """Move the clock as a button says, and tell what came of it."""
+    if by == "resume":
+        await admin.hands.resume()
+        return "The clock ticks"
+    if by == "freeze":
+        await admin.hands.freeze()
+        return "The clock stands still"
+    if by == "confirm":
+        await admin.hands.confirm()
+        return "The host's time is trusted: purging goes on"
+    if by not in (*STEPS, "next"):
+        raise BadRequest(f"the clock has no button {by!r}")
+    done = await admin.hands.advance(parse_span(STEPS[by]) if by in STEPS else None)
+    length = words.seconds(int(done["advanced_seconds"]))
+    if by == "next" and not done["advanced_seconds"]:
+        return "Nothing is going to expire"
+    return f"Advanced {length}: {words.number(done['expired'])} expired, {words.number(done['purged'])} purged"

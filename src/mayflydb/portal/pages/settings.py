@@ -1,0 +1,147 @@
+"""Scale & Settings of a container: shown, previewed, saved."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from mayflydb.model.errors import MayflyError, PreconditionFailed
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import form, words
+from mayflydb.portal.pages.container import Container, Containers
+from mayflydb.portal.pages.form import Fields
+from mayflydb.portal.pages.shell import Shell, Visit, json_page, keep
+from mayflydb.portal.problems import STATUS
+from mayflydb.portal.requests import MAX_TTL
+from mayflydb.portal.targets import Place
+
+MOVED = (
+    "Somebody else has changed this container since this page was loaded, so nothing was saved. "
+    "Discard shows it as it is now."
+)
+
+
+class Outcome(msgspec.Struct, frozen=True):
+    """What came of a form that is shown again: why it was not saved, or how many items somebody is asked about."""
+
+    errors: Sequence[str] = ()
+    status: int = 200
+    asked: int = 0
+
+
+SHOWN = Outcome()
+"""Nothing came of it yet."""
+
+
+class SettingsPage:
+    """One page for all containers."""
+
+    def __init__(self, admin: Admin, shell: Shell, containers: Containers) -> None:
+        self._admin = admin
+        self._shell = shell
+        self._containers = containers
+
+    async def show(self, visit: Visit) -> Response:
+        """The container as it is."""
+        container = await self._containers.read(visit.database, visit.name)
+        return await self._render(visit, container, _loaded(container))
+
+    async def twin(self, visit: Visit) -> Response:
+        """The same as JSON."""
+        container = await self._containers.read(visit.database, visit.name)
+        offer = None if container.offer is None else msgspec.to_builtins(container.offer)
+        preview = await self._admin.outlook.preview(visit.place.target, container.body.get("defaultTtl"))
+        return json_page({"container": container.body, "throughput": offer, "preview": preview})
+
+    async def submit(self, visit: Visit, sent: dict[str, str]) -> Response:
+        """Preview, discard or save what was sent."""
+        here = f"{visit.address}/settings"
+        action = sent.get("action", "save")
+        if action == "discard":
+            return RedirectResponse(here, 303)
+        container = await self._containers.read(visit.database, visit.name)
+        wanted = form.read(sent, _loaded(container))
+        if action == "preview":
+            return await self._render(visit, container, wanted)
+        if wanted.etag != container.etag:
+            return await self._render(visit, container, wanted, Outcome([MOVED], 412))
+        if faults := form.faults(wanted):
+            return await self._render(visit, container, wanted, Outcome(faults, 400))
+        if asked := await self._asked(visit, container, wanted):
+            return await self._render(visit, container, wanted, Outcome(asked=asked))
+        said: list[str] = []
+        try:
+            await self._containers.save(visit.database, container, wanted, said)
+        except MayflyError as error:
+            # Throughput is a resource of its own, so the container may have been saved; the form goes on from there.
+            container = await self._containers.read(visit.database, visit.name)
+            if said:
+                wanted = msgspec.structs.replace(wanted, etag=container.etag)
+            told, status = _told(error)
+            return await self._render(visit, container, wanted, Outcome([*said, told], status))
+        return keep(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
+
+    async def _asked(self, visit: Visit, container: Container, wanted: Fields) -> int:
+        """How many items would go at once without that somebody has agreed to it; 0: nothing is to be asked."""
+        default = wanted.default_ttl
+        if default == container.body.get("defaultTtl"):
+            return 0
+        going: int = (await self._admin.outlook.preview(visit.place.target, default))["expire_now"]
+        return 0 if form.is_agreed(wanted.agreed, default, going) else going
+
+    async def _render(self, visit: Visit, container: Container, fields: Fields, outcome: Outcome = SHOWN) -> Response:
+        loaded = _loaded(container)
+        fields = form.bounded(fields)
+        content = {
+            "database": visit.database,
+            "name": visit.name,
+            "address": visit.address,
+            "label": "Settings" if container.offer is None else "Scale & Settings",
+            "fields": fields,
+            "loaded": {form.NAMES[name]: value for name, value in msgspec.structs.asdict(loaded).items()},
+            "errors": outcome.errors,
+            "asked": outcome.asked,
+            "agreed": form.question(fields.default_ttl, outcome.asked) if outcome.asked else "",
+            "max_ttl": MAX_TTL,
+            "amounts": form.AMOUNTS,
+            "body": container.body,
+            "offer": container.offer,
+            "paused": visit.place.node.definition.paused,
+            **(await self._outlook(visit.place, fields, loaded)),
+        }
+        said = " ".join(outcome.errors)
+        return await self._shell.page(visit.request, "settings.html", content, outcome.status, said)
+
+    async def _outlook(self, place: Place, fields: Fields, loaded: Fields) -> dict[str, Any]:
+        """The lines below the field, which follow what is typed."""
+        default, now = fields.default_ttl, await self._admin.engine.now()
+        preview = None if default == 0 else await self._admin.outlook.preview(place.target, default)
+        census = await self._admin.engine.insight.census(place.node, now)
+        current = loaded.default_ttl
+        return {
+            "preview": preview,
+            "is_changed": default != current,
+            "reading": _reading(default),
+            "refusals": [] if default == 0 else form.faults(fields),
+            "census": census,
+            "before": form.truth(current, _reading(current)),
+            "after": None if default == 0 else form.truth(default, _reading(default)),
+        }
+
+
+def _loaded(container: Container) -> Fields:
+    return form.loaded(container.body, container.etag, container.offer)
+
+
+def _reading(default: int | None) -> str:
+    return words.seconds(default) if default and default > 0 else ""
+
+
+def _told(error: MayflyError) -> tuple[str, int]:
+    if isinstance(error, PreconditionFailed):
+        return MOVED, 412
+    status = next(STATUS[kind][0] for kind in type(error).__mro__ if kind in STATUS)
+    return error.message, status

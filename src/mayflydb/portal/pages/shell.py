@@ -1,0 +1,148 @@
+"""What every page has: the bar with the clock, the tree, the last message; and how pages are rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote, unquote
+
+import msgspec
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from mayflydb import __version__
+from mayflydb.clock import SystemClock
+from mayflydb.engine.catalog import Node
+from mayflydb.model.instant import SECOND
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import words
+from mayflydb.portal.targets import Place
+
+HERE = Path(__file__).parent
+POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-content-type-options": "nosniff",
+    # Forms must tell where they come from; other sites need not know where somebody was.
+    "referrer-policy": "same-origin",
+    "cache-control": "no-store",
+}
+SAID = "mayfly-said"
+"""The cookie that carries one message over the redirect after a form."""
+
+
+class Visit(msgspec.Struct, frozen=True):
+    """A request for one of the pages of a container."""
+
+    request: Request
+    place: Place
+    database: str
+
+    @property
+    def name(self) -> str:
+        return self.place.node.name
+
+    @property
+    def address(self) -> str:
+        """Where the pages of the container begin."""
+        return address(self.database, self.name)
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """A container in the tree."""
+
+    name: str
+    address: str
+    settings: str
+
+
+class Shell:
+    """Renders pages."""
+
+    def __init__(self, admin: Admin) -> None:
+        self._admin = admin
+        self._templates = Environment(
+            loader=FileSystemLoader(HERE / "templates"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._templates.filters["number"] = words.number
+        self._templates.filters["items"] = words.items
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)
+
+    async def page(
+        self, request: Request, template: str, content: Mapping[str, Any], status: int = 200, said: str = ""
+    ) -> Response:
+        """A page in its shell; `said` is news, else what the form before has left to be said."""
+        kept = unquote(request.cookies.get(SAID, ""))
+        shell = {
+            "version": __version__,
+            "storage": self._admin.info(None)["storage"],
+            "health": (await self._admin.upkeep.health())["store"],
+            "clock": await self.clock(),
+            "tree": await self._tree(),
+            "here": request.url.path,
+            "again": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
+            "said": said or kept,
+        }
+        text = self._templates.get_template(template).render(shell | dict(content))
+        # What somebody stored may hold half of a surrogate pair.
+        response = HTMLResponse(text.encode("utf-8", "replace"), status, HEADERS)
+        if kept:
+            response.delete_cookie(SAID, path="/", httponly=True, samesite="strict")
+        return response
+
+    async def clock(self) -> dict[str, Any]:
+        """What the pill shows, and what may be done to the clock."""
+        clock, now = self._admin.engine.time.clock, await self._admin.engine.now()
+        shown = self._admin.hands.state(now)
+        away = shown["offset_seconds"]
+        sign = "+" if away >= 0 else ""
+        state = "frozen" if shown["frozen"] else "ticking"
+        return {
+            "virtual": shown["mode"] == "virtual",
+            "fenced": words.moment(clock.horizon()) if isinstance(clock, SystemClock) and clock.fenced else "",
+            "frozen": shown["frozen"],
+            "now": words.moment(now),
+            "offset": f"{sign}{words.coarse(away * SECOND)}",
+            "state": state,
+            "movable": shown["mode"] == "virtual" and self._admin.info(None)["allow_time_travel"],
+        }
+
+    async def _tree(self) -> list[tuple[str, list[Branch]]]:
+        databases: dict[int, tuple[str, list[Branch]]] = {}
+        for _, node in await self._admin.directory.databases():
+            databases[node.id] = (node.name, [])
+        for place in await self._admin.directory.containers():
+            found = databases.get(place.node.parent)
+            if found is not None:
+                found[1].append(branch(found[0], place.node))
+        return list(databases.values())
+
+
+def branch(database: str, node: Node) -> Branch:
+    """`Settings` alone for a container that has no throughput of its own to scale."""
+    label = "Settings" if node.definition.offer is None else "Scale & Settings"
+    return Branch(node.name, address(database, node.name), label)
+
+
+def address(database: str, container: str) -> str:
+    """Where the pages of a container begin."""
+    parts = [quote(name, safe="", errors="surrogatepass") for name in (database, container)]
+    return f"/_explorer/cosmos/{'/'.join(parts)}"
+
+
+def json_page(document: Any) -> Response:
+    """The twin of a page."""
+    return Response(msgspec.json.encode(document), headers=HEADERS, media_type="application/json")
+
+
+def keep(response: Response, said: str) -> Response:
+    """Leave a message for the next page."""
+    response.set_cookie(SAID, quote(said), max_age=60, path="/", httponly=True, samesite="strict")
+    return response

@@ -1,0 +1,52 @@
+"""How numbers, spans and settings read."""
+
+from __future__ import annotations
+
+from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
+from mayflydb.portal import shapes
+
+_UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
+
+
+def number(value: int) -> str:
+    """`1,204`."""
+    return f"{value:,}"
+
+
+def items(count: int) -> str:
+    """`1 item`, `1,204 items`."""
+    return "1 item" if count == 1 else f"{number(count)} items"
+
+
+def span(length: Span) -> str:
+    """`1 h 30 min`; the parts of a second only below one second."""
+    if abs(length) < SECOND:
+        return f"{length // 1000} ms" if length else "0 s"
+    sign, rest, parts = ("-" if length < 0 else ""), abs(length), []
+    for unit, size in _UNITS:
+        count, rest = divmod(rest, size)
+        if count:
+            parts.append(f"{number(count)} {unit}")
+    return sign + " ".join(parts)
+
+
+def seconds(count: int) -> str:
+    """A number of seconds as a span."""
+    return span(count * SECOND)
+
+
+def moment(instant: Instant) -> str:
+    """`2026-11-20 23:31:10Z`: in UTC, to the second."""
+    return shapes.time(instant - instant % SECOND).replace("T", " ")
+
+
+def coarse(length: Span) -> str:
+    """A span in its two largest units, the rest left out."""
+    return " ".join(span(length).split(" ")[:4])
+
+
+def time_to_live(default: int | None) -> str:
+    """A container's default, in the words of its page."""
+    if default is None:
+        return "Off"
+    return "On (no default)" if default == -1 else f"On: {seconds(default)}"
