@@ -80,10 +80,9 @@ def _command(call: Call, view: ContainerView, operation: Operation, partition: b
         return Command(mode, partition, _id(operation), None, if_match)
     item = parse_item(body, limits)
     id = item_id(item.doc, limits)
-    if mode is Mode.REPLACE and operation.id not in (None, id):
-        raise BadRequest("The 'id' in the body of a replace is not the id of the operation.")
     partition_of(view, item, partition)
-    return Command(mode, partition, id.encode(), view.draft(item, partition), if_match)
+    key = operation.id if mode is Mode.REPLACE and operation.id is not None else id
+    return Command(mode, partition, key.encode(), view.draft(item, partition), if_match, id.encode())
 
 
 def _id(operation: Operation) -> bytes:
