@@ -58,6 +58,8 @@ class CosmosApp:
             response = _refusal(MayflyError("An internal error occurred."), activity, http)
         charge = (b"x-ms-request-charge", b"%.2f" % response.charge)
         headers = [*GATEWAY, (b"x-ms-activity-id", activity), *response.headers, charge]
+        if response.status < 300:
+            headers.append((b"content-location", self._location(http)))
         return HttpResponse(response.status, response.body, headers)
 
     async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
@@ -78,6 +80,11 @@ class CosmosApp:
         if isinstance(who, Grant):
             await resource_tokens.authorize(who, call, command.writes)
         return await command.handler(call)
+
+    def _location(self, http: HttpRequest) -> bytes:
+        """What was asked for, by the address that the client is to use."""
+        address = self._account.told(f"{http.scheme}://{(http.headers.get(b'host') or b'localhost').decode('latin-1')}")
+        return address.encode("latin-1") + http.path
 
     def _authorize(self, request: Request) -> auth.Who | Grant:
         header = request.text(b"authorization")

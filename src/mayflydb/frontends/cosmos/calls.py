@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -38,13 +39,17 @@ def version_of(etag: str, container: int) -> int:
 
 
 class Account(msgspec.Struct, frozen=True):
-    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole."""
+    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole.
+
+    `told`: where a client is to go that came by an address; both are `scheme://host:port`.
+    """
 
     keys: Keys
     secret: bytes
     direct: bool = False
     check_date: bool = False
     limits: Limits = Limits()
+    told: Callable[[str], str] = str
 
 
 class Names:
