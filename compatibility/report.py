@@ -11,8 +11,8 @@ from reasons import UNEXPLAINED, why
 HEAD = """# The SDK's own tests
 
 The source distribution of Microsoft's `azure-cosmos` for Python carries the tests its authors run. `make compatibility` fetches
-it and runs each of its files against a Mayfly of its own, in memory and on the real clock, started with
-`--advertise 127.0.0.1`, which is what Microsoft's emulator tells clients that came by `localhost`. This page is written by that run.
+it and runs each of its files against a Mayfly of its own, in memory and on the real clock. This page is written by that run.
+Each is started with `--advertise 127.0.0.1`, which is where Microsoft's emulator sends clients that came by `localhost`.
 
 What the suite needs and the source distribution has not (`devtools_testutils`) is replaced by `compatibility/suite`.
 The suite takes port 8081 for an emulator's; the run tells it that its own port is as well. Otherwise its files are as published.

@@ -62,7 +62,10 @@ def _operations(call: Call) -> list[Operation]:
     if not operations:
         raise BadRequest("Batch request has no operations.")
     if len(operations) > MAX_OPERATIONS:
-        raise BadRequest(f"The batch has {len(operations)} operations; at most {MAX_OPERATIONS} are allowed.")
+        raise BadRequest(
+            "Batch request has more operations than what is supported."
+            f" It has {len(operations)}; at most {MAX_OPERATIONS} are allowed."
+        )
     return operations
 
 
@@ -156,7 +159,7 @@ def _own_partition(view: ContainerView, key: object) -> bytes:
 
 def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key.KeyValues:
     if len(values) != len(view.key.paths):
-        raise BadRequest(partition_key.MISMATCH, substatus=1001)
+        raise BadRequest(partition_key.MISFIT, substatus=1001)
     return values
 
 

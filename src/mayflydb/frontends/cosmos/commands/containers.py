@@ -10,7 +10,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
-from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.commands import metadata, statistics
 from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
@@ -61,6 +61,8 @@ async def read(call: Call) -> Response:
     """GET /dbs/{d}/colls/{c}."""
     view = await call.container()
     response = _answer(200, view.node)
+    if call.request.flag(b"x-ms-documentdb-populatepartitionstatistics"):
+        response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
     headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
     headers += await _quota(call, view)
     response.headers = [*headers, *view.item_headers(None, await call.engine.lsn(view.id))]
