@@ -211,7 +211,10 @@ PARTS = [
         "SELECT * FROM c ORDER BY VectorDistance(c.v, [1], false, {'distanceFunction': 'euclidean'}) OFFSET 1 LIMIT 2",
         {"orderBy": ["Ascending"], "offset": 1, "limit": 2, "hasNonStreamingOrderBy": True},
     ),
-    ("SELECT VALUE COUNT(1) FROM c ORDER BY c.n, c.m", {"orderBy": [], "orderByExpressions": [], "aggregates": ["Count"]}),
+    (
+        "SELECT VALUE COUNT(1) FROM c ORDER BY c.n, c.m",
+        {"orderBy": [], "orderByExpressions": [], "aggregates": ["Count"]},
+    ),
     ("SELECT * FROM c ORDER BY -VectorDistance(c.v, [1])", {"orderBy": ["Ascending"], "hasNonStreamingOrderBy": False}),
     ("SELECT DISTINCT c.a FROM c", {"distinctType": "Unordered"}),
     ("SELECT DISTINCT VALUE c.a FROM c ORDER BY c.a", {"distinctType": "Ordered"}),
