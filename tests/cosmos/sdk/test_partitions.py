@@ -218,6 +218,18 @@ def test_ranges(service: Service, throughput: int, count: int, version: int) -> 
     assert len(list(proxy.read_feed_ranges())) == count
 
 
+def test_a_query_over_ranges(service: Service) -> None:
+    proxy = service.container(offer_throughput=12000)
+    query = {
+        "query": "SELECT VALUE r.id FROM r WHERE r.minInclusive > @from",
+        "parameters": [{"name": "@from", "value": "1"}],
+    }
+    answer = service.raw("POST", path_of(proxy, "pkranges"), query, {"content-type": "application/query+json"})
+    assert (answer.status, answer.json["PartitionKeyRanges"]) == (200, ["1"])
+    missing = service.raw("POST", "/dbs/none/colls/c/pkranges", query, {"content-type": "application/query+json"})
+    assert (missing.status, missing.substatus) == (404, 1003)
+
+
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("throughput", [12000, 30000])
 def test_items_over_ranges(service: Service, throughput: int, version: int, flavour: str) -> None:

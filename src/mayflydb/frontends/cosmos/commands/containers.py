@@ -102,13 +102,7 @@ async def delete(call: Call) -> Response:
 
 async def ranges(call: Call) -> Response:
     """GET …/pkranges; Python asks again with the etag until it is told 304."""
-    try:
-        view = await call.container()
-    except NotFound:
-        raise OwnerNotFound(NOT_FOUND) from None
-    definition = view.node.definition
-    bounds = [(each.lower, each.upper) for each in definition.ranges]
-    rows = range_rows(view.owner, bounds, 1, definition.written)
+    view, rows = await _ranges(call)
     # Ranges never move while a container lives, so its rid is their version.
     etag = f'"{view.owner.rid}-{len(rows)}"'
     headers = [(b"etag", etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
@@ -118,6 +112,22 @@ async def ranges(call: Call) -> Response:
     headers.append((b"x-ms-item-count", b"%d" % len(rows)))
     body = feed_body(view.owner.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
     return Response(200, body, headers, budget.METADATA)
+
+
+async def query_ranges(call: Call) -> Response:
+    """POST …/pkranges with a query."""
+    view, rows = await _ranges(call)
+    return metadata.query(call, "PartitionKeyRanges", view.owner.rid, rows)
+
+
+async def _ranges(call: Call) -> tuple[ContainerView, list[dict[str, Any]]]:
+    try:
+        view = await call.container()
+    except NotFound:
+        raise OwnerNotFound(NOT_FOUND) from None
+    definition = view.node.definition
+    bounds = [(each.lower, each.upper) for each in definition.ranges]
+    return view, range_rows(view.owner, bounds, 1, definition.written)
 
 
 def _answer(status: int, node: Node) -> Response:
