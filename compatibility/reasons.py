@@ -34,7 +34,6 @@ BROKEN = [
 
 # The first that fits.
 REASONS = [
-    Reason("Refused by name: Microsoft Entra ID (AAD) tokens", said=r"\(aad\) tokens are not supported by Mayfly"),
     Reason(
         "Fails and passes by turns: it counts what background threads do",
         id="TestHealthCheck::test_health_check_success",

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from mayflydb import __version__
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.cosmos import auth, errors, resource_tokens
+from mayflydb.frontends.cosmos import auth, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import command_for
 from mayflydb.frontends.cosmos.paths import parse
@@ -95,6 +95,10 @@ class CosmosApp:
         if resource_tokens.is_one(header):
             # Its time is that of records, so it is looked at when this request has its `now`.
             return resource_tokens.unseal(self._account.keys, header)
+        if emulator_tokens.is_one(header):
+            who = emulator_tokens.verify(self._account.keys, header, wall_us())
+            emulator_tokens.check(request.target, request.method, unquote(request.path.decode("latin-1")))
+            return who
         date = request.text(b"x-ms-date") or ""
         if self._account.check_date:
             # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.
