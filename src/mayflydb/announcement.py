@@ -11,10 +11,10 @@ class Announcement(msgspec.Struct, frozen=True):
     """A server that answers on every listener. Parts that are off are None.
 
     Hosts are numeric, so that no client depends on a resolver: `cosmos_endpoint` is `http://127.0.0.1:8081/` (or `https://`
-    where the scheme setting says so), unless another address is advertised; `either_scheme`: it answers http and https. `portal`
-    is the same with a path of `/`, `admin` ends in `/_mayfly`, `metrics` in
-    `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`. `key_path` is set when
-    the account key is not the well-known one, `ca_path` when a certificate authority has been written.
+    where the scheme setting says so) unless another address is advertised, `portal` the same with a path of `/`, `admin` ends in
+    `/_mayfly`, `metrics` in `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`.
+    `key_path` is set when the account key is not the well-known one, `ca_path` when a certificate authority has been written.
+    `either_scheme`: the Cosmos endpoint answers http and https.
     """
 
     pid: int

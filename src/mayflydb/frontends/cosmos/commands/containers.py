@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, sto
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
-from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.frontends.cosmos.wire import STATISTICS, Response, json_response
 from mayflydb.model.errors import NotFound, OwnerNotFound
 
 
@@ -61,7 +61,7 @@ async def read(call: Call) -> Response:
     """GET /dbs/{d}/colls/{c}."""
     view = await call.container()
     response = _answer(200, view.node)
-    if call.request.flag(b"x-ms-documentdb-populatepartitionstatistics"):
+    if call.request.flag(STATISTICS):
         response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
     headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
     headers += await _quota(call, view)
