@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import count
 from urllib.parse import unquote
 
@@ -46,6 +47,7 @@ class CosmosApp:
         self._names = Names(engine)
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
+        self._address = lru_cache(maxsize=64)(self._told)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
         activity = http.headers.get(b"x-ms-activity-id") or self._activity + b"%012x" % next(self._numbers)
@@ -59,7 +61,8 @@ class CosmosApp:
         charge = (b"x-ms-request-charge", b"%.2f" % response.charge)
         headers = [*GATEWAY, (b"x-ms-activity-id", activity), *response.headers, charge]
         if response.status < 300:
-            headers.append((b"content-location", self._location(http)))
+            host = http.headers.get(b"host") or b"localhost"
+            headers.append((b"content-location", self._address(http.scheme, host) + http.path))
         return HttpResponse(response.status, response.body, headers)
 
     async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
@@ -81,10 +84,9 @@ class CosmosApp:
             await resource_tokens.authorize(who, call, command.writes)
         return await command.handler(call)
 
-    def _location(self, http: HttpRequest) -> bytes:
-        """What was asked for, by the address that the client is to use."""
-        address = self._account.told(f"{http.scheme}://{(http.headers.get(b'host') or b'localhost').decode('latin-1')}")
-        return address.encode("latin-1") + http.path
+    def _told(self, scheme: str, host: bytes) -> bytes:
+        """The address that a client which came by this one is to use."""
+        return self._account.told(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
     def _authorize(self, request: Request) -> auth.Who | Grant:
         header = request.text(b"authorization")
