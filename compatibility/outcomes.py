@@ -10,11 +10,12 @@ import msgspec
 
 
 class Outcome(StrEnum):
-    """How a test ended, worst last."""
+    """How a test ended, worst last. BROKEN: it fails in the suite's own code, before any server is asked."""
 
     NOT_APPLICABLE = "not applicable"
     SKIPPED = "skipped"
     PASSED = "passed"
+    BROKEN = "broken as published"
     FAILED = "failed"
 
 

@@ -12,10 +12,12 @@ HEAD = """# The SDK's own tests
 
 The source distribution of Microsoft's `azure-cosmos` for Python carries the tests its authors run. `make compatibility` fetches
 it and runs each of its files against a Mayfly of its own, in memory and on the real clock. This page is written by that run.
+Each is started with `--advertise 127.0.0.1`, which is where Microsoft's emulator sends clients that came by `localhost`.
 
 What the suite needs and the source distribution has not (`devtools_testutils`) is replaced by `compatibility/suite`.
 The suite takes port 8081 for an emulator's; the run tells it that its own port is as well. Otherwise its files are as published.
 *Not applicable* are tests of what no server on one machine has; *skipped* is what the suite itself skips on an emulator.
+*Broken as published* are tests that fail in their own code before they ask any server; they are listed below as well.
 Many tests that pass exercise the client alone, with the server replaced by a mock.
 """
 
@@ -31,18 +33,19 @@ def summary(files: list[File]) -> str:
     return ", ".join(f"{sum(file.count(outcome) for file in files)} {outcome}" for outcome in _ORDER)
 
 
-def failures(files: list[File]) -> str:
-    """Every failed test under its reason, the reason with most tests first."""
-    return _listed(_grouped((test, why(test)) for test in _all(files, Outcome.FAILED)))
+def failures(files: list[File], outcome: Outcome = Outcome.FAILED) -> str:
+    """Every failed test, or every broken one, under its reason, the reason with most tests first."""
+    return _listed(_grouped((test, why(test)) for test in _all(files, outcome)))
 
 
 def document(version: str, files: list[File]) -> str:
     """docs/compatibility.md."""
     parts = [
         HEAD,
-        f"azure-cosmos {version}: {summary(files)}.",
+        f"azure-cosmos {version}: {summary(files)}. Passed: {_share(files):.1%} of those that passed or failed.",
         _cut_short(files),
         "## Failures\n\n" + (failures(files) or "None."),
+        "## Broken as published\n\n" + (failures(files, Outcome.BROKEN) or "None."),
         "## Not applicable\n\nWhat a test needs that is not here, and how many tests need it.\n\n"
         + _not_applicable(files),
         "## Files\n\n" + _table(files),
@@ -50,7 +53,13 @@ def document(version: str, files: list[File]) -> str:
     return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
 
 
-_ORDER = (Outcome.PASSED, Outcome.FAILED, Outcome.SKIPPED, Outcome.NOT_APPLICABLE)
+_ORDER = (Outcome.PASSED, Outcome.FAILED, Outcome.BROKEN, Outcome.SKIPPED, Outcome.NOT_APPLICABLE)
+
+
+def _share(files: list[File]) -> float:
+    """Passed, of passed and failed."""
+    passed, failed = len(_all(files, Outcome.PASSED)), len(_all(files, Outcome.FAILED))
+    return passed / max(1, passed + failed)
 
 
 def _all(files: list[File], outcome: Outcome) -> list[Test]:

@@ -18,6 +18,7 @@ from time import monotonic
 import files
 import outcomes
 import report
+from reasons import sifted
 from suite.applicability import NOT_APPLICABLE
 
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
@@ -41,7 +42,7 @@ def measure(place: Path, wanted: list[str]) -> list[outcomes.File]:
             with mayfly(log) as endpoint:
                 bench = files.Bench(tests, place / "plugins", reports, endpoint, WELL_KNOWN_KEY)
                 ran = files.run(bench, name)
-            file = outcomes.read(name, ran.report, ran.whole, NOT_APPLICABLE)
+            file = sifted(outcomes.read(name, ran.report, ran.whole, NOT_APPLICABLE))
         except RuntimeError as error:
             print(f"{name}: {error}; see {log}", file=sys.stderr)
             file = outcomes.File(name, [], whole=False)

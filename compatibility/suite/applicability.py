@@ -20,7 +20,6 @@ BY_MARK = {
     "semanticReranker": "the semantic reranking service",
 }
 BY_NAME = {
-    r"^test_aad": "Entra ID (AAD) tokens",
     r"^test_per_partition_circuit_breaker_mm": REGIONS,
 }
 

@@ -11,9 +11,10 @@ class Announcement(msgspec.Struct, frozen=True):
     """A server that answers on every listener. Parts that are off are None.
 
     Hosts are numeric, so that no client depends on a resolver: `cosmos_endpoint` is `http://127.0.0.1:8081/` (or `https://`
-    where the scheme setting says so), `portal` the same with a path of `/`, `admin` ends in `/_mayfly`, `metrics` in
-    `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`. `key_path` is set when
-    the account key is not the well-known one, `ca_path` when a certificate authority has been written.
+    where the scheme setting says so) unless another address is advertised, `portal` the same with a path of `/`, `admin` ends in
+    `/_mayfly`, `metrics` in `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`.
+    `key_path` is set when the account key is not the well-known one, `ca_path` when a certificate authority has been written.
+    `either_scheme`: the Cosmos endpoint answers http and https.
     """
 
     pid: int
@@ -28,6 +29,7 @@ class Announcement(msgspec.Struct, frozen=True):
     seconds_to_ready: float
     key_path: str | None = None
     ca_path: str | None = None
+    either_scheme: bool = True
 
 
 class StartFailed(Exception):

@@ -69,7 +69,7 @@ class Server:
     def __init__(self, settings: Settings, environ: Mapping[str, str]) -> None:
         self._settings = settings
         self._data = user_data_directory(environ)
-        self.authority = Authority(self._data, settings.tls.names)
+        self.authority = Authority(self._data, (*settings.tls.names, *settings.server.advertised_names))
         self._key, self._key_path = _account_key(settings, self._data)
         self._readiness = Readiness(settings.clock.mode)
         self._context: asyncio.Future[ssl.SSLContext] | None = None
@@ -83,7 +83,12 @@ class Server:
         """Take the port, open the store, prove that it works, answer. StartFailed says what prevented it."""
         settings = self._settings
         sockets = _take_sockets(settings)
-        names = (socket.gethostname(), *settings.tls.names, *settings.server.allow_hosts)
+        names = (
+            socket.gethostname(),
+            *settings.tls.names,
+            *settings.server.allow_hosts,
+            *settings.server.advertised_names,
+        )
         gate = Gate(Hosts(names), self._readiness, _admin_token(sockets, self._data))
         self._listener = Listener(gate, self._tls)
         self._listener.serve(sockets)
@@ -132,6 +137,7 @@ class Server:
             direct=cosmos.cross_partition == "direct",
             check_date=cosmos.check_date,
             index_after=cosmos.index_after,
+            told=self._settings.server.told,
         )
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
@@ -181,6 +187,7 @@ class Server:
         base = self._endpoint if address is None else address
         if server.scheme == "https":
             base = "https://" + base.partition("://")[2]
+        cosmos = server.told(base)
         admin = self.admin
         assert admin is not None
         return {
@@ -192,9 +199,9 @@ class Server:
             "allow_time_travel": server.allow_time_travel,
             "ports": {"http": int(self._endpoint.rpartition(":")[2])},
             "cosmos": {
-                "endpoint": f"{base}/",
+                "endpoint": f"{cosmos}/",
                 "key": self._key,
-                "connection_string": f"AccountEndpoint={base}/;AccountKey={self._key};",
+                "connection_string": f"AccountEndpoint={cosmos}/;AccountKey={self._key};",
             },
             "mongo": None,
             "ydb": None,
@@ -204,7 +211,7 @@ class Server:
         }
 
     def _announcement(self) -> Announcement:
-        info = self.info(None)
+        info, advertise = self.info(None), self._settings.server.advertise
         return Announcement(
             pid=os.getpid(),
             cosmos_endpoint=info["cosmos"]["endpoint"],
@@ -218,6 +225,7 @@ class Server:
             seconds_to_ready=_process_age(),
             key_path=None if self._key_path is None else str(self._key_path),
             ca_path=str(self.authority.ca_path) if self.authority.ca_path.exists() else None,
+            either_scheme=advertise is None or advertise.scheme is None,
         )
 
 

@@ -75,6 +75,13 @@ def test_a_person_gets_the_banner() -> None:
     assert not any(line.startswith("  CA ") for line in lines)
 
 
+def test_the_banner_of_one_scheme() -> None:
+    lines = banner(announcement(cosmos_endpoint="https://db.test/", either_scheme=False)).splitlines()
+    assert "  Cosmos   AccountEndpoint=https://db.test/;AccountKey=c2VjcmV0;" in lines
+    assert "           well-known emulator key" in lines
+    assert "  Ready    http://localhost:8081/_mayfly/ready" in lines
+
+
 @pytest.mark.parametrize(
     ("storage", "shown"),
     [

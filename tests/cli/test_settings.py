@@ -9,6 +9,7 @@ import pytest
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config import TABLE, Given, Loaded, Settings, load
+from mayflydb.config.values import Advertised
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND
 
 
@@ -81,6 +82,12 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
     [
         ("server.port", "0", "server.port", 0),
         ("server.port", 65535, "server.port", 65535),
+        ("server.advertise", "", "server.advertise", None),
+        ("server.advertise", "db.test", "server.advertise", Advertised("db.test")),
+        ("server.advertise", "db.test:99", "server.advertise", Advertised("db.test", 99)),
+        ("server.advertise", "https://db.test/", "server.advertise", Advertised("db.test", None, "https")),
+        ("server.advertise", "http://[::1]:99", "server.advertise", Advertised("[::1]", 99, "http")),
+        ("server.advertise", "http://[::1]:99", "server.advertised_names", ("::1",)),
         ("server.allow_hosts", "a.test, b.test", "server.allow_hosts", ("a.test", "b.test")),
         ("server.allow_hosts", ["a.test"], "server.allow_hosts", ("a.test",)),
         ("server.allow_time_travel", "no", "server.allow_time_travel", False),
@@ -109,6 +116,25 @@ def test_values(key: str, raw: Any, path: str, value: object) -> None:
     assert found == value
 
 
+@pytest.mark.parametrize(
+    ("advertise", "used", "told"),
+    [
+        ("", "https://localhost:8081", "https://localhost:8081"),
+        ("127.0.0.1", "https://localhost:8081", "https://127.0.0.1:8081"),
+        ("127.0.0.1", "http://[::1]:8081", "http://127.0.0.1:8081"),
+        ("db.test", "http://localhost", "http://db.test"),
+        ("db.test:99", "http://localhost:8081", "http://db.test:99"),
+        ("https://db.test", "https://localhost:8081", "https://db.test:8081"),
+        # The port that was used is not one of another scheme.
+        ("https://db.test", "http://localhost:8081", "https://db.test"),
+        ("https://db.test:99", "http://localhost:8081", "https://db.test:99"),
+        ("[::1]", "http://localhost:8081", "http://[::1]:8081"),
+    ],
+)
+def test_where_clients_are_told_to_go(advertise: str, used: str, told: str) -> None:
+    assert read(server__advertise=advertise).settings.server.told(used) == told
+
+
 def test_a_relative_file_is_looked_for_where_the_server_starts(tmp_path: Path) -> None:
     assert read(storage__url="sqlite:///./x/../a.db").settings.storage.url == f"sqlite://{tmp_path.as_posix()}/a.db"
 
@@ -129,6 +155,15 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"server__port": "-1"}, 2, "nothing is left to serve", "server.port"),
         ({"server__scheme": "ftp"}, 2, "none of http, https", "server.scheme"),
         ({"server__allow_time_travel": "perhaps"}, 2, "neither true nor false", "server.allow_time_travel"),
+        ({"server__advertise": 5}, 2, "text is needed", "server.advertise"),
+        ({"server__advertise": "db.test:0"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "db.test:65536"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "ftp://db.test"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "db.test/path"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "user@db.test"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "db..test"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "::1"}, 2, "not an address", "server.advertise"),
+        ({"server__advertise": "[1:2]"}, 2, "not an address", "server.advertise"),
         ({"server__allow_hosts": 5}, 2, "list of texts", "server.allow_hosts"),
         ({"clock__mode": "system"}, 2, "none of real, virtual", "clock.mode"),
         ({"clock__mode": "virtual", "clock__start": "noon"}, 2, "not a time", "clock.start"),
@@ -285,6 +320,7 @@ def test_what_kubernetes_adds_for_a_service_named_mayfly_is_no_setting() -> None
 
 def test_shown_values_can_be_put_into_a_file() -> None:
     loaded = read(
+        server__advertise="https://db.test",
         server__allow_hosts=["a.test"],
         clock__mode="virtual",
         clock__start="0",

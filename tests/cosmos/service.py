@@ -242,13 +242,18 @@ class Service:
     def sync(self, proxy: ContainerProxy) -> Sync:
         return Sync(proxy)
 
-    def aio(self, proxy: ContainerProxy) -> Async:
-        """The same container for the asynchronous client."""
+    @property
+    def async_client(self) -> AsyncCosmosClient:
+        """The vendor's asynchronous client, which `run` waits for."""
         if self._async_client is None:
             self._async_client = AsyncCosmosClient(self.url, KEY)
             self.run(self._async_client.__aenter__())
+        return self._async_client
+
+    def aio(self, proxy: ContainerProxy) -> Async:
+        """The same container for the asynchronous client."""
         _, database, _, container = proxy.container_link.split("/")
-        return Async(self._async_client.get_database_client(database).get_container_client(container), self.run)
+        return Async(self.async_client.get_database_client(database).get_container_client(container), self.run)
 
     def deaths(self) -> list[Expiry]:
         """The events of records that age removed, oldest first."""

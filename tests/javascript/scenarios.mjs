@@ -2,110 +2,11 @@
 // Prints one line of JSON for each scenario: {"name": ..., "error": null or what was wrong}.
 
 import assert from "node:assert/strict";
-import { ChangeFeedStartFrom, CosmosClient, PartitionKeyDefinitionVersion, PartitionKeyKind } from "@azure/cosmos";
+import { PartitionKeyDefinitionVersion, PartitionKeyKind } from "@azure/cosmos";
+import { advance, changes, client, container, ids, newName, refused, there } from "./client.mjs";
+import { flows } from "./flows.mjs";
 
-const DAY = 86400;
-const [endpoint, key, admin] = process.argv.slice(2);
-const client = new CosmosClient({ endpoint, key });
-let databases = 0;
-
-async function post(path, body) {
-    const answer = await fetch(`${admin}/_mayfly/${path}`, { method: "POST", body: JSON.stringify(body) });
-    assert.equal(answer.status, 200, await answer.clone().text());
-    return answer.json();
-}
-
-const advance = (seconds) => post("clock/advance", { seconds });
-
-/** A new container in a database of its own. */
-async function container(options = {}) {
-    const { database } = await client.databases.create({ id: `js${databases++}` });
-    const made = await database.containers.create({ id: "c", partitionKey: { paths: ["/pk"] }, ...options });
-    return made.container;
-}
-
-async function refused(promise, code) {
-    await assert.rejects(promise, (error) => {
-        assert.equal(error.code, code, `${error.code}: ${error.message}`);
-        return true;
-    });
-}
-
-/** Whether an item is there, as a point read sees it. */
-async function there(items, id, pk = "p") {
-    const { statusCode } = await items.item(id, pk).read();
-    assert.ok([200, 404].includes(statusCode), String(statusCode));
-    return statusCode === 200;
-}
-
-async function ids(c, query = "SELECT VALUE c.id FROM c ORDER BY c.id", options = {}) {
-    return (await c.items.query(query, options).fetchAll()).resources;
-}
-
-export const scenarios = {
-    async on_without_a_default() {
-        const c = await container({ defaultTtl: -1 });
-        await c.items.create({ id: "keeps", pk: "p" });
-        await c.items.create({ id: "dies", pk: "p", ttl: 5 });
-        await advance(4);
-        assert.deepEqual(await ids(c), ["dies", "keeps"]);
-        await advance(1);
-        assert.deepEqual(await ids(c), ["keeps"]);
-        await advance(10 * 365 * DAY);
-        assert.ok(await there(c, "keeps"));
-    },
-
-    async ninety_days_for_the_container_thirty_for_an_item() {
-        const c = await container({ defaultTtl: 90 * DAY });
-        assert.equal((await c.read()).resource.defaultTtl, 90 * DAY);
-        await c.items.create({ id: "default", pk: "p" });
-        await c.items.create({ id: "own", pk: "p", ttl: 30 * DAY });
-        await c.items.create({ id: "never", pk: "p", ttl: -1 });
-        await advance(30 * DAY - 1);
-        assert.deepEqual(await ids(c), ["default", "never", "own"]);
-        await advance(1);
-        assert.deepEqual(await ids(c), ["default", "never"]);
-        await advance(60 * DAY);
-        assert.deepEqual(await ids(c), ["never"]);
-    },
-
-    async a_life_is_extended_by_a_write() {
-        const c = await container({ defaultTtl: 100 });
-        await c.items.create({ id: "1", pk: "p" });
-        await advance(60);
-        const { resource } = await c.item("1", "p").read();
-        resource.ttl = 1000;
-        await c.item("1", "p").replace(resource);
-        await advance(999);
-        assert.ok(await there(c, "1"));
-        await advance(1);
-        assert.ok(!(await there(c, "1")));
-    },
-
-    async without_its_own_ttl_it_follows_the_default_again() {
-        const c = await container({ defaultTtl: 100 });
-        await c.items.create({ id: "1", pk: "p", ttl: 1000 });
-        const { resource } = await c.item("1", "p").read();
-        delete resource.ttl;
-        await c.item("1", "p").replace(resource);
-        await advance(99);
-        assert.ok(await there(c, "1"));
-        await advance(1);
-        assert.ok(!(await there(c, "1")));
-    },
-
-    async switched_off_nobody_dies() {
-        const c = await container({ defaultTtl: 100 });
-        await c.items.create({ id: "1", pk: "p" });
-        await c.items.create({ id: "2", pk: "p", ttl: 10 });
-        const { resource } = await c.read();
-        delete resource.defaultTtl;
-        await c.replace(resource);
-        assert.equal((await c.read()).resource.defaultTtl, undefined);
-        await advance(10 * 365 * DAY);
-        assert.deepEqual(await ids(c), ["1", "2"]);
-    },
-
+const scenarios = {
     async gone_from_every_path() {
         const c = await container({ defaultTtl: 10 });
         const { etag } = await c.items.create({ id: "1", pk: "p" });
@@ -206,24 +107,27 @@ export const scenarios = {
         assert.equal((await c.item("1", "p").read(unchanged)).statusCode, 304);
     },
 
+    async an_item_is_renamed() {
+        const c = await container();
+        const { resource: first } = await c.items.create({ id: "a", pk: "p" });
+        const { resource: renamed } = await c.item("a", "p").replace({ id: "b", pk: "p" });
+        assert.deepEqual([renamed.id, renamed._rid], ["b", first._rid]);
+        assert.deepEqual(await ids(c), ["b"]);
+        await c.items.create({ id: "a", pk: "p" });
+        await refused(c.item("a", "p").replace({ id: "b", pk: "p" }), 409);
+    },
+
     async the_change_feed() {
         const c = await container({ throughput: 24000 });
-        const feed = () => c.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Beginning(), maxItemCount: 2 });
         for (let n = 0; n < 5; n++) await c.items.create({ id: String(n), pk: `p${n}` });
         await c.items.upsert({ id: "0", pk: "p0", n: 1 });
-        const seen = new Map();
-        const iterator = feed();
-        while (iterator.hasMoreResults) {
-            const page = await iterator.readNext();
-            if (page.statusCode === 304) break;
-            for (const item of page.result) seen.set(item.id, item);
-        }
+        const seen = await changes(c, { maxItemCount: 2 });
         assert.deepEqual([...seen.keys()].sort(), ["0", "1", "2", "3", "4"]);
         assert.equal(seen.get("0").n, 1);
     },
 
     async several_partition_keys() {
-        const { database } = await client.databases.create({ id: `js${databases++}` });
+        const { database } = await client.databases.create({ id: newName() });
         const partitionKey = { paths: ["/a", "/b"], version: PartitionKeyDefinitionVersion.V2, kind: PartitionKeyKind.MultiHash };
         const { container: c } = await database.containers.create({ id: "c", partitionKey, defaultTtl: 10 });
         for (const [id, a, b] of [["1", "x", "y"], ["2", "x", "z"], ["3", "w", "y"]]) await c.items.create({ id, a, b });
@@ -253,8 +157,7 @@ export const scenarios = {
     },
 };
 
-
-for (const [name, scenario] of Object.entries(scenarios)) {
+for (const [name, scenario] of Object.entries({ ...flows, ...scenarios })) {
     let error = null;
     try {
         await scenario();

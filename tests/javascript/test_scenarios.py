@@ -1,4 +1,4 @@
-"""The vendor's JavaScript client, driven from Node: each scenario of scenarios.mjs is a test."""
+"""The vendor's JavaScript client, driven from Node: each scenario of flows.mjs and scenarios.mjs is a test."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ import stores
 from mayflydb.embedded import serve
 
 HERE = Path(__file__).parent
-SCENARIOS = re.findall(r"^    async (\w+)\(\)", (HERE / "scenarios.mjs").read_text(encoding="utf-8"), re.MULTILINE)
+TEXT = "".join((HERE / name).read_text(encoding="utf-8") for name in ("flows.mjs", "scenarios.mjs"))
+SCENARIOS = re.findall(r"^    async (\w+)\(\)", TEXT, re.MULTILINE)
 START = "2030-01-01T00:00:00Z"
 PATIENCE = 120
 

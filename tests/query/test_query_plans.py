@@ -29,6 +29,7 @@ def info(text: str, **parameters: Any) -> dict[str, Any]:
 
 
 REWRITTEN = [
+    ("SELECT VALUE COUNT(1) FROM c ORDER BY c.n", 'SELECT VALUE [{"item": COUNT(1)}]\nFROM c'),
     (
         "SELECT * FROM c ORDER BY c.n DESC",
         """\
@@ -209,6 +210,10 @@ PARTS = [
     (
         "SELECT * FROM c ORDER BY VectorDistance(c.v, [1], false, {'distanceFunction': 'euclidean'}) OFFSET 1 LIMIT 2",
         {"orderBy": ["Ascending"], "offset": 1, "limit": 2, "hasNonStreamingOrderBy": True},
+    ),
+    (
+        "SELECT VALUE COUNT(1) FROM c ORDER BY c.n, c.m",
+        {"orderBy": [], "orderByExpressions": [], "aggregates": ["Count"]},
     ),
     ("SELECT * FROM c ORDER BY -VectorDistance(c.v, [1])", {"orderBy": ["Ascending"], "hasNonStreamingOrderBy": False}),
     ("SELECT DISTINCT c.a FROM c", {"distinctType": "Unordered"}),

@@ -68,7 +68,10 @@ class Death:
 
 @dataclass(slots=True, frozen=True)
 class Wish:
-    """One write as a client means it. `match`: the version it demands, or -1 for any. `valid`: its own ttl is."""
+    """One write as a client means it. `match`: the version it demands, or -1 for any. `valid`: its own ttl is.
+
+    `to`: the key that a replace gives its record; None: the one it has.
+    """
 
     verb: Verb
     who: Who
@@ -77,6 +80,12 @@ class Wish:
     valid: bool = True
     uniques: frozenset[bytes] = frozenset()
     match: int | None = None
+    to: bytes | None = None
+
+    @property
+    def after(self) -> Who:
+        """Who it is about once it is done."""
+        return self.who if self.to is None else (self.who[0], self.to)
 
 
 @dataclass(slots=True, frozen=True)
@@ -140,7 +149,11 @@ class Box:
             if any(not self.dead(life, now) for life in holders):
                 return Verdict("Conflict")
             buried = sorted(holders, key=lambda life: life.seq)
-        if seen is None and old is not None and old not in buried:
+        if wish.after != wish.who:
+            old = self.lives.get(wish.after)
+            if old is not None and not self.dead(old, now):
+                return Verdict("Conflict")
+        if (seen is None or wish.after != wish.who) and old is not None and old not in buried:
             buried.append(old)
         return Verdict(None, seen, tuple(buried))
 
@@ -158,8 +171,9 @@ class Box:
         if wish.verb == "delete":
             del self.lives[wish.who]
             return None
-        life = Life(wish.who, wish.value, now, wish.own, wish.uniques, lsn, seq)
-        self.lives[wish.who] = life
+        self.lives.pop(wish.who, None)
+        life = Life(wish.after, wish.value, now, wish.own, wish.uniques, lsn, seq)
+        self.lives[wish.after] = life
         return life
 
     def doomed(self, horizon: int, limit: int) -> list[Life]:

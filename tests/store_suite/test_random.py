@@ -82,6 +82,7 @@ class Walk:
         self.moves: list[tuple[Callable[[], Any], float]] = [
             (self.insert_or_replace, 30),
             (self.delete, 8),
+            (self.rename, 5),
             (self.purge, 6),
             (self.refuse, 3),
             (self.create, 3),
@@ -161,6 +162,23 @@ class Walk:
             return Outcome(() if record is None else (Delete(container, record),), record is not None)
 
         await self.store.write(decide)
+
+    async def rename(self) -> None:
+        """A record gets another key, and keeps its seq; whoever had that key is gone."""
+        container, (partition, key) = self.container(), self.identity()
+        other, entries = self.random.choice(BYTES), self.random.choice([None, self.entries()])
+
+        def decide() -> Decision[bool]:
+            before = yield from ask(Get(container, partition, key))
+            holder = yield from ask(Get(container, partition, other))
+            if before is None or key == other:
+                return Outcome((), False)
+            lsn, _ = yield from ask(Allocate(container, False))
+            record = msgspec.structs.replace(before, key=other, written=lsn, lsn=lsn)
+            gone = (Delete(container, each) for each in (holder, before) if each is not None)
+            return Outcome((*gone, Put(container, record, True, entries)), True)
+
+        await self.tolerant(decide)
 
     async def purge(self) -> None:
         container, path, upto = self.container(), self.random.choice(list(DuePath)), self.instant()

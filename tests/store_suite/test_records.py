@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from mayflydb.model.record import IGNORED, NEVER, Record
-from mayflydb.store.interface import Count, Delete, Get, Order, Put, Scan
+from mayflydb.model.record import IGNORED, NEVER, Entry, Record
+from mayflydb.store.interface import Count, Delete, Entries, Get, Holders, Order, Put, Scan
 from store_suite.subject import Subject
 
 EDGES = (0, 1, 2**31, 2**53 + 1, 2**62, 2**62 + 1, 2**63, 2**80)
@@ -93,6 +93,29 @@ def test_same_key_anew(store: Subject, container: int) -> None:
     store.change(Delete(container, old), Put(container, new, insert=True))
     assert get(store, container, b"a") == new
     assert store.read(Scan(container, b"", None, Order.CREATED, None, 10)) == [new]
+
+
+@pytest.mark.parametrize("entries", [None, (), (Entry(1, b"x"),), (Entry(1, b"y"), Entry(2, b"x"))])
+@pytest.mark.parametrize("within", ["one outcome", "two"])
+def test_another_key(store: Subject, container: int, entries: tuple[Entry, ...] | None, within: str) -> None:
+    """One outcome may delete a record and insert it again under another key, in its place."""
+    old = store.put(container, b"a", entries=(Entry(1, b"x"),) if entries else ())
+    last = store.put(container, b"z")
+    new = Record(b"p", b"b", b"new", 5, 6, 7, last.lsn + 1, old.seq)
+    moved = Delete(container, old), Put(container, new, insert=True, entries=entries)
+    if within == "two":
+        store.change(*moved)
+        old, new = new, Record(b"p", b"c", b"newer", 6, 6, None, last.lsn + 2, old.seq)
+        moved = Delete(container, old), Put(container, new, insert=True, entries=entries)
+    store.change(*moved)
+    assert get(store, container, b"a") is None
+    assert get(store, container, old.key) is None
+    assert get(store, container, new.key) == new
+    for order, found in ((Order.CREATED, [new, last]), (Order.CHANGED, [last, new])):
+        assert store.read(Scan(container, b"", None, order, None, 10)) == found
+    assert store.read(Holders(container, (Entry(1, b"x"), Entry(1, b"y")))) == ([new] if entries else [])
+    assert store.read(Entries(container, 0, 10)) == ([(new.seq, entries)] if entries else [])
+    assert store.read(Count(container)).records == 2
 
 
 def test_containers_apart(store: Subject) -> None:

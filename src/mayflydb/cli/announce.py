@@ -102,13 +102,15 @@ def banner(announcement: Announcement) -> str:
 def _places(announcement: Announcement) -> list[tuple[str, str | None]]:
     places: list[tuple[str, str | None]] = []
     if announcement.cosmos_endpoint is not None:
-        endpoint = _named(announcement.cosmos_endpoint)
-        secure, plain = ("".join((scheme, "://", endpoint.partition("://")[2])) for scheme in ("https", "http"))
+        endpoint = shown = _named(announcement.cosmos_endpoint)
         own = announcement.key_path
         key = announcement.cosmos_key if own is None else "..."
-        places.append(("Cosmos", f"AccountEndpoint={secure};AccountKey={key};"))
-        whose = "well-known emulator key" if own is None else f"key in {own}"
-        places.append(("", f"{whose}; {plain} is the same port"))
+        about = "well-known emulator key" if own is None else f"key in {own}"
+        if announcement.either_scheme:
+            plain, shown = (f"{scheme}://{endpoint.partition('://')[2]}" for scheme in ("http", "https"))
+            about += f"; {plain} is the same port"
+        places.append(("Cosmos", f"AccountEndpoint={shown};AccountKey={key};"))
+        places.append(("", about))
     admin = None if announcement.admin is None else _named(announcement.admin)
     places += [
         ("Portal", announcement.portal and _named(announcement.portal)),

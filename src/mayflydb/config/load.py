@@ -24,7 +24,7 @@ from mayflydb.config.settings import (
     TtlSettings,
 )
 from mayflydb.config.table import TABLE, Row
-from mayflydb.config.values import interval, is_loopback, public_url, storage
+from mayflydb.config.values import Advertised, interval, is_loopback, public_url, storage
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
 
@@ -221,6 +221,6 @@ def _as_toml(row: Row, value: Any) -> object:
         return public_url(value)
     if row.parse is interval:
         return format_span(value)
-    if isinstance(value, Path):
+    if isinstance(value, Path | Advertised):
         return str(value)
     return list(value) if isinstance(value, tuple) else value

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mayflydb.config.values import FILE_SCHEME, MEMORY, is_loopback, path_in_url, public_url
+from mayflydb.config.values import FILE_SCHEME, MEMORY, Advertised, is_loopback, path_in_url, public_url
 from mayflydb.model.instant import Instant, Span
 
 
@@ -17,6 +17,7 @@ class ServerSettings(msgspec.Struct, frozen=True):
     host: str
     port: int
     scheme: Literal["http", "https"]
+    advertise: Advertised | None
     allow_hosts: tuple[str, ...]
     allow_time_travel: bool
     ready_file: Path | None
@@ -27,6 +28,15 @@ class ServerSettings(msgspec.Struct, frozen=True):
     def loopback(self) -> bool:
         """Whether the configured host can be reached from this machine alone; a name other than localhost counts as not."""
         return is_loopback(self.host)
+
+    def told(self, used: str) -> str:
+        """Where a client of Cosmos is to go that came by the address `used`: both are `scheme://host:port`."""
+        return used if self.advertise is None else self.advertise.instead_of(used)
+
+    @property
+    def advertised_names(self) -> tuple[str, ...]:
+        """The host name that clients are given, where it is not the one they used."""
+        return () if self.advertise is None else (self.advertise.host.strip("[]"),)
 
 
 class StorageSettings(msgspec.Struct, frozen=True):

@@ -58,6 +58,14 @@ TABLE: tuple[Row, ...] = (
         "http|https",
     ),
     Row(
+        "server.advertise",
+        ("--advertise",),
+        "",
+        read.optional_address,
+        "Where Cosmos clients are told to go: HOST, HOST:PORT or https://HOST:PORT. Default: the address each of them used.",
+        "ADDRESS",
+    ),
+    Row(
         "server.allow_hosts",
         ("--allow-host",),
         [],

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import SplitResult, urlsplit
 
+import msgspec
+
 from mayflydb.model.durations import format_span, parse_instant, parse_span
 from mayflydb.model.instant import HOUR, MILLISECOND, Instant, Span
 
@@ -87,6 +89,50 @@ def unserved_port(protocol: str, flag: str) -> Callable[[Any], int]:
         return number
 
     return parse
+
+
+_ADDRESS = re.compile(
+    r"(?:(https?)://)?([A-Za-z0-9_-]{1,63}(?:\.[A-Za-z0-9_-]{1,63})*|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?/?"
+)
+
+
+class Advertised(msgspec.Struct, frozen=True):
+    """Where clients are told to go instead of the address that they used; what is None stays as in that one."""
+
+    host: str
+    port: int | None = None
+    scheme: str | None = None
+
+    def __str__(self) -> str:
+        place = self.host if self.port is None else f"{self.host}:{self.port}"
+        return place if self.scheme is None else f"{self.scheme}://{place}"
+
+    def instead_of(self, used: str) -> str:
+        """For a client that used this `scheme://host:port`. A port goes with its scheme, so another scheme has its own."""
+        scheme, _, place = used.partition("://")
+        kept = re.search(r":([0-9]+)$", place) if self.scheme in (None, scheme) else None
+        port = kept[1] if self.port is None and kept else self.port
+        return str(Advertised(self.host, None if port is None else int(port), self.scheme or scheme))
+
+
+def optional_address(value: Any) -> Advertised | None:
+    """`HOST`, `HOST:PORT` or `SCHEME://HOST[:PORT]`; IPv6 addresses in brackets."""
+    if value == "":
+        return None
+    given = text(value)
+    match = _ADDRESS.fullmatch(given)
+    wrong = ValueError(f"{given!r} is not an address; write HOST, HOST:PORT or https://HOST:PORT, [::1] for IPv6")
+    if match is None:
+        raise wrong
+    scheme, host, number = match.groups()
+    try:
+        if host.startswith("["):
+            ip_address(host.strip("[]"))
+    except ValueError:
+        raise wrong from None
+    if number is not None and not 0 < int(number) < 65536:
+        raise wrong
+    return Advertised(host, None if number is None else int(number), scheme)
 
 
 def optional_path(value: Any) -> Path | None:

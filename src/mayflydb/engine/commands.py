@@ -47,7 +47,8 @@ Change = Callable[[Record], Draft]
 class Command(msgspec.Struct, frozen=True):
     """One write of one record. `draft` may be a Change where the mode demands a visible record.
 
-    `if_match`: the version (lsn) the visible record must have, or ANY_VERSION; None: no condition.
+    `if_match`: the version (lsn) the visible record must have, or ANY_VERSION; None: no condition. `renamed`: the key that a
+    REPLACE gives its record from now on; None: the one it has.
     """
 
     mode: Mode
@@ -55,6 +56,12 @@ class Command(msgspec.Struct, frozen=True):
     key: bytes
     draft: Draft | Change | None = None
     if_match: int | None = None
+    renamed: bytes | None = None
+
+    @property
+    def key_after(self) -> bytes:
+        """The key its record has once it is done."""
+        return self.key if self.renamed is None else self.renamed
 
 
 class Written(msgspec.Struct, frozen=True):

@@ -47,6 +47,13 @@ def drafted(command: Command, visible: Record | None, rules: Sequence[Rule]) -> 
     return draft
 
 
+def vacant(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
+    """The hidden record that has the key another one is to get, which must go now. Conflict if it is visible."""
+    if holder is not None and visible_at(holder, rules, now):
+        raise Conflict(TAKEN)
+    return [] if holder is None else [holder]
+
+
 def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
     """Hidden holders of the same unique values, which must go now. Conflict if a visible one holds them."""
     others = [holder for holder in holders if visible is None or holder.seq != visible.seq]
@@ -58,7 +65,7 @@ def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Ru
 def state(command: Command, draft: Draft, now: Instant, lsn: int, seq: int) -> Record:
     """The record to store."""
     anchor = floor_to_second(now) if draft.anchor is None else draft.anchor
-    return Record(command.partition, command.key, draft.value, now, anchor, draft.override, lsn, seq)
+    return Record(command.partition, command.key_after, draft.value, now, anchor, draft.override, lsn, seq)
 
 
 def obituary(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:

@@ -7,7 +7,7 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import drafted, judge, obituary, rivals, state
+from mayflydb.engine.decide import drafted, judge, obituary, rivals, state, vacant
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, ask
@@ -27,12 +27,7 @@ class Workspace:
 
     def run(self, command: Command) -> Generator[Read[Any], Any, Written]:
         """Decide one command and note its changes. A refusal notes nothing."""
-        identity = (command.partition, command.key)
-        current: Record | None
-        if identity in self._records:
-            current = self._records[identity]
-        else:
-            current = yield Get(self._container, *identity)
+        current = yield from self._get(command.partition, command.key)
         visible = judge(command, current, self._rules, self._now)
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
@@ -44,13 +39,18 @@ class Workspace:
         hidden: list[Record] = []
         if draft.entries:
             hidden = rivals((yield from self._holders(draft.entries)), visible, self._rules, self._now)
-        if visible is None and current is not None and all(other.seq != current.seq for other in hidden):
-            hidden.append(current)
+        moves = command.key_after != command.key
+        if visible is None or moves:
+            holder = (yield from self._get(command.partition, command.key_after)) if moves else current
+            hidden += [dead for dead in vacant(holder, self._rules, self._now) if dead not in hidden]
         for dead in hidden:
             yield from self._bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
-        self._keep(record, self._entries_of(draft), insert=visible is None)
+        if moves and visible is not None:
+            # It keeps its place in creation order, which is also its identity besides the key.
+            self._remove(visible)
+        self._keep(record, self._entries_of(draft), insert=visible is None or moves)
         return Written(command.mode, record, visible is None, self._now)
 
     def _entries_of(self, draft: Draft) -> tuple[Entry, ...] | None:
@@ -58,6 +58,11 @@ class Workspace:
         if not self._indexes or draft.indexed is None:
             return draft.entries
         return (*(draft.entries or ()), *draft.indexed(self._indexes))
+
+    def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
+        if (partition, key) in self._records:
+            return self._records[partition, key]
+        return (yield from ask(Get(self._container, partition, key)))
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))

@@ -259,7 +259,9 @@ class Put(msgspec.Struct, frozen=True):
 
 
 class Delete(msgspec.Struct, frozen=True):
-    """Remove a record and its entries. `expiry`: the event to write if it died of age (its `id` is given by the store)."""
+    """Remove a record and its entries; its seq may be inserted again in the same outcome, under another key.
+
+    `expiry`: the event to write if it died of age (its `id` is given by the store)."""
 
     container: int
     record: Record

@@ -11,7 +11,7 @@ from azure.core import MatchConditions
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpResponseError
 
-from cosmos.service import Service, T, in_memory, path_of, status_of
+from cosmos.service import BULK, Service, T, in_memory, path_of, status_of
 
 IS, NOT = MatchConditions.IfNotModified, MatchConditions.IfModified
 
@@ -222,10 +222,9 @@ def test_odd_ids(service: Service, id: str) -> None:
     assert service.raw("DELETE", path, pk="p").status == 204
 
 
-def test_an_item_keeps_its_id_and_key(service: Service) -> None:
+def test_an_item_keeps_its_key(service: Service) -> None:
     proxy = service.container()
     proxy.create_item({"id": "1", "pk": "p"})
-    assert status_of(proxy.replace_item, "1", {"id": "2", "pk": "p"}) == 400
     moved = service.raw("PUT", path_of(proxy, "docs", "1"), {"id": "1", "pk": "q"}, pk="p")
     assert (moved.status, moved.substatus) == (400, 1001)
 
@@ -405,6 +404,38 @@ def test_bulk_is_each_for_itself(service: Service) -> None:
     assert len(list(proxy.read_all_items())) == 3
 
 
+@in_memory
+@pytest.mark.parametrize(
+    ("named", "keys", "status"),
+    [
+        ("0", [0, 5], 200), ("1", [1], 200), ("{rid},1", [1], 200), (None, [0, 1, 5], 200),
+        ("0", [1], 410), ("1", [5], 410), ("1", [1, 0], 410), ("7", [1], 410), ("1", [1, "no key"], 207),
+    ],
+)  # fmt: skip
+def test_bulk_is_for_the_range_it_names(service: Service, named: str | None, keys: list[Any], status: int) -> None:
+    """A client that has another idea of the ranges is told to read them again, before anything is done."""
+    proxy = service.container(offer_throughput=11000)
+    steps = [
+        {"operationType": "Upsert", "partitionKey": f"[{key}]", "resourceBody": {"id": "1", "pk": key}} for key in keys
+    ]
+    range_id = None if named is None else named.format(rid=proxy.read()["_rid"])
+    answer = service.raw(
+        "POST", path_of(proxy, "docs"), steps, BULK | {"x-ms-documentdb-partitionkeyrangeid": range_id}
+    )
+    assert (answer.status, answer.substatus) == (status, 1002 if status == 410 else 0)
+    written = 0 if status == 410 else sum(isinstance(key, int) for key in keys)
+    assert len(list(proxy.read_all_items())) == written
+
+
+@in_memory
+@pytest.mark.parametrize("atomic", ["True", "False"])
+def test_a_batch_in_binary_is_refused_by_name(service: Service, atomic: str) -> None:
+    proxy = service.container()
+    flags = {"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": atomic}
+    answer = service.raw("POST", path_of(proxy, "docs"), b"\x81\xfe\xff\xff\x7f\x00", flags, pk="p")
+    assert (answer.status, "HybridRow" in answer.json["message"]) == (400, True)
+
+
 # --- unique keys -----------------------------------------------------------------------------------------------------
 
 UNIQUE = {"uniqueKeys": [{"paths": ["/mail"]}, {"paths": ["/a/b", "/c"]}]}
@@ -463,7 +494,7 @@ def test_a_whole_item_names_itself(service: Service) -> None:
     changed = proxy.replace_item(item, {**item, "n": 1})
     assert (changed["id"], changed["n"], changed["_rid"]) == ("2", 1, item["_rid"])
     assert proxy.patch_item(changed, "p", [{"op": "incr", "path": "/n", "value": 1}])["n"] == 2
-    assert status_of(proxy.replace_item, item, {**item, "id": "1"}) == 400
+    assert status_of(proxy.replace_item, item, {**item, "id": "1"}) == 409
     # Its rid is of its partition alone.
     assert status_of(proxy.read_item, item, "q") == 404
     proxy.delete_item(item, "p")

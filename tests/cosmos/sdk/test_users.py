@@ -425,6 +425,7 @@ READ_ALL: list[Ask] = [
     ("POST", f"{C}/docs", {"query": "SELECT * FROM c WHERE c.pk = 'p'"}, {"pk": None, **IS_QUERY}),
     ("GET", f"{C}/docs", None, {"pk": None, "x_ms_cosmos_is_query_plan_request": "True"}),
     ("GET", f"{C}/docs/1", None, {"pk": "q"}), ("GET", f"{C}/docs", None, {"pk": "q"}), ("GET", f"{C}/sprocs", None, {}),
+    ("GET", C, None, {"x_ms_documentdb_populatepartitionstatistics": "True"}),
 ]  # fmt: skip
 WRITE_ITEM: list[Ask] = [
     ("PUT", f"{C}/docs/1", ITEM_IN_P, {}), ("PATCH", f"{C}/docs/1", PATCH, {}), ("DELETE", f"{C}/docs/1", None, {}),
@@ -488,6 +489,22 @@ def test_a_token_opens_what_it_names(
         assert answer.status in wanted, (method, path, answer)
         if method == "DELETE" and path != C:
             place.container.create_item({"id": "1", "pk": "p"})
+
+
+@pytest.mark.parametrize(
+    ("resource", "key", "status"),
+    [("dbs/shop/colls/c/docs/1", None, 403), ("dbs/shop/colls/c", ["p"], 200), ("dbs/shop/colls/c", None, 200)],
+)
+def test_a_token_for_an_item_does_not_rename_it(
+    place: Place, resource: str, key: list[Any] | None, status: int
+) -> None:
+    token = grant(place.user, resource, "All", key)
+    assert place.asks(token, "PUT", f"{C}/docs/1", {"id": "2", "pk": "p"}).status == status
+    found = place.container.query_items("SELECT c.id FROM c", partition_key="p")
+    assert ids(found) == (["1"] if status == 403 else ["2"])
+    if status == 403:
+        assert place.asks(token, "PUT", f"{C}/docs/1", b"{").status == 400
+        assert place.asks(token, "PUT", f"{C}/docs/1", ITEM_IN_P).status == 200
 
 
 def test_a_key_restricts_what_is_read(place: Place) -> None:

@@ -102,7 +102,7 @@ GOOD = base64.b64encode(bytes(32)).decode()
     ("header", "says"),
     [
         ("", "missing"), ("x", "form"), ("type=master", "form"), ("type=master&ver=1.0", "form"),
-        (f"type=aad&ver=1.0&sig={GOOD}", "aad"), ("type=resource&ver=1&sig=a;b;", "not supported"),
+        (f"type=aad&ver=1.0&sig={GOOD}", "not supported"), ("type=resource&ver=1&sig=a;b;", "not supported"),
         (f"type=other&ver=1.0&sig={GOOD}", "not supported"), (f"type=master&ver=2.0&sig={GOOD}", "1.0"),
         ("type=master&ver=1.0&sig=", "32 bytes"), (f"type=master&ver=1.0&sig={GOOD} ", "32 bytes"),
         (f"type=master&ver=1.0&sig={GOOD[:-1]}", "32 bytes"), (f"type=master&ver=1.0&sig={GOOD}&x=1", "32 bytes"),

@@ -140,7 +140,7 @@ def test_feed_body() -> None:
 
 
 def test_account() -> None:
-    document = json.loads(msgspec.json.encode(resources.account_document("http", "example:1")))
+    document = json.loads(msgspec.json.encode(resources.account_document("http://example:1")))
     assert document["writableLocations"] == [{"name": "Local", "databaseAccountEndpoint": "http://example:1/"}]
     assert json.loads(document["queryEngineConfiguration"])["maxSqlQueryInputLength"] == 524288
     assert document["userConsistencyPolicy"] == {"defaultConsistencyLevel": "Session"}

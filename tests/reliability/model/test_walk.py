@@ -25,6 +25,7 @@ SWEEP_LIMITS = (1, 3, 1000)
 PER_THOUSAND = {
     "purged": 20,
     "replaced": 1,
+    "renamed": 1,
     "spared": 1,
     "NotFound": 20,
     "Conflict": 5,

@@ -84,7 +84,9 @@ class Walk:
         if draw.random() < 0.15:
             life = self.world.boxes[container].lives.get(who)
             match = draw.choice((-1, 0, 0 if life is None else life.lsn, 0 if life is None else life.lsn - 1))
-        return Wish(draw.choice(VERBS), who, b"v%d" % draw.randrange(100), own, valid, uniques, match)
+        verb = draw.choice(VERBS)
+        to = draw.choice((None, *KEYS)) if verb == "replace" else None
+        return Wish(verb, who, b"v%d" % draw.randrange(100), own, valid, uniques, match, to)
 
     def write(self) -> None:
         container = self.container()

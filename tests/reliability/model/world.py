@@ -163,14 +163,14 @@ class World:
         entries = tuple(Entry(0, key) for key in sorted(wish.uniques)) if container in self.unique else None
         draft = Draft(wish.value, wish.own, None, entries, None if wish.valid else INVALID)
         if not patch or mode is not Mode.REPLACE:
-            return Command(mode, *wish.who, draft, wish.match)
+            return Command(mode, *wish.who, draft, wish.match, wish.to)
 
         def change(current: Record) -> Draft:
             seen = self.boxes[container].seen(wish.who, self.now)
             assert seen is not None and bare(seen) == facts(current), f"a patch met {current} instead of {seen}"
             return draft
 
-        return Command(mode, *wish.who, change, wish.match)
+        return Command(mode, *wish.who, change, wish.match, wish.to)
 
     def write(self, container: int, wish: Wish, patch: bool = False) -> str | None:
         """One command; the kind of its refusal, or None."""
@@ -186,6 +186,7 @@ class World:
         assert verdict.refusal is None, f"{wish} at {self.now} came to {written}, not {verdict.refusal}"
         lsns = self._check_deaths(container, [box.obituary(life, self.now, "replaced") for life in verdict.buried])
         self.tally["replaced"] += len(lsns)
+        self.tally["renamed"] += wish.after != wish.who
         self._numbered(box, [*lsns, *self._apply(box, wish, verdict, written)])
         return None
 

@@ -15,7 +15,7 @@ from mayflydb.engine import reaper as reaping
 from mayflydb.engine import workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
-from mayflydb.engine.decide import NOT_UNIQUE, drafted, obituary
+from mayflydb.engine.decide import NOT_UNIQUE, TAKEN, drafted, obituary
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Reaper
@@ -189,6 +189,19 @@ def the_dead_hold_unique_values() -> Iterator[None]:
 
 
 @contextmanager
+def the_dead_hold_names() -> Iterator[None]:
+    """A record that is to get another key meets whoever had it, however long ago."""
+
+    def vacant(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
+        if holder is not None:
+            raise Conflict(TAKEN)
+        return []
+
+    with patch.object(workspace, "vacant", vacant):
+        yield
+
+
+@contextmanager
 def count_includes_the_dead() -> Iterator[None]:
     """A count without the filter."""
 
@@ -358,6 +371,7 @@ BUGS: Mapping[str, tuple[Bug, str]] = {
     "get shows the dead": (get_shows_the_dead, "walk"),
     "scan shows the dead": (scan_shows_the_dead, "walk"),
     "the dead hold unique values": (the_dead_hold_unique_values, "walk"),
+    "the dead hold names": (the_dead_hold_names, "walk"),
     "count includes the dead": (count_includes_the_dead, "walk"),
     "event lost": (event_lost, "walk"),
     "event doubled": (event_doubled, "walk"),

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import lru_cache
 from itertools import count
 from urllib.parse import unquote
 
 from mayflydb import __version__
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.cosmos import auth, errors, resource_tokens
+from mayflydb.frontends.cosmos import auth, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import command_for
@@ -48,6 +49,7 @@ class CosmosApp:
         self._demand = Demand(engine, account.index_after)
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
+        self._address = lru_cache(maxsize=64)(self._told)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
         activity = http.headers.get(b"x-ms-activity-id") or self._activity + b"%012x" % next(self._numbers)
@@ -60,6 +62,9 @@ class CosmosApp:
             response = _refusal(MayflyError("An internal error occurred."), activity, http)
         charge = (b"x-ms-request-charge", b"%.2f" % response.charge)
         headers = [*GATEWAY, (b"x-ms-activity-id", activity), *response.headers, charge]
+        if response.status < 300:
+            host = http.headers.get(b"host") or b"localhost"
+            headers.append((b"content-location", self._address(http.scheme, host) + http.path))
         return HttpResponse(response.status, response.body, headers)
 
     async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
@@ -81,6 +86,10 @@ class CosmosApp:
             await resource_tokens.authorize(who, call, command.writes)
         return await command.handler(call)
 
+    def _told(self, scheme: str, host: bytes) -> bytes:
+        """The address that a client which came by this one is to use."""
+        return self._account.told(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
+
     def _authorize(self, request: Request) -> auth.Who | Grant:
         header = request.text(b"authorization")
         if header is None:
@@ -90,6 +99,10 @@ class CosmosApp:
         if resource_tokens.is_one(header):
             # Its time is that of records, so it is looked at when this request has its `now`.
             return resource_tokens.unseal(self._account.keys, header)
+        if emulator_tokens.is_one(header):
+            who = emulator_tokens.verify(self._account.keys, header, wall_us())
+            emulator_tokens.check(request.target, request.method, unquote(request.path.decode("latin-1")))
+            return who
         date = request.text(b"x-ms-date") or ""
         if self._account.check_date:
             # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.

@@ -130,8 +130,9 @@ def _signature(header: str) -> bytes:
 def _any_signature(header: str) -> bytes:
     kind, version, text = parse_authorization(header)
     if kind != "master":
-        what = "Microsoft Entra ID (aad) tokens" if kind == "aad" else "These tokens"
-        raise Unauthenticated(f"{what} are not supported by Mayfly: sign requests with the account key (type=master).")
+        raise Unauthenticated(
+            "These tokens are not supported by Mayfly: sign requests with the account key (type=master)."
+        )
     try:
         signature = binascii.a2b_base64(text, strict_mode=True) if version == "1.0" else b""
     except ValueError:

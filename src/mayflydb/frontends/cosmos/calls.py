@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import msgspec
@@ -42,6 +43,7 @@ class Account(msgspec.Struct, frozen=True):
     """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole.
 
     `index_after`: how many items queries read in vain before an index is built (0: none ever is).
+    `told`: where a client is to go that came by an address; both are `scheme://host:port`.
     """
 
     keys: Keys
@@ -50,6 +52,7 @@ class Account(msgspec.Struct, frozen=True):
     check_date: bool = False
     limits: Limits = Limits()
     index_after: int = 10_000
+    told: Callable[[str], str] = str
 
 
 class Names:

@@ -28,6 +28,12 @@ MISMATCH: Final = (
     "PartitionKey extracted from document doesn't match the one specified in the header. "
     "Learn more: https://aka.ms/CosmosDB/sql/errors/wrong-pk-value"
 )
+MISFIT: Final = (
+    "Partition key provided either doesn't correspond to definition in the collection or doesn't match partition key field "
+    "values specified in the document."
+)
+"""For a key of more or fewer values than the container has paths (https://github.com/microsoft/vscode-cosmosdb/issues/300)."""
+
 MAX_TEXT_BYTES: Final = 2048
 """The longest string key in UTF-8 bytes, by version."""
 
@@ -157,7 +163,7 @@ _cached_header = lru_cache(maxsize=8192)(_parse_header)
 def _point(version: int, count: int, text: bytes | str) -> bytes:
     values = parse_header(text)
     if len(values) != count:
-        raise BadRequest(MISMATCH, substatus=1001)
+        raise BadRequest(MISFIT, substatus=1001)
     return _partition(version, values)
 
 
@@ -271,7 +277,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
     def prefix_range(self, values: KeyValues) -> tuple[bytes, bytes]:
         """[lower, upper) of all logical partitions at or below these values (any number of them up to the paths')."""
         if len(values) > len(self.paths):
-            raise BadRequest(MISMATCH, substatus=1001)
+            raise BadRequest(MISFIT, substatus=1001)
         lower = self.effective(values)
         return lower, lower + b"\xff"
 

@@ -20,6 +20,8 @@ from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.values import item_id, parse_item
+from mayflydb.frontends.cosmos.wire import STATISTICS
 from mayflydb.model.errors import Forbidden, MayflyError, NotFound, OwnerNotFound, Unauthenticated
 from mayflydb.model.instant import SECOND, Instant
 
@@ -146,10 +148,11 @@ async def _in_container(grant: Grant, call: Call) -> bool:
     if target.container is None or (await call.container()).id != grant.container:
         return False
     if target.resource is Resource.RANGE or (target.resource is Resource.CONTAINER and request.method == "GET"):
-        return True
+        # Statistics name partition keys.
+        return not (request.flag(STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:
         return not grant.item and not grant.key
-    if grant.item and _item(call) != grant.item:
+    if grant.item and (_item(call) != grant.item or _renames(call)):
         return False
     return not grant.key or _has_key(grant, call)
 
@@ -157,6 +160,14 @@ async def _in_container(grant: Grant, call: Call) -> bool:
 def _item(call: Call) -> bytes | None:
     target = call.target
     return digest_of_item(target.id) if target.resource is Resource.ITEM and target.id is not None else None
+
+
+def _renames(call: Call) -> bool:
+    """Whether a replace gives its item another id, which is none of the item that the token is for."""
+    if call.request.method != "PUT":
+        return False
+    limits = call.account.limits
+    return item_id(parse_item(call.request.body, limits).doc, limits) != call.target.id
 
 
 def _has_key(grant: Grant, call: Call) -> bool:

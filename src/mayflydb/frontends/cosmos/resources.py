@@ -351,11 +351,9 @@ _QUERY_ENGINE: Final = {
 }  # fmt: skip
 
 
-def account_document(
-    scheme: str, host: str, consistency: str = "Session", continuous_backup: bool = False
-) -> dict[str, Any]:
-    """The account. Scheme and host are those of the request, since clients send everything else to what stands here."""
-    location = {"name": "Local", "databaseAccountEndpoint": f"{scheme}://{host}/"}
+def account_document(address: str, consistency: str = "Session", continuous_backup: bool = False) -> dict[str, Any]:
+    """The account. Clients send everything else to the `address` (`scheme://host:port`) that stands here."""
+    location = {"name": "Local", "databaseAccountEndpoint": f"{address}/"}
     return {
         "_self": "",
         "id": "mayfly",

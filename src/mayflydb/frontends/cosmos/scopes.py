@@ -21,7 +21,7 @@ def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scop
     if key is not None and (values := partition_key.parse_header(key)) != ():
         return view.scope_of_key(values), True
     range_id = call.request.text(RANGE_ID)
-    within = None if range_id is None else view.range_by_id(range_id.rpartition(",")[2])
+    within = None if range_id is None else view.range_by_id(range_id)
     start = call.request.text(START)
     if start is not None:
         return _hash_scope(call, view, start, within.lower if within else b""), True

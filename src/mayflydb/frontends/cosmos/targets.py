@@ -41,8 +41,8 @@ class CosmosTargets:
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """(id, partition key): a value, or a list for a hierarchical key; `{}` stands for a missing property."""
         definition = _definition(container)
-        shown = [_shown(value) for value in values_in(definition, partition)]
-        return key.decode("utf-8", "surrogatepass"), shown[0] if len(shown) == 1 else shown
+        parts = [shown(value) for value in values_in(definition, partition)]
+        return key.decode("utf-8", "surrogatepass"), parts[0] if len(parts) == 1 else parts
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) where an item may lie: its key is JSON or plain text, and `5` may be meant either way."""
@@ -78,7 +78,8 @@ def _readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
     return readings
 
 
-def _shown(value: KeyValue) -> Any:
+def shown(value: KeyValue) -> Any:
+    """A key value as JSON has it: `{}` for a missing property, whole numbers without a fraction."""
     if value is UNDEFINED:
         return {}
     return int(value) if isinstance(value, float) and value.is_integer() else value

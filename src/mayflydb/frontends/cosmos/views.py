@@ -61,6 +61,11 @@ def _index_entries(document: Mapping[str, Any], partition: bytes, indexes: Seque
     return tuple(entry(index, index_key(document, index.keys), partition) for index in indexes)
 
 
+def gone(message: str) -> MayflyError:
+    """A client that is told so reads the ranges again."""
+    return MayflyError(message, status=410, code_text="Gone", substatus=1002)
+
+
 class ContainerView:
     """One container at one version of its definition."""
 
@@ -129,11 +134,12 @@ class ContainerView:
         return self.ranges[-1]
 
     def range_by_id(self, id: str) -> RangeView:
-        """BadRequest with status 410, as for a range that was split away, for an unknown id."""
+        """The range that a header names, as `id` or `rid of the container,id`; `gone` for an unknown one."""
+        id = id.rpartition(",")[2]
         for each in self.ranges:
             if each.id == id:
                 return each
-        raise MayflyError(f"The partition key range '{id}' is gone.", status=410, code_text="Gone", substatus=1002)
+        raise gone(f"The partition key range '{id}' is gone.")
 
     def point(self, header: bytes | None) -> bytes:
         """The logical partition that a key header names; BadRequest without one."""

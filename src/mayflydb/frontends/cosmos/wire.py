@@ -14,6 +14,7 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 MAX_BODY = 2 * 1024 * 1024 + 64 * 1024
 JSON = (b"content-type", b"application/json")
+STATISTICS = b"x-ms-documentdb-populatepartitionstatistics"
 
 
 class Request:

@@ -51,6 +51,9 @@ def plan(
 ) -> dict[str, Any]:
     """The plan of `query` as JSON values; BadQuery if it needs a feature the client does not list, or has no plan."""
     select = query.statement.select
+    if query.program.grouping is not None:
+        # Without effect, and no client could merge it.
+        select = replace(select, order_by=())
     missing = [feature for feature in _needed(query, select) if feature not in features]
     if missing:
         lines = (f"Query contained {feature}, which the calling client does not support." for feature in missing)

@@ -69,10 +69,12 @@ class Selects:
         where = None if select.where is None else expressions.condition(select.where)
         grouping = self._grouping(select, expressions)
         orders = tuple(_order(order, expressions) for order in _checked_orders(select))
+        nearest = any(is_distance(order.expression) for order in select.order_by)
         if grouping is not None:
+            # The one row of an aggregate has no order. https://github.com/Azure/azure-cosmos-dotnet-v3/issues/2244
+            orders, nearest = (), False
             expressions = self._expressions(scope, grouping)
         skip, take = self._window(select, expressions)
-        nearest = any(is_distance(order.expression) for order in select.order_by)
         return Program(
             inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
             distinct=select.distinct, skip=skip, take=take, nearest=nearest,
@@ -196,9 +198,9 @@ class Selects:
             return None
         if select.star:
             raise bad_query("'SELECT *' is not allowed with GROUP BY.", select.start, select.end, STAR_WITH_GROUP_BY)
-        if select.order_by:
+        if select.order_by and select.group_by:
             place = select.order_by[0]
-            raise bad_query("ORDER BY cannot be combined with GROUP BY or aggregates.", place.start, place.end)
+            raise bad_query("ORDER BY cannot be combined with GROUP BY.", place.start, place.end)
         if expressions.scope.outer is None:
             for node in selected:
                 _check_composition(node)

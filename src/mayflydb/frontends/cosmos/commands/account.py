@@ -17,9 +17,10 @@ FEEDS = {
 
 
 async def read(call: Call) -> Response:
-    """GET /: where to send requests, which is where this one came."""
+    """GET /: where to send requests, which is where this one came unless another address is advertised."""
     host = call.request.text(b"host") or "localhost"
-    return json_response(200, account_document(call.request.scheme, host), charge=budget.METADATA)
+    address = call.account.told(f"{call.request.scheme}://{host}")
+    return json_response(200, account_document(address), charge=budget.METADATA)
 
 
 async def empty_feed(call: Call) -> Response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
@@ -17,11 +18,17 @@ from mayflydb.frontends.cosmos.commands.items import charge, partition_of, patch
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import KEY
 from mayflydb.frontends.cosmos.values import item_id, parse_item
-from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView, gone
 from mayflydb.frontends.cosmos.wire import Response
-from mayflydb.model.errors import BadRequest, MayflyError, TooLarge
+from mayflydb.model.errors import BadRequest, MayflyError, TooLarge, Unsupported
 
 MAX_OPERATIONS = 100
+
+HYBRID_ROW = b"\x81"
+"""The version that every row begins with, here the head of the batch; no JSON does.
+
+https://github.com/microsoft/HybridRow: HybridRowVersion.V1.
+"""
 
 MODES = {
     "Create": Mode.CREATE,
@@ -54,6 +61,10 @@ async def execute(call: Call) -> Response:
 
 
 def _operations(call: Call) -> list[Operation]:
+    if call.request.body.startswith(HYBRID_ROW):
+        raise Unsupported(
+            "Batches in HybridRow, the binary form that the .NET client sends, are not supported by Mayfly."
+        )
     call.json()
     try:
         operations = msgspec.json.decode(call.request.body, type=list[Operation])
@@ -62,7 +73,10 @@ def _operations(call: Call) -> list[Operation]:
     if not operations:
         raise BadRequest("Batch request has no operations.")
     if len(operations) > MAX_OPERATIONS:
-        raise BadRequest(f"The batch has {len(operations)} operations; at most {MAX_OPERATIONS} are allowed.")
+        raise BadRequest(
+            "Batch request has more operations than what is supported."
+            f" It has {len(operations)}; at most {MAX_OPERATIONS} are allowed."
+        )
     return operations
 
 
@@ -80,10 +94,9 @@ def _command(call: Call, view: ContainerView, operation: Operation, partition: b
         return Command(mode, partition, _id(operation), None, if_match)
     item = parse_item(body, limits)
     id = item_id(item.doc, limits)
-    if mode is Mode.REPLACE and operation.id not in (None, id):
-        raise BadRequest("The 'id' in the body of a replace is not the id of the operation.")
     partition_of(view, item, partition)
-    return Command(mode, partition, id.encode(), view.draft(item, partition), if_match)
+    key = operation.id if mode is Mode.REPLACE and operation.id is not None else id
+    return Command(mode, partition, key.encode(), view.draft(item, partition), if_match, id.encode())
 
 
 def _id(operation: Operation) -> bytes:
@@ -126,9 +139,23 @@ def _bystander() -> dict[str, Any]:
 
 
 async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
+    _check_range(call, view, operations)
     results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
     return await _answer(call, view, None, 207 if failed else 200, list(results))
+
+
+def _check_range(call: Call, view: ContainerView, operations: list[Operation]) -> None:
+    """Gone for a key outside the range that is addressed: the client has other ranges in mind than there are."""
+    named = call.request.text(RANGE_ID)
+    if named is None:
+        return
+    within = view.range_by_id(named)
+    for operation in operations:
+        # One whose key cannot be read is answered for itself.
+        with contextlib.suppress(BadRequest):
+            if view.range_of(_own_partition(view, operation.partition_key)) is not within:
+                raise gone(f"A partition key of the request does not belong to the partition key range '{within.id}'.")
 
 
 async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[str, Any]:
@@ -157,7 +184,7 @@ def _own_partition(view: ContainerView, key: object) -> bytes:
 
 def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key.KeyValues:
     if len(values) != len(view.key.paths):
-        raise BadRequest(partition_key.MISMATCH, substatus=1001)
+        raise BadRequest(partition_key.MISFIT, substatus=1001)
     return values
 
 

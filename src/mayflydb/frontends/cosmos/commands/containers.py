@@ -11,13 +11,13 @@ from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.engine.indexes import dropped
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
-from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.commands import metadata, statistics
 from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
 from mayflydb.frontends.cosmos.indexing import may_stand
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
-from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.frontends.cosmos.wire import STATISTICS, Response, json_response
 from mayflydb.model.errors import NotFound, OwnerNotFound
 
 
@@ -63,6 +63,8 @@ async def read(call: Call) -> Response:
     """GET /dbs/{d}/colls/{c}."""
     view = await call.container()
     response = _answer(200, view.node)
+    if call.request.flag(STATISTICS):
+        response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
     headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
     headers += await _quota(call, view)
     response.headers = [*headers, *view.item_headers(None, await call.engine.lsn(view.id))]
@@ -112,13 +114,7 @@ async def delete(call: Call) -> Response:
 
 async def ranges(call: Call) -> Response:
     """GET …/pkranges; Python asks again with the etag until it is told 304."""
-    try:
-        view = await call.container()
-    except NotFound:
-        raise OwnerNotFound(NOT_FOUND) from None
-    definition = view.node.definition
-    bounds = [(each.lower, each.upper) for each in definition.ranges]
-    rows = range_rows(view.owner, bounds, 1, definition.written)
+    view, rows = await _ranges(call)
     # Ranges never move while a container lives, so its rid is their version.
     etag = f'"{view.owner.rid}-{len(rows)}"'
     headers = [(b"etag", etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
@@ -128,6 +124,22 @@ async def ranges(call: Call) -> Response:
     headers.append((b"x-ms-item-count", b"%d" % len(rows)))
     body = feed_body(view.owner.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
     return Response(200, body, headers, budget.METADATA)
+
+
+async def query_ranges(call: Call) -> Response:
+    """POST …/pkranges with a query."""
+    view, rows = await _ranges(call)
+    return metadata.query(call, "PartitionKeyRanges", view.owner.rid, rows)
+
+
+async def _ranges(call: Call) -> tuple[ContainerView, list[dict[str, Any]]]:
+    try:
+        view = await call.container()
+    except NotFound:
+        raise OwnerNotFound(NOT_FOUND) from None
+    definition = view.node.definition
+    bounds = [(each.lower, each.upper) for each in definition.ranges]
+    return view, range_rows(view.owner, bounds, 1, definition.written)
 
 
 def _answer(status: int, node: Node) -> Response:

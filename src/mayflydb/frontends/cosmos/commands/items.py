@@ -60,10 +60,9 @@ async def _store(call: Call, mode: Mode) -> Response:
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
     partition = partition_of(view, item, view.point(call.request.headers.get(KEY)))
-    key = id.encode()
-    if mode is Mode.REPLACE and key != await _key(call, view, partition):
-        raise BadRequest("The 'id' in the body is not the id in the path: an item keeps its id.")
-    command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id))
+    # A replace may give its item another id.
+    key = await _key(call, view, partition) if mode is Mode.REPLACE else id.encode()
+    command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode())
     return await _write(call, view, command)
 
 

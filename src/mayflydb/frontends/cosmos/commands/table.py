@@ -88,6 +88,7 @@ COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
 QUERIES: Mapping[Resource, Command] = {
     Resource.DATABASE: _reads(databases.query),
     Resource.CONTAINER: _reads(containers.query),
+    Resource.RANGE: _reads(containers.query_ranges),
     Resource.ITEM: _reads(query.execute),
     Resource.OFFER: _reads(offers.query),
     Resource.CONFLICT: _reads(conflicts.query),

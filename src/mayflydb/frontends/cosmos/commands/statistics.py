@@ -1,0 +1,70 @@
+"""What the partition key ranges of a container hold, counted when somebody asks for it.
+
+Its form is that of https://learn.microsoft.com/dotnet/api/microsoft.azure.documents.partitionkeyrangestatistics. The service
+estimates from samples; here every visible item is counted, so that the cost is that of reading the container.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from heapq import heappop, heappush
+from typing import Any
+
+from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.targets import shown, values_in
+from mayflydb.frontends.cosmos.views import ContainerView, RangeView
+from mayflydb.store.interface import HASH_BYTES, Order
+
+SHARE = 100
+"""A logical partition is listed that holds at least one part in this many of its range: so there are never more than these."""
+
+
+async def of_ranges(call: Call, view: ContainerView) -> list[dict[str, Any]]:
+    """One object per range: `id`, `sizeInKB`, `documentCount`, how many logical partitions, and the large ones of them."""
+    return [await _of_range(call, view, each) for each in view.ranges]
+
+
+async def _of_range(call: Call, view: ContainerView, within: RangeView) -> dict[str, Any]:
+    size = items = keys = 0
+    largest: list[tuple[int, bytes]] = []
+    async for partition, (held, count) in _partitions(call, view, within):
+        size, items, keys = size + held, items + count, keys + 1
+        heappush(largest, (held, partition))
+        if len(largest) > SHARE:
+            heappop(largest)
+    return {
+        "id": within.id,
+        "sizeInKB": _kilobytes(size),
+        "documentCount": items,
+        "sampledDistinctPartitionKeyCount": keys,
+        "partitionKeys": [
+            {"partitionKey": [shown(value) for value in values_in(view.key, partition)], "sizeInKB": _kilobytes(held)}
+            for held, partition in sorted(largest, reverse=True)
+            if held * SHARE >= size
+        ],
+    }
+
+
+async def _partitions(
+    call: Call, view: ContainerView, within: RangeView
+) -> AsyncIterator[tuple[bytes, tuple[int, int]]]:
+    """Each logical partition with its bytes and its number of items."""
+    found: dict[bytes, tuple[int, int]] = {}
+    beginning = b""
+    async for batch in call.engine.scan(view.node, Scope(within.lower, within.upper, Order.HASHED), None, call.now):
+        for record in batch.records:
+            partition = record.partition
+            if partition[:HASH_BYTES] != beginning:
+                # In this order only partitions with the same beginning mix.
+                for each in found.items():
+                    yield each
+                found, beginning = {}, partition[:HASH_BYTES]
+            size, count = found.get(partition, (0, 0))
+            found[partition] = size + len(record.value), count + 1
+    for each in found.items():
+        yield each
+
+
+def _kilobytes(size: int) -> int:
+    return -(-size // 1024)
