@@ -14,6 +14,7 @@ import pytest
 
 from mayflydb.model.errors import BadQuery, BadRequest, Unsupported
 from mayflydb.model.instant import from_rfc3339
+from mayflydb.query import cosmos_sql
 from mayflydb.query.cosmos_sql import Context, Query, compile_query, parse, print_select
 
 SPECS = Path(__file__).parent / "specs"
@@ -77,6 +78,8 @@ def case(documents: list[Any], lines: list[str]) -> Case:
 
 
 def run(query: Query, documents: list[Any]) -> list[Any]:
+    if query.ranking is not None:
+        return cosmos_sql.run(query, documents, Context(NOW))
     accumulator = query.accumulator(Context(NOW))
     for document in documents:
         accumulator.add(document)

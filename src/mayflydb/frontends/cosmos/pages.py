@@ -17,7 +17,7 @@ from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.views import ContainerView, decode_item
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query
+from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query, Search
 from mayflydb.store.interface import Position
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -87,6 +87,8 @@ class Pager:
 
     async def page(self, place: Place) -> Page:
         """The page that begins there."""
+        if self._query.ranking is not None:
+            return await self._ranked(place)
         if self._query.resumes:
             return await self._sorted(place)
         if not self._query.streams:
@@ -199,7 +201,19 @@ class Pager:
                 accumulator.add(self._view.document(record), record.seq)
                 if accumulator.full:
                     break
-        results: list[Any] = accumulator.results()
+        return self._part(place, accumulator.results())
+
+    async def _ranked(self, place: Place) -> Page:
+        """ORDER BY RANK: what the scores rest on is counted over all of the scope, then the best are taken."""
+        search = Search(self._query, self._context)
+        while search.waits:
+            async for record in self._records(Place()):
+                search.add(self._view.document(record), record.seq)
+            search.advance()
+        return self._part(place, search.results)
+
+    def _part(self, place: Place, results: list[Any]) -> Page:
+        """The page of a result that is there as a whole."""
         stop = place.seen + self._limit
         rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
         return self._end(rows, Place(seen=stop) if stop < len(results) else None)

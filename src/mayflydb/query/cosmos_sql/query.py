@@ -12,6 +12,7 @@ from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath, fixed_keys, sort_paths
 from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
+from mayflydb.query.cosmos_sql.ranking import nothing_counted, ranking_of
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import Selects
 from mayflydb.query.cosmos_sql.syntax import Name, Select, Statement
@@ -24,21 +25,26 @@ class Query:
     `needs_merge`: the rows of several partitions must be merged, not only appended. `streams`: each document gives its rows by
     itself through `rows`; the caller then drops the first `skip` rows and stops after `take` more (None: never). `is_identity`: a
     streaming query whose rows are the documents themselves, so that whoever holds their bytes needs only `matches`.
-    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document.
+    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document. `ranking`: not
+    None for ORDER BY RANK, which only a Search executes.
     """
 
     __slots__ = (
-        "_blank", "_where", "is_identity", "needs_merge", "parameters", "program", "reads_documents", "skip", "statement",
-        "streams", "take",
+        "_blank", "_where", "declared", "is_identity", "needs_merge", "parameters", "program", "ranking", "reads_documents",
+        "skip", "statement", "streams", "take",
     )  # fmt: skip
 
-    def __init__(self, statement: Statement, parameters: Parameters, program: Program, slots: int) -> None:
+    def __init__(
+        self, statement: Statement, parameters: Parameters, declared: Declared, program: Program, slots: int
+    ) -> None:
         select = statement.select
         self.statement = statement
         self.parameters = parameters
+        self.declared = declared
         self.program = program
+        self.ranking = ranking_of(select, parameters)
         self.reads_documents = bool(select.sources)
-        self.streams = program.streams and self.reads_documents
+        self.streams = program.streams and self.reads_documents and self.ranking is None
         self.skip = program.skip
         self.take = program.take
         self.needs_merge = needs_merge(select)
@@ -60,6 +66,7 @@ class Query:
 
     def accumulator(self, context: Context) -> Accumulator:
         """A fresh accumulator: one execution of the whole query."""
+        assert self.ranking is None
         return Accumulator(self, context, accumulate(self.program))
 
     @property
@@ -170,10 +177,19 @@ def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHIN
 
     `declared`: what the container adds to its documents.
     """
-    statement = parse(text)
+    query = compile_select(text, parse(text).select, parameters, declared)
+    if query.ranking is not None:
+        # What is scored is compiled again when its figures are known; here its faults are found.
+        for select in (query.ranking.statistics(), query.ranking.components(nothing_counted(query.ranking), 0)[0]):
+            compile_select(text, select, parameters, declared)
+    return query
+
+
+def compile_select(text: str, select: Select, parameters: Parameters, declared: Declared) -> Query:
+    """The query of a tree that was read, or made, from `text`."""
     selects = Selects(parameters, declared)
     try:
-        program = selects.program(statement.select, container=bool(statement.select.sources))
+        program = selects.program(select, container=bool(select.sources))
     except RecursionError:
         raise bad_query("The query is nested too deeply.", 0, len(text)) from None
-    return Query(statement, parameters, program, selects.slots.count)
+    return Query(Statement(text, select), parameters, declared, program, selects.slots.count)

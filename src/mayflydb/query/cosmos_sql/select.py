@@ -11,12 +11,14 @@ from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Input, Program, collect, rows
 from mayflydb.query.cosmos_sql.faults import (
     NOT_GROUPED,
+    RANK_IN_SUBQUERY,
     STAR_WITH_GROUP_BY,
     UNSUPPORTED_ORDER_BY,
     bad_query,
     unsupported,
 )  # fmt: skip
-from mayflydb.query.cosmos_sql.functions.vector import is_distance
+from mayflydb.query.cosmos_sql.functions.fulltext import is_score
+from mayflydb.query.cosmos_sql.functions.vector import is_distance, is_measure
 from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.printer import print_expression
@@ -68,11 +70,12 @@ class Selects:
         inputs = self._inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.condition(select.where)
         grouping = self._grouping(select, expressions)
-        orders = tuple(_order(order, expressions) for order in _checked_orders(select))
+        # Scores after RANK are computed by queries of their own.
+        orders = tuple(_order(each, expressions) for each in _checked_orders(select, outer) if _is_key(each))
         if grouping is not None:
             expressions = self._expressions(scope, grouping)
         skip, take = self._window(select, expressions)
-        nearest = any(is_distance(order.expression) for order in select.order_by)
+        nearest = any(is_measure(order.expression) or is_score(order.expression) for order in select.order_by)
         return Program(
             inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
             distinct=select.distinct, skip=skip, take=take, nearest=nearest,
@@ -237,8 +240,15 @@ def _exists(program: Program) -> Evaluate:
     return lambda frame: bool(collect(program, frame))
 
 
-def _checked_orders(select: Select) -> tuple[Order, ...]:
+def _is_key(order: Order) -> bool:
+    return not order.rank or is_distance(order.expression)
+
+
+def _checked_orders(select: Select, outer: Scope | None) -> tuple[Order, ...]:
     for order in select.order_by:
+        if order.rank and outer is not None:
+            message = "The ORDER BY RANK clause is not supported in subqueries."
+            raise bad_query(message, order.start, order.end, RANK_IN_SUBQUERY)
         if isinstance(order.expression, Literal | Parameter):
             message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
             raise bad_query(message, order.start, order.end, UNSUPPORTED_ORDER_BY)
@@ -275,7 +285,7 @@ def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        if is_aggregate(node) or (keys and _is_key(node, keys)):
+        if is_aggregate(node) or (keys and _is_group_key(node, keys)):
             continue
         if isinstance(node, Name) and (node.name in scope.own or (scope.outer is None and node.name.upper() == ROOT)):
             message = (
@@ -286,7 +296,7 @@ def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
         waiting.extend(children(node))
 
 
-def _is_key(node: Node, keys: frozenset[str]) -> bool:
+def _is_group_key(node: Node, keys: frozenset[str]) -> bool:
     """Whether `node` is a grouping key or a path below one."""
     if isinstance(node, Path):
         shorter = [Path(base=node.base, steps=node.steps[:size]) for size in range(1, len(node.steps))]
