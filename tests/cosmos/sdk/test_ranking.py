@@ -98,7 +98,7 @@ GIVEN = [
     {"name": "@v", "value": VECTOR},
     {"name": "@w", "value": [1, -0.5]},
 ]
-RANKED = [
+RANKED: list[tuple[str, list[tuple[tuple[str, ...] | None, float]]]] = [
     (FOX, [(("fox",), 1)]),
     (TWO, [(("red", "sky"), 1)]),
     (f"RRF({FOX}, {TWO})", [(("fox",), 1), (("red", "sky"), 1)]),
