@@ -217,10 +217,7 @@ FUSED = [
 
 
 @pytest.mark.parametrize("text", FUSED)
-def test_one_range_answers_what_clients_merge_of_several(text: str) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"SEED={seed}")
-    chance = random.Random(seed)
+def test_one_range_answers_what_clients_merge_of_several(text: str, chance: random.Random) -> None:
     for _ in range(25):
         rows = documents(chance)
         ranges: list[list[dict[str, Any]]] = [[], [], []]
@@ -229,10 +226,7 @@ def test_one_range_answers_what_clients_merge_of_several(text: str) -> None:
         assert run(compile_query(text, {}, DECLARED), rows, Context(0)) == merged(text, ranges)
 
 
-def test_one_score_by_the_formula() -> None:
-    seed = random.randrange(1 << 30)
-    print(f"SEED={seed}")
-    chance = random.Random(seed)
+def test_one_score_by_the_formula(chance: random.Random) -> None:
     for _ in range(50):
         rows = documents(chance)
         phrases = [
