@@ -135,4 +135,4 @@ def streamed(query: Query, documents: list[Any]) -> list[Any]:
 
 
 def test_there_are_enough_specifications() -> None:
-    assert len(list(expressions())) + len(list(blocks())) >= 500
+    assert len(list(expressions())) + len(list(blocks())) >= 1000

@@ -29,6 +29,7 @@ from mayflydb.query.cosmos_sql.numbers import double
 from mayflydb.query.cosmos_sql.rewrite import from_the_start, object_of, ordered_payload, with_keys
 from mayflydb.query.cosmos_sql.scope import Parameters
 from mayflydb.query.cosmos_sql.syntax import (
+    HIGHEST_COUNT,
     Array,
     Binary,
     Call,
@@ -101,7 +102,7 @@ class Ranking(msgspec.Struct, frozen=True):
         expressions = self._expressions(figures)
         shown = [_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
         fields = [("payload", ordered_payload(self.select)), ("componentScores", Array(items=tuple(shown)))]
-        bound = max(LEAST_ROWS, 2 * stop)
+        bound = min(max(LEAST_ROWS, 2 * stop), HIGHEST_COUNT)
         found: list[Select] = []
         for score, expression in zip(self.scores, expressions, strict=True):
             order = Order(expression=expression, descending=score.descending)

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from mayflydb.query.cosmos_sql.printer import print_expression, print_select
 from mayflydb.query.cosmos_sql.scope import ROOT, is_aggregate
 from mayflydb.query.cosmos_sql.syntax import (
+    HIGHEST_COUNT,
     Array,
     Call,
     Expression,
@@ -133,4 +134,4 @@ def ordered_payload(select: Select) -> Expression:
 
 def from_the_start(select: Select, stop: int) -> Select:
     """OFFSET counts over all ranges, so that each must give the skipped rows as well."""
-    return replace(select, offset=Literal(value=0), limit=Literal(value=stop))
+    return replace(select, offset=Literal(value=0), limit=Literal(value=min(stop, HIGHEST_COUNT)))

@@ -10,9 +10,13 @@ from mayflydb.query.cosmos_sql.compile import COMPOSITION, Expressions
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Input, Program, collect, rows
 from mayflydb.query.cosmos_sql.faults import (
+    LIMIT_COUNT,
+    NESTED_AGGREGATES,
     NOT_GROUPED,
+    OFFSET_COUNT,
     RANK_IN_SUBQUERY,
     STAR_WITH_GROUP_BY,
+    TOP_COUNT,
     UNSUPPORTED_ORDER_BY,
     bad_query,
     unsupported,
@@ -34,6 +38,7 @@ from mayflydb.query.cosmos_sql.scope import (
 )
 from mayflydb.query.cosmos_sql.syntax import (
     EXPRESSIONS,
+    HIGHEST_COUNT,
     Array,
     Expression,
     Literal,
@@ -224,8 +229,15 @@ class Selects:
 def _count(clause: str, node: Expression, expressions: Expressions) -> int:
     value: Any = expressions.parameter(node) if isinstance(node, Parameter) else getattr(node, "value", None)
     number = whole(value) if type(value) in NUMBERS else None
+    top = clause == "TOP"
+    if top and (number is None or number > HIGHEST_COUNT):
+        message = "The count value provided for a TOP clause must be an integer."
+        raise bad_query(message, node.start, node.end, TOP_COUNT)
     if number is None or number < 0:
         raise bad_query(f"{clause} must be followed by a non-negative integer.", node.start, node.end)
+    if number > HIGHEST_COUNT:
+        message = f"The {clause} count value exceeds the maximum allowed value."
+        raise bad_query(message, node.start, node.end, LIMIT_COUNT if clause == "LIMIT" else OFFSET_COUNT)
     return number
 
 
@@ -275,7 +287,8 @@ def _check_composition(root: Node) -> None:
         elif is_aggregate(node):
             inner = next((found for child in children(node) if (found := find_aggregate(child))), None)
             if inner is not None:
-                raise bad_query(COMPOSITION, inner.start, inner.end)
+                message = "Cannot perform an aggregate function on an expression containing an aggregate or a subquery."
+                raise bad_query(message, node.start, node.end, NESTED_AGGREGATES)
         elif find_aggregate(node) is not None:
             raise bad_query(COMPOSITION, node.start, node.end)
 
@@ -287,9 +300,11 @@ def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
         node = waiting.pop()
         if is_aggregate(node) or (keys and _is_group_key(node, keys)):
             continue
-        if isinstance(node, Name) and (node.name in scope.own or (scope.outer is None and node.name.upper() == ROOT)):
+        name = node.base if isinstance(node, Path) else node
+        if isinstance(name, Name) and (name.name in scope.own or (scope.outer is None and name.name.upper() == ROOT)):
+            shown = print_expression(cast("Expression", node))
             message = (
-                f"Property reference '{node.name}' is invalid in the select list because it is not contained in either an "
+                f"Property reference '{shown}' is invalid in the select list because it is not contained in either an "
                 "aggregate function or the GROUP BY clause."
             )
             raise bad_query(message, node.start, node.end, NOT_GROUPED)

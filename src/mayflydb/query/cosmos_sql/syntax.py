@@ -173,6 +173,10 @@ class Order(Node, frozen=True):
     rank: bool = False
 
 
+HIGHEST_COUNT: Final = (1 << 32) - 1
+"""Of TOP, OFFSET and LIMIT, as the public tests of the .NET client show it."""
+
+
 class Select(Node, frozen=True):
     """A SELECT. Exactly one of `star`, `value` and a non-empty `items` is there; `sources` is empty without FROM."""
 
