@@ -213,7 +213,7 @@ def test_broken_queries_raise_nothing_else(way: Callable[[random.Random, str], s
         if chance.random() < 0.2:
             text = chance.choice(WAYS)(chance, text)
         accepted += tried(text)
-    assert accepted > 20
+    assert accepted > 5
 
 
 def test_random_tokens_raise_nothing_else(chance: random.Random) -> None:

@@ -11,9 +11,11 @@ import msgspec
 import pytest
 
 from mayflydb.model.errors import BadQuery
+from mayflydb.query import cosmos_sql
 from mayflydb.query.cosmos_sql import Context, compile_query
 from mayflydb.query.cosmos_sql.like import like
 from mayflydb.query.cosmos_sql.parser import DEEPEST_NESTING, LONGEST_TEXT, SUBQUERY_LEVELS, TALLEST_TREE
+from mayflydb.query.cosmos_sql.ranking import MOST_SCORES
 
 DOCUMENT: Any = {"id": "1", "n": 5, "s": "abc", "a": [1, 2, {"b": 3}], "o": {"k": None}}
 
@@ -72,6 +74,18 @@ def test_text_length_is_bounded_in_bytes() -> None:
     for filler in ("x" * (LONGEST_TEXT - len(body) + 1), "é" * (LONGEST_TEXT // 2)):
         with pytest.raises(BadQuery, match="longer than"):
             run(body + filler)
+
+
+def test_scores_are_bounded() -> None:
+    score = "FullTextScore(c.s, 'abc')"
+    text = "SELECT VALUE c.n FROM c ORDER BY RANK RRF(" + ", ".join([score] * MOST_SCORES)
+    assert cosmos_sql.run(compile_query(text + ")", {}), [DOCUMENT | {"_rid": "a"}], Context(0)) == [5]
+    for more in (1, 10_000):
+        with pytest.raises(BadQuery, match="at most 20 scores"):
+            compile_query(f"{text}{(', ' + score) * more})", {})
+    many = ", ".join(map(repr, map(str, range(2_000))))
+    text = f"SELECT VALUE c.n FROM c ORDER BY RANK FullTextScore(c.s, {many})"
+    assert cosmos_sql.run(compile_query(text, {}), [DOCUMENT | {"_rid": "a"}], Context(0)) == [5]
 
 
 @pytest.mark.parametrize("text", ["'\ud800'", "'\udc00\ud800'", "{'\ud800': 1}", "c['\udfff']", "'é\ud800'"])

@@ -50,6 +50,9 @@ from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 LEAST_ROWS: Final = 120
 """How many items each score puts forward at least; beyond, twice as many as are asked for."""
 
+MOST_SCORES: Final = 20
+"""Each has a query that repeats all of them. Ours; the service names no limit."""
+
 RANK_CONSTANT: Final = 60
 """The k of reciprocal rank fusion."""
 
@@ -204,6 +207,8 @@ def ranking_of(select: Select, parameters: Parameters) -> Ranking | None:
     if not calls or not all(vector.is_distance(call) or _is_score(call) for call in calls):
         message = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call."
         raise bad_query(message, order.start, order.end, NO_SCORE)
+    if len(calls) > MOST_SCORES:
+        raise bad_query(f"RRF takes at most {MOST_SCORES} scores.", order.start, order.end)
     scores = tuple(Score(call, _phrases(call, parameters)) for call in calls if isinstance(call, Call))
     if weights is not None:
         scores = tuple(replace(score, weight=weight) for score, weight in zip(scores, weights, strict=True))

@@ -17,6 +17,7 @@ class Search:
     """Reads the same documents in one round or two: add all of them, call `advance`, and again while `waits`.
 
     Where there are full-text scores the first round counts what they rest on, over all documents, kept by WHERE or not.
+    Documents are told apart by their `_rid`.
     """
 
     __slots__ = ("_accumulators", "_asked", "_context", "_counting", "_query", "results")

@@ -1,8 +1,10 @@
 """Texts into the words that full-text search compares: one analysis for predicates, statistics and scores.
 
-Words are runs of letters and digits, with apostrophes inside, whatever their case. English ones that are too common to be
-looked for are left out; the rest are reduced to their stems by the Snowball algorithm of the language. The service documents
-these steps, the languages, and that it removes stop words of English only; which stemmer it uses is not public.
+Words are runs of letters and digits, with apostrophes inside, and numbers with their points, whatever their case. English
+ones that are too common to be looked for are left out; the rest are reduced to their stems by the Snowball algorithm of the
+language. The service documents these steps, the languages, and that it removes stop words of English only; its stemmer, and
+where exactly its words begin and end, are not public. It does so without a policy as well: the order that the .NET client's
+public tests expect of a container that has none needs it.
 Source: https://learn.microsoft.com/azure/cosmos-db/gen-ai/full-text-search
 """
 
@@ -28,9 +30,12 @@ LANGUAGES: Final = {
 }
 """What a full-text policy may name, with the name of its stemmer."""
 
-_WORD: Final = re.compile(r"\w+(?:['’]\w+)*")
+_WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’]\w+)*")
 _LONGEST_STEMMED: Final = 64
 """No word of a language is longer; what is gets compared as it is."""
+
+_LONGEST_REMEMBERED: Final = 64 * 1024
+"""Characters; longer texts would fill the memory."""
 
 
 class Words(NamedTuple):
@@ -48,9 +53,17 @@ class Words(NamedTuple):
         return self.line.count(phrase.line) if phrase.size else 0
 
 
-@lru_cache(maxsize=32)
 def words(text: str, language: str = LANGUAGE) -> Words:
-    """The words of `text`. The last ones are remembered: a query asks for those of the same text several times in a row."""
+    """The words of `text`. Those of the last texts are remembered: a query asks for the same ones several times in a row."""
+    return _remembered(text, language) if len(text) <= _LONGEST_REMEMBERED else _words(text, language)
+
+
+@lru_cache(maxsize=64)
+def _remembered(text: str, language: str) -> Words:
+    return _words(text, language)
+
+
+def _words(text: str, language: str) -> Words:
     found = [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
     if language == LANGUAGE:
         found = [word for word in found if word not in ENGLISH]
