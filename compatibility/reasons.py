@@ -67,6 +67,11 @@ REASONS = [
         "The service counts from its index, and says that it has read no items; Mayfly reads them, and says so",
         id="count_is_index_only",
     ),
+    Reason(
+        "Items with equal scores come in the order of their rids, which the service numbers by partition",
+        id="test_hybrid_search_queries",
+        said=r"assert 3 in \[61, 51, 49",
+    ),
 ]
 
 

@@ -1,7 +1,10 @@
-"""What all tests share: the choice of stores, a PostgreSQL, and the figures that are printed after the last test."""
+"""What all tests share: a seed that repeats a run, the choice of stores, a PostgreSQL, and the figures after the last test."""
 
 from __future__ import annotations
 
+import os
+import random
+import zlib
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +13,8 @@ import citus
 import stores
 from citus import Citus
 from postgres_cluster import Cluster
+
+SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -27,6 +32,20 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if off:
         config.hook.pytest_deselected(items=off)
         items[:] = on
+
+
+@pytest.fixture
+def seed(request: pytest.FixtureRequest) -> Iterator[int]:
+    """This test's own seed, drawn from SEED and the test's name, so that a test alone repeats what it did among others."""
+    print(f"SEED={SEED}")
+    yield zlib.crc32(f"{SEED}:{request.node.name}".encode())
+    print(f"SEED={SEED}")
+
+
+@pytest.fixture
+def chance(seed: int) -> random.Random:
+    """Chance that SEED repeats."""
+    return random.Random(seed)
 
 
 @pytest.fixture(scope="session")

@@ -48,6 +48,26 @@ const scenarios = {
         assert.deepEqual(await ids(c, "SELECT VALUE c.n FROM c WHERE c.k = 0 ORDER BY c.n", { partitionKey: "p3" }), [3, 54, 105]);
     },
 
+    async searches_over_all_partitions() {
+        const c = await container({ throughput: 24000 });
+        const texts = ["red fox", "a fox, a fox and a bird", "two birds", "foxes in the red sky", "the sea", "red"];
+        const items = texts.map((t, n) => ({ id: String(n), pk: `p${n}`, t, v: [n, 1] }));
+        for (const item of items) await c.items.create(item);
+        const parameters = [{ name: "@word", value: "fox" }, { name: "@v", value: [1, 0] }];
+        const ranked = async (rank, options) =>
+            (await ids(c, { query: `SELECT c.id FROM c ${rank}`, parameters }, options)).map(({ id }) => id);
+        const text = "ORDER BY RANK FullTextScore(c.t, @word)";
+        assert.deepEqual(await ranked(`WHERE FullTextContains(c.t, @word) ${text} OFFSET 0 LIMIT 10`), ["1", "0", "3"]);
+        assert.deepEqual(await ranked(`${text} OFFSET 1 LIMIT 2`), ["0", "3"]);
+        assert.deepEqual(await ranked(text, { partitionKey: "p3" }), ["3"]);
+        // By text: 1, 0, 3, then the rest; by vector: 5, 4, 3, 2, 1, 0.
+        const both = "ORDER BY RANK RRF(FullTextScore(c.t, @word), VectorDistance(c.v, @v)";
+        assert.deepEqual(await ranked(`${both}) OFFSET 0 LIMIT 6`), ["5", "1", "4", "3", "0", "2"]);
+        assert.deepEqual(await ranked(`${both}, [5, 1]) OFFSET 0 LIMIT 3`), ["1", "0", "3"]);
+        const vectors = "ORDER BY RANK RRF(VectorDistance(c.v, @v), VectorDistance(c.v, @v), [1, -0.5])";
+        assert.deepEqual(await ranked(`${vectors} OFFSET 0 LIMIT 2`), ["5", "4"]);
+    },
+
     async a_query_goes_on_from_its_continuation() {
         const c = await container();
         for (let n = 0; n < 10; n++) await c.items.create({ id: String(n), pk: "p" });

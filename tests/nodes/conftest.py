@@ -3,9 +3,9 @@
 import pytest
 
 import stores
-from reliability.conftest import figure, seed, soaking
+from reliability.conftest import figure, soaking
 
-__all__ = ["databases", "figure", "seed", "soaking"]
+__all__ = ["databases", "figure", "soaking"]
 
 
 @pytest.fixture(params=stores.ELSEWHERE)

@@ -74,10 +74,7 @@ def documents(chance: random.Random, count: int) -> list[dict[str, Any]]:
     "order", ["c.v", "c.v DESC", "c.w DESC, c.v", "c.s DESC, c.w, c.v DESC", "c.w", "c.s DESC", "c.s || c.v, c.w DESC"]
 )
 @pytest.mark.parametrize("distinct", ["", "DISTINCT"])
-def test_a_bounded_sort_is_the_head_of_a_full_one(order: str, distinct: str) -> None:
-    seed = random.randrange(1 << 30)
-    print(f"SEED={seed}")
-    chance = random.Random(seed)
+def test_a_bounded_sort_is_the_head_of_a_full_one(order: str, distinct: str, chance: random.Random) -> None:
     for count in (0, 1, 50, 2_000):
         held = documents(chance, count)
         select = "VALUE c.id" if not distinct else "VALUE [c.v, c.s]"
@@ -95,10 +92,8 @@ def run(text: str, held: list[dict[str, Any]]) -> list[Any]:
     return accumulator.results()
 
 
-def test_a_full_sort_is_ordered_and_complete() -> None:
-    seed = random.randrange(1 << 30)
-    print(f"SEED={seed}")
-    held = documents(random.Random(seed), 500)
+def test_a_full_sort_is_ordered_and_complete(chance: random.Random) -> None:
+    held = documents(chance, 500)
     found = run("SELECT VALUE c.id FROM c ORDER BY c.v DESC, c.w", held)
     assert sorted(found) == [document["id"] for document in held]
     by_id = {document["id"]: document for document in held}

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import fields, replace
 
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql import Context, compile_query, parse, plan, print_select
-from mayflydb.query.cosmos_sql.syntax import Node
+from query.trees import without_places
 
 BASIC = frozenset(
     {"Aggregate", "CompositeAggregate", "Distinct", "MultipleOrderBy", "OffsetAndLimit", "OrderBy", "Top", "CountIf"}
@@ -294,14 +293,3 @@ def test_a_prefix_of_a_hierarchical_key_is_a_range() -> None:
 def test_printing_gives_the_same_tree(text: str) -> None:
     tree = parse(text).select
     assert without_places(parse(print_select(tree)).select) == without_places(tree)
-
-
-def without_places(node: Node) -> Node:
-    changed: dict[str, Any] = {"start": 0, "end": 0}
-    for field in fields(node):
-        held = getattr(node, field.name)
-        if isinstance(held, Node):
-            changed[field.name] = without_places(held)
-        elif isinstance(held, tuple):
-            changed[field.name] = tuple(without_places(each) for each in held)
-    return replace(node, **changed)

@@ -29,13 +29,6 @@ st_area, st_distance, st_intersects, st_isvalid, st_within = (
 )
 
 
-@pytest.fixture
-def chance() -> random.Random:
-    seed = random.randrange(1 << 30)
-    print(f"SEED={seed}")
-    return random.Random(seed)
-
-
 class Plane(NamedTuple):
     """A plane that touches the sphere at `centre`."""
 

@@ -1,25 +1,14 @@
-"""What all reliability tests share: a seed that repeats a run, sizes, and figures that are reported at the end."""
+"""What all reliability tests share: sizes, and figures that are reported at the end."""
 
 from __future__ import annotations
 
 import os
-import random
-import zlib
 from collections.abc import Callable, Iterator
 from time import monotonic
 
 import pytest
 
-SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
 HOURS = float(os.environ.get("HOURS") or 0.05)
-
-
-@pytest.fixture
-def seed(request: pytest.FixtureRequest) -> Iterator[int]:
-    """This test's own seed, drawn from SEED and the test's name, so that a test alone repeats what it did among others."""
-    print(f"SEED={SEED}")
-    yield zlib.crc32(f"{SEED}:{request.node.name}".encode())
-    print(f"SEED={SEED}")
 
 
 @pytest.fixture

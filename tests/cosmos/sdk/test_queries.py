@@ -253,7 +253,7 @@ def test_errors_have_a_code_and_a_place(
 @pytest.mark.parametrize("text", [
     "SELECT * FROM c WHERE c.a = @missing", "SELECT * FROM c JOIN t IN c.tags", "SELECT TOP -1 * FROM c",
     "SELECT VALUE udf.f(c.a) FROM c",
-    "SELECT VALUE FullTextScore(c.t, 'x') FROM c", "SELECT TOP 1 * FROM c ORDER BY RANK FullTextScore(c.t, 'x')",
+    "SELECT VALUE FullTextScore(c.t, 'x') FROM c", "SELECT TOP 1 * FROM c ORDER BY RANK c.t",
     "SELECT c.s FROM c GROUP BY c.s ORDER BY c.s",
 ])  # fmt: skip
 def test_other_refusals(filled: Filled, text: str) -> None:

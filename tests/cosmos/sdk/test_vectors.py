@@ -188,9 +188,9 @@ TEXTS = [
 @pytest.mark.parametrize(
     ("where", "expected"),
     [
-        ("FullTextContains(c.t, 'FOX')", "ab"), ("FullTextContains(c.t, @word)", "abc"),
-        ("FullTextContains(c.t, 'quick brown')", "a"), ("FullTextContainsAll(c.t, 'fox', 'quick')", "ab"),
-        ("FullTextContainsAny(c.t, 'foxes', 'that is')", "bc"), ("NOT FullTextContains(c.t, 'fox')", "c"),
+        ("FullTextContains(c.t, 'FOX')", "abc"), ("FullTextContains(c.t, @word)", "abc"),
+        ("FullTextContains(c.t, 'quick brown')", "a"), ("FullTextContainsAll(c.t, 'brown', 'foxes')", "ab"),
+        ("FullTextContainsAny(c.t, 'dogs', 'brown and quick')", "b"), ("NOT FullTextContains(c.t, 'brown')", "c"),
         ("c.pk = 'p1' AND FullTextContains(c.t, 'fox')", "a"),
     ],
 )  # fmt: skip

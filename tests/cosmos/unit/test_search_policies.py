@@ -166,13 +166,24 @@ def test_refused_full_text(texts: Any, indexes: Any, says: str) -> None:
         parse_container(body(texts=texts, text_indexes=indexes))
 
 
-@pytest.mark.parametrize("language", ["spa-SPA", "fr-FR", "en", 5])
+@pytest.mark.parametrize("language", ["spa-SPA", "ja-JP", "en", 5])
 def test_languages(language: Any) -> None:
     says = f"Full Text Policy contains an unsupported Language:{language}"
     with pytest.raises(Unsupported, match=says):
         parse_container(body(texts={"defaultLanguage": language}))
     with pytest.raises(Unsupported, match=says):
         parse_container(body(texts={"fullTextPaths": [{"path": "/t", "language": language}]}))
+
+
+@pytest.mark.parametrize("language", ["en-US", "de-DE", "es-ES", "fr-FR", "it-IT", "pt-BR", "pt-PT"])
+def test_the_languages_of_texts(language: str) -> None:
+    texts = {"defaultLanguage": language, "fullTextPaths": [{"path": "/t"}, {"path": '/a/"b"', "language": "en-US"}]}
+    shown = {"fullTextPolicy": search.parse_full_text(texts)}
+    assert search.languages(shown) == ({("t",): language, ("a", "b"): "en-US"}, language)
+
+
+def test_the_language_of_a_container_without_texts() -> None:
+    assert search.languages({}) == search.languages({"fullTextPolicy": None}) == ({}, "en-US")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query, SortedPage
+from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query, Search, SortedPage
 from mayflydb.store.interface import Position
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -83,6 +83,8 @@ class Pager:
 
     async def page(self, place: Place) -> Page:
         """The page that begins there."""
+        if self._query.ranking is not None:
+            return await self._ranked(place)
         way = await access.route(self._engine, self._view, self._query, self._scope)
         if isinstance(way, access.Ordered):
             if place.keys or not place.seen:
@@ -223,7 +225,19 @@ class Pager:
                 if accumulator.full:
                     break
         self.matched = accumulator.matched
-        results: list[Any] = accumulator.results()
+        return self._part(place, accumulator.results())
+
+    async def _ranked(self, place: Place) -> Page:
+        """ORDER BY RANK: what the scores rest on is counted over all of the scope, then the best are taken."""
+        search = Search(self._query, self._context)
+        while search.waits:
+            async for record in self._records(Place()):
+                search.add(self._view.document(record), record.seq)
+            search.advance()
+        return self._part(place, search.results)
+
+    def _part(self, place: Place, results: list[Any]) -> Page:
+        """The page of a result that is there as a whole."""
         stop = place.seen + self._limit
         rows = [msgspec.json.encode(row) for row in results[place.seen : stop]]
         return self._end(rows, Place(seen=stop) if stop < len(results) else None)

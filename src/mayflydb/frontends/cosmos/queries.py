@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import islice
 from typing import Any
 
 from mayflydb.frontends.cosmos.values import Limits, parse_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
-from mayflydb.query.cosmos_sql import Context, Declared, compile_query
+from mayflydb.query.cosmos_sql import Context, Declared, compile_query, run
 
 MAX_BODY = 1024 * 1024
 
@@ -40,15 +39,7 @@ def over_documents(
     text: str, parameters: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], now: Instant
 ) -> list[Any]:
     """All rows of a query over a few documents."""
-    query = compile_query(text, parameters)
-    context = Context(now)
-    if query.streams:
-        rows = (row for document in documents for row in query.rows(document, context))
-        return list(islice(rows, query.skip, None if query.take is None else query.skip + query.take))
-    accumulator = query.accumulator(context)
-    for place, document in enumerate(documents):
-        accumulator.add(document, place)
-    return accumulator.results()
+    return run(compile_query(text, parameters), documents, Context(now))
 
 
 def condition(text: str, declared: Declared) -> Callable[[Mapping[str, Any], Instant], bool]:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.cosmos.partition_key import parse_property_path
 from mayflydb.model.errors import BadRequest, Unsupported
-from mayflydb.query.cosmos_sql import DATA_TYPES, DISTANCES, Embedding
+from mayflydb.query.cosmos_sql import DATA_TYPES, DISTANCES, LANGUAGE, LANGUAGES, Embedding
 
 MOST_DIMENSIONS: Final = 4096
 MOST_FLAT_DIMENSIONS: Final = 505
@@ -18,7 +18,6 @@ MOST_FLAT_DIMENSIONS: Final = 505
 
 MOST_QUANTIZED_BYTES: Final = 512
 DEFAULT_DIMENSIONS: Final = 1536
-LANGUAGE: Final = "en-US"
 _VECTORS = "vectorEmbeddingPolicy.vectorEmbeddings"
 _TEXTS = "fullTextPolicy.fullTextPaths"
 
@@ -88,12 +87,22 @@ def _text(entry: object) -> dict[str, Any]:
 
 
 def _language(value: object) -> str:
-    if value != LANGUAGE:
+    if not isinstance(value, str) or value not in LANGUAGES:
         raise Unsupported(
             f"The Full Text Policy contains an unsupported Language:{_shown(value)} ('fullTextPolicy'). "
-            f"Mayfly supports {LANGUAGE}."
+            f"Mayfly supports {', '.join(LANGUAGES)}."
         )
-    return LANGUAGE
+    return value
+
+
+def languages(body: Mapping[str, Any]) -> tuple[dict[tuple[str, ...], str], str]:
+    """The languages of the texts of a container with this body: by their paths, and of all others."""
+    policy = body.get("fullTextPolicy") or {}
+    default: str = policy.get("defaultLanguage", LANGUAGE)
+    return {
+        parse_property_path(entry["path"], "full-text path"): entry.get("language", default)
+        for entry in policy.get("fullTextPaths", ())
+    }, default
 
 
 # --- against indexes and what was there before -----------------------------------------------------------------------

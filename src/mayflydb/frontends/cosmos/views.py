@@ -83,6 +83,7 @@ class ContainerView:
             search.embeddings(node.body),
             policies.computed_properties(node.body),
             node.body.get("geospatialConfig") == {"type": "Geometry"},
+            *search.languages(node.body),
         )
         self.composite_orders = composite_orders(node.body["indexingPolicy"])
         standing = [index for index in node.definition.indexes if index.state != "dropped"]

@@ -7,17 +7,21 @@ from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_property
 from mayflydb.query.cosmos_sql.execute import Cursor
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
+from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, LANGUAGES
 from mayflydb.query.cosmos_sql.index_keys import SortKeys, Span, cursor_key, index_key
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
 from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query
 from mayflydb.query.cosmos_sql.query_plan import plan
+from mayflydb.query.cosmos_sql.search import Search, run
 from mayflydb.query.cosmos_sql.syntax import Statement
 from mayflydb.query.cosmos_sql.values import UNDEFINED
 
 __all__ = [
     "DATA_TYPES",
     "DISTANCES",
+    "LANGUAGE",
+    "LANGUAGES",
     "UNDEFINED",
     "Accumulator",
     "Bounds",
@@ -28,6 +32,7 @@ __all__ = [
     "Embedding",
     "Embeddings",
     "Query",
+    "Search",
     "SortKeys",
     "SortedPage",
     "Span",
@@ -39,4 +44,5 @@ __all__ = [
     "parse",
     "plan",
     "print_select",
+    "run",
 ]

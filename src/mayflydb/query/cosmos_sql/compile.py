@@ -5,13 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from mayflydb.query.cosmos_sql import operators
 from mayflydb.query.cosmos_sql.aggregates import AGGREGATES
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
-from mayflydb.query.cosmos_sql.faults import ARGUMENT_COUNT, UNKNOWN_FUNCTION, UNRESOLVED, bad_query, unsupported
-from mayflydb.query.cosmos_sql.functions import FUNCTIONS, REFUSED
+from mayflydb.query.cosmos_sql.faults import (
+    ARGUMENT_COUNT,
+    SCORE_OUTSIDE_RANK,
+    UNKNOWN_FUNCTION,
+    UNRESOLVED,
+    bad_query,
+    unsupported,
+)
+from mayflydb.query.cosmos_sql.functions import FUNCTIONS, REFUSED, fulltext
 from mayflydb.query.cosmos_sql.functions.signature import Function
-from mayflydb.query.cosmos_sql.functions.vector import Embedding, is_distance, measured, with_options
+from mayflydb.query.cosmos_sql.functions.vector import Embedding, is_measure, measured, with_options
 from mayflydb.query.cosmos_sql.operators import Constant, Evaluate, Frame
 from mayflydb.query.cosmos_sql.scope import (
     CONTEXT_SLOT,
@@ -143,7 +152,7 @@ class Expressions:
             return operators.steps_of(operators.read(DOCUMENT_SLOT), [first, *rest])
         scope = Scope(None, container=False)
         scope.own[computed.alias] = DOCUMENT_SLOT
-        plain = Declared(self.declared.embeddings, flat=self.declared.flat)
+        plain = msgspec.structs.replace(self.declared, computed={})
         value = Expressions({}, self.slots, scope, self.subqueries, None, plain).compile(computed.value)
         return operators.steps_of(value, rest) if rest else value
 
@@ -185,15 +194,20 @@ class Expressions:
             raise unsupported(f"The function {node.name} in a container of Geometry", node.start, node.end)
         if name in REFUSED:
             raise unsupported(f"The function {node.name}", node.start, node.end)
+        if name == "FULLTEXTSCORE":
+            message = "The FullTextScore function is only allowed in the ORDER BY RANK clause."
+            raise bad_query(message, node.start, node.end, SCORE_OUTSIDE_RANK)
         function = FUNCTIONS.get(name)
         if function is None:
             message = f"'{node.name}' is not a recognized built-in function name."
-            raise bad_query(message, node.start, node.end, UNKNOWN_FUNCTION)
+            raise bad_query(message, node.start, node.start + len(node.name), UNKNOWN_FUNCTION)
         if not function.accepts(len(node.arguments)):
             raise bad_query(_count_message(name, function), node.start, node.end, ARGUMENT_COUNT)
         arguments = self.all(node.arguments)
-        if is_distance(node):
-            function, arguments = measured(self.embedding(node)), arguments[:2]
+        if is_measure(node):
+            function, arguments = measured(self.embedding(node), node), arguments[:2]
+        elif name in fulltext.NAMES:
+            function = fulltext.in_language(self._language(node.arguments[0]))[name]
         found = _call(function, arguments)
         return found if function.contextual else _folded(found, arguments)
 
@@ -203,18 +217,22 @@ class Expressions:
         given = [option.value for option in options if isinstance(option, Constant)]
         if len(given) < len(options):
             raise bad_query("The options of VectorDistance must be constants.", node.start, node.end)
-        declared = (found for found in map(self._declared, node.arguments[:2]) if found is not None)
-        return with_options(next(declared, Embedding()), given, node)
+        known = (self.declared.embeddings.get(self._names(each) or ()) for each in node.arguments[:2])
+        return with_options(next((found for found in known if found is not None), Embedding()), given, node)
 
-    def _declared(self, node: Expression) -> Embedding | None:
-        """What is declared for a path of the document."""
+    def _language(self, node: Expression) -> str:
+        """Of the text that `node` is."""
+        return self.declared.languages.get(self._names(node) or (), self.declared.language)
+
+    def _names(self, node: Expression) -> tuple[str, ...] | None:
+        """The property names of a path of the document."""
         if not isinstance(node, Path) or not isinstance(node.base, Name):
             return None
         if self.scope.resolve(node.base.name) != DOCUMENT_SLOT:
             return None
         steps = self.all(node.steps)
         names = tuple(step.value for step in steps if isinstance(step, Constant) and type(step.value) is str)
-        return self.declared.embeddings.get(names) if len(names) == len(steps) else None
+        return names if len(names) == len(steps) else None
 
 
 def _count_message(name: str, function: Function) -> str:

@@ -10,7 +10,9 @@ import msgspec
 
 from mayflydb.model.errors import BadQuery, BadRequest
 from mayflydb.query.cosmos_sql.functions import FUNCTIONS
+from mayflydb.query.cosmos_sql.functions.fulltext import NO_LANGUAGES, Languages
 from mayflydb.query.cosmos_sql.functions.vector import NO_EMBEDDINGS, Embeddings
+from mayflydb.query.cosmos_sql.functions.words import LANGUAGE
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.scope import is_aggregate
 from mayflydb.query.cosmos_sql.syntax import Call, Expression, Name, Node, Parameter, Select, Subquery, children
@@ -24,11 +26,16 @@ class Computed(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """`embeddings` by path of the document, `computed` by name of the property. `flat`: its shapes lie on a plane."""
+    """`embeddings` and `languages` of texts by path of the document, `computed` by name of the property.
+
+    `flat`: its shapes lie on a plane. `language`: of all other texts.
+    """
 
     embeddings: Embeddings = NO_EMBEDDINGS
     computed: Mapping[str, Computed] = MappingProxyType({})
     flat: bool = False
+    languages: Languages = NO_LANGUAGES
+    language: str = LANGUAGE
 
 
 NOTHING: Final = Declared()

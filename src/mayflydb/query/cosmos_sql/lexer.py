@@ -97,7 +97,7 @@ def _number(shown: str, start: int, end: int) -> float:
 
 def _string(shown: str, start: int) -> str:
     body = shown[1:-1]
-    if "\\" not in body:
+    if "\\" not in body and body.isascii():
         return body
 
     def replaced(match: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from mayflydb.query.cosmos_sql.faults import bad_query, syntax_error, unsupported
+from mayflydb.query.cosmos_sql.faults import bad_query, syntax_error
 from mayflydb.query.cosmos_sql.functions.vector import is_distance
 from mayflydb.query.cosmos_sql.lexer import Kind, Token, tokenize
 from mayflydb.query.cosmos_sql.syntax import (
@@ -68,6 +68,7 @@ POWERS: Final = {
 }  # fmt: skip
 """How tightly infix operators bind; prefix operators bind tighter than all of them."""
 
+_AFTER_KEY = frozenset({"ASC", "DESC", "OFFSET"})
 _SUBQUERY_FORMS = frozenset({"EXISTS", "ARRAY", "ALL", "FIRST", "LAST"})
 
 
@@ -258,14 +259,25 @@ class Parser:
         return self.expressions()
 
     def order_by(self) -> tuple[Order, ...]:
-        """`BY e [ASC|DESC], …` after ORDER."""
+        """`BY e [ASC|DESC], …` or `BY RANK e` after ORDER."""
+        start = self.tokens[self.place - 1].start
         self.expect("BY")
-        if self.token.upper == "RANK" and self.peek().kind is Kind.WORD:
-            raise unsupported("ORDER BY RANK", self.token.start, self.token.end)
+        # RANK is a word like any other: what is ordered may be called so.
+        if self.token.upper == "RANK" and self.peek().kind is Kind.WORD and self.peek().upper not in _AFTER_KEY:
+            return (self.rank(start),)
         orders = [self.order()]
         while self.accept(","):
             orders.append(self.order())
         return tuple(orders)
+
+    def rank(self, start: int) -> Order:
+        """`RANK e`."""
+        self.expect("RANK")
+        expression = self.expression()
+        if self.token.upper in ("ASC", "DESC"):
+            message = "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed."
+            raise bad_query(message, self.token.start, self.token.end)
+        return Order(expression=expression, descending=False, rank=True, start=start, end=self.last_end())
 
     def order(self) -> Order:
         """One sort key."""

@@ -14,6 +14,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     Call,
     Conditional,
     Expression,
+    Figure,
     FilterSlot,
     In,
     Item,
@@ -23,6 +24,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     Name,
     Node,
     Object,
+    Order,
     Parameter,
     Path,
     Select,
@@ -50,8 +52,7 @@ def print_select(select: Select) -> str:
     if select.group_by:
         lines.append("GROUP BY " + ", ".join(map(print_expression, select.group_by)))
     if select.order_by:
-        keys = (print_expression(key.expression) + (" DESC" if key.descending else "") for key in select.order_by)
-        lines.append("ORDER BY " + ", ".join(keys))
+        lines.append("ORDER BY " + ", ".join(map(_order, select.order_by)))
     if select.offset is not None and select.limit is not None:
         lines.append(f"OFFSET {print_expression(select.offset)} LIMIT {print_expression(select.limit)}")
     return "\n".join(lines)
@@ -84,6 +85,11 @@ def _source(source: Source) -> str:
     if source.unnest:
         return f"{source.alias} IN {text}"
     return text if source.alias is None else f"{text} AS {source.alias}"
+
+
+def _order(order: Order) -> str:
+    text = print_expression(order.expression)
+    return f"RANK {text}" if order.rank else f"{text} DESC" if order.descending else text
 
 
 def print_expression(expression: Expression) -> str:
@@ -202,4 +208,5 @@ _PRINTERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     Object: _object,
     Subquery: _subquery,
     FilterSlot: _filter_slot,
+    Figure: lambda node: (f"{{{node.name}}}", _PRIMARY),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
@@ -13,6 +13,7 @@ from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, fixed_keys, sort_paths
 from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
+from mayflydb.query.cosmos_sql.ranking import nothing_counted, ranking_of
 from mayflydb.query.cosmos_sql.reads import properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import Selects
@@ -27,28 +28,31 @@ class Query:
     itself through `rows`; the caller then drops the first `skip` rows and stops after `take` more (None: never). `is_identity`: a
     streaming query whose rows are the documents themselves, so that whoever holds their bytes needs only `matches`.
     `reads`: the properties of the document that it looks at; None: any of them.
-    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document.
+    `reads_documents`: false for a query without FROM, whose one row an accumulator gives without any document. `ranking`: not
+    None for ORDER BY RANK, which only a Search executes.
     """
 
     __slots__ = (
-        "_blank", "_where", "is_identity", "needs_merge", "parameters", "program", "reads", "reads_documents", "skip",
-        "statement", "streams", "take",
+        "_blank", "_where", "declared", "is_identity", "needs_merge", "parameters", "program", "ranking", "reads",
+        "reads_documents", "skip", "statement", "streams", "take",
     )  # fmt: skip
 
     def __init__(
-        self, statement: Statement, parameters: Parameters, program: Program, slots: int, computed: Container[str]
+        self, statement: Statement, parameters: Parameters, declared: Declared, program: Program, slots: int
     ) -> None:
         select = statement.select
         self.statement = statement
         self.parameters = parameters
+        self.declared = declared
         self.program = program
+        self.ranking = ranking_of(select, parameters)
         self.reads_documents = bool(select.sources)
-        self.streams = program.streams and self.reads_documents
+        self.streams = program.streams and self.reads_documents and self.ranking is None
         self.skip = program.skip
         self.take = program.take
         self.needs_merge = needs_merge(select)
         self.is_identity = self.streams and _is_identity(select)
-        self.reads = properties(select, self.is_identity, computed)
+        self.reads = properties(select, self.is_identity, declared.computed)
         self._where = program.where
         # The places of the frame after the context and the document.
         self._blank: list[Value] = [UNDEFINED] * (slots - 2)
@@ -73,6 +77,7 @@ class Query:
 
     def accumulator(self, context: Context) -> Accumulator:
         """A fresh accumulator: one execution of the whole query."""
+        assert self.ranking is None
         return Accumulator(self, context, accumulate(self.program))
 
     @property
@@ -199,10 +204,19 @@ def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHIN
 
     `declared`: what the container adds to its documents.
     """
-    statement = parse(text)
+    query = compile_select(text, parse(text).select, parameters, declared)
+    if query.ranking is not None:
+        # What is scored is compiled again when its figures are known; here its faults are found.
+        for select in (query.ranking.statistics(), query.ranking.components(nothing_counted(query.ranking), 0)[0]):
+            compile_select(text, select, parameters, declared)
+    return query
+
+
+def compile_select(text: str, select: Select, parameters: Parameters, declared: Declared) -> Query:
+    """The query of a tree that was read, or made, from `text`."""
     selects = Selects(parameters, declared)
     try:
-        program = selects.program(statement.select, container=bool(statement.select.sources))
+        program = selects.program(select, container=bool(select.sources))
     except RecursionError:
         raise bad_query("The query is nested too deeply.", 0, len(text)) from None
-    return Query(statement, parameters, program, selects.slots.count, declared.computed)
+    return Query(Statement(text, select), parameters, declared, program, selects.slots.count)

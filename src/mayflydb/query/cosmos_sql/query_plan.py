@@ -18,22 +18,10 @@ from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath
 from mayflydb.query.cosmos_sql.printer import print_expression, print_select
 from mayflydb.query.cosmos_sql.query import Query
-from mayflydb.query.cosmos_sql.scope import ROOT, find_aggregate, is_aggregate
-from mayflydb.query.cosmos_sql.syntax import (
-    Array,
-    Call,
-    Expression,
-    Field,
-    FilterSlot,
-    Item,
-    Literal,
-    Logical,
-    Name,
-    Object,
-    Path,
-    Select,
-    output_names,
-)  # fmt: skip
+from mayflydb.query.cosmos_sql.ranking import Ranking, Score, placeholders
+from mayflydb.query.cosmos_sql.rewrite import rewritten
+from mayflydb.query.cosmos_sql.scope import find_aggregate, is_aggregate
+from mayflydb.query.cosmos_sql.syntax import Call, Expression, FilterSlot, Literal, Select, output_names
 from mayflydb.query.cosmos_sql.values import Value
 
 RangeOf: TypeAlias = Callable[[tuple[Value, ...]], tuple[str, str]]
@@ -54,13 +42,17 @@ def plan(
     if query.program.grouping is not None:
         # Without effect, and no client could merge it.
         select = replace(select, order_by=())
+    if query.ranking is not None:
+        what = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
+    else:
+        what = {"queryInfo": _query_info(query, select)}
     missing = [feature for feature in _needed(query, select) if feature not in features]
     if missing:
         lines = (f"Query contained {feature}, which the calling client does not support." for feature in missing)
         raise BadQuery("\n".join([_UNSUPPORTED, *lines]))
     return {
         "partitionedQueryExecutionInfoVersion": PLAN_VERSION,
-        "queryInfo": _query_info(query, select),
+        **what,
         "queryRanges": list(_ranges(query.key_prefixes(partition_key_paths), range_of)),
     }
 
@@ -76,6 +68,11 @@ def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator
 
 def _needed(query: Query, select: Select) -> Iterator[str]:
     """The features a client must have, in the order in which a refusal lists them."""
+    if query.ranking is not None:
+        yield "HybridSearch"
+        if query.ranking.weighted:
+            yield "WeightedRankFusion"
+        return
     names = [call.name.upper() for call in _aggregates(select)]
     needs = {
         "OrderBy": bool(select.order_by),
@@ -92,7 +89,7 @@ def _needed(query: Query, select: Select) -> Iterator[str]:
         "CountIf": "COUNTIF" in names,
         "ListAndSetAggregate": "MAKELIST" in names or "MAKESET" in names,
     }
-    return (feature for feature, needed in needs.items() if needed)
+    yield from (feature for feature, needed in needs.items() if needed)
 
 
 def _aggregates(select: Select) -> list[Call]:
@@ -126,7 +123,7 @@ def _query_info(query: Query, select: Select) -> dict[str, Any]:
         "groupByAliases": names if aliased else [],
         "aggregates": [PLAN_NAMES[call.name.upper()] for call in aggregates] if select.value is not None else [],
         "groupByAliasToAggregateType": _alias_types(select, names) if aliased else {},
-        "rewrittenQuery": _rewritten(query, select, grouped=grouped),
+        "rewrittenQuery": rewritten(select, query.skip + (query.take or 0), grouped=grouped),
         "hasSelectValue": select.value is not None,
         "hasNonStreamingOrderBy": query.program.nearest,
         "dCountInfo": None,
@@ -150,104 +147,39 @@ def _alias_types(select: Select, names: Iterable[str]) -> dict[str, str | None]:
     }
 
 
-# Rewriting.
+def _hybrid_info(query: Query, asked: Ranking) -> dict[str, Any]:
+    stop = query.skip + (query.take or 0)
+    components = asked.components(placeholders(asked), stop)
+    return {
+        "globalStatisticsQuery": print_select(asked.statistics()),
+        "componentQueryInfos": [_component_info(asked, *each) for each in zip(asked.scores, components, strict=True)],
+        "componentWithoutPayloadQueryInfos": [],
+        "projectionQueryInfo": None,
+        "componentWeights": [abs(score.weight) for score in asked.scores] if asked.weighted else [],
+        "skip": None if asked.select.offset is None else query.skip,
+        "take": query.take,
+        "requiresGlobalStatistics": bool(asked.texts),
+    }
 
 
-def _rewritten(query: Query, select: Select, *, grouped: bool) -> str:
-    """What to send to each range; empty for the original text."""
-    if grouped:
-        return print_select(_rewritten_groups(select))
-    if select.order_by:
-        return print_select(_rewritten_order(query, select))
-    if select.offset is not None:
-        return print_select(_from_the_start(query, select))
-    return ""
-
-
-def _rewritten_groups(select: Select) -> Select:
-    """Partial aggregates; DISTINCT, TOP and LIMIT are left to the client, which alone sees whole groups."""
-    plain = replace(select, distinct=False, top=None, offset=None, limit=None)
-    if not select.group_by and select.value is not None:
-        return replace(plain, value=_payload_value(select.value))
-    items = [Item(expression=_payload(select), alias="payload")]
-    if select.group_by:
-        items.insert(0, Item(expression=_wrapped(select.group_by), alias="groupByItems"))
-    return replace(plain, value=None, items=tuple(items))
-
-
-def _payload(select: Select) -> Expression:
-    if select.value is not None:
-        return _payload_value(select.value)
-    values = (_partial(item.expression) for item in select.items)
-    return _object(zip(output_names(select), values, strict=True))
-
-
-def _payload_value(node: Expression) -> Expression:
-    return Array(items=(_partial(node),)) if is_aggregate(node) else node
-
-
-def _partial(node: Expression) -> Expression:
-    """An aggregate in the form that clients can merge; anything else as it is."""
-    if not isinstance(node, Call) or not is_aggregate(node):
-        return node
-    name = node.name.upper()
-    if name == "AVG":
-        return _object([("item", _object([("sum", _like(node, "SUM")), ("count", _like(node, "COUNT"))]))])
-    if name in ("MIN", "MAX"):
-        counted = _object([(name.lower(), node), ("count", _like(node, "COUNT"))])
-        return _object([("item", node), ("item2", counted)])
-    return _object([("item", node)])
-
-
-def _like(call: Call, name: str) -> Call:
-    return Call(name=name, arguments=call.arguments, udf=False)
-
-
-def _object(fields: Iterable[tuple[str, Expression]]) -> Object:
-    return Object(fields=tuple(Field(name=name, value=value) for name, value in fields))
-
-
-def _wrapped(nodes: Iterable[Expression]) -> Array:
-    """`[{"item": a}, {"item": b}]`: an undefined value stays visible as `{}`."""
-    return Array(items=tuple(_object([("item", node)]) for node in nodes))
-
-
-def _rewritten_order(query: Query, select: Select) -> Select:
-    """Rows with their sort keys. DISTINCT leaves no place for TOP or LIMIT: a range cannot know which rows are duplicates."""
-    source = select.sources[0]
-    plain = isinstance(source.expression, Name) and not source.unnest
-    document = (source.alias or print_expression(source.expression)) if plain else ROOT
-    items = (
-        Item(expression=Path(base=Name(name=document), steps=(Literal(value="_rid"),)), alias=None),
-        Item(expression=_wrapped(order.expression for order in select.order_by), alias="orderByItems"),
-        Item(expression=_ordered_payload(select), alias="payload"),
-    )
-    slot = FilterSlot(condition=_kept(select))
-    rewritten = replace(select, distinct=False, star=False, value=None, items=items, where=slot)
-    if select.distinct:
-        return replace(rewritten, top=None, offset=None, limit=None)
-    return rewritten if select.offset is None else _from_the_start(query, rewritten)
-
-
-def _kept(select: Select) -> Expression | None:
-    """WHERE. An undefined VALUE is no row, and clients take each row's payload for granted."""
-    if select.value is None or isinstance(select.value, Name):
-        return select.where
-    defined = Call(name="IS_DEFINED", arguments=(select.value,), udf=False)
-    return defined if select.where is None else Logical(operator="AND", operands=(select.where, defined))
-
-
-def _ordered_payload(select: Select) -> Expression:
-    if select.star:
-        source = select.sources[0]
-        if source.alias is not None:
-            return Name(name=source.alias)
-        node = source.expression
-        # A path without an alias may end in no name at all.
-        return Path(base=Name(name=ROOT), steps=node.steps) if isinstance(node, Path) else node
-    return select.value if select.value is not None else _payload(select)
-
-
-def _from_the_start(query: Query, select: Select) -> Select:
-    """OFFSET counts over all ranges, so that each must give the skipped rows as well."""
-    return replace(select, offset=Literal(value=0), limit=Literal(value=query.skip + (query.take or 0)))
+def _component_info(asked: Ranking, score: Score, component: Select) -> dict[str, Any]:
+    # The Python client replaces the filter of ORDER BY together with the figures, and only then.
+    sent = replace(component, where=FilterSlot(condition=component.where)) if asked.texts else component
+    numbers = {
+        name: node.value if isinstance(node, Literal) else None
+        for name, node in (("top", component.top), ("offset", component.offset), ("limit", component.limit))
+    }
+    return {
+        "distinctType": "None",
+        **numbers,
+        "orderBy": ["Descending" if score.descending else "Ascending"],
+        "orderByExpressions": [print_expression(component.order_by[0].expression)],
+        "groupByExpressions": [],
+        "groupByAliases": [],
+        "aggregates": [],
+        "groupByAliasToAggregateType": {},
+        "rewrittenQuery": print_select(sent),
+        "hasSelectValue": False,
+        "hasNonStreamingOrderBy": True,
+        "dCountInfo": None,
+    }

@@ -10,13 +10,19 @@ from mayflydb.query.cosmos_sql.compile import COMPOSITION, Expressions
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
 from mayflydb.query.cosmos_sql.execute import Input, Program, collect, rows
 from mayflydb.query.cosmos_sql.faults import (
+    LIMIT_COUNT,
+    NESTED_AGGREGATES,
     NOT_GROUPED,
+    OFFSET_COUNT,
+    RANK_IN_SUBQUERY,
     STAR_WITH_GROUP_BY,
+    TOP_COUNT,
     UNSUPPORTED_ORDER_BY,
     bad_query,
     unsupported,
 )  # fmt: skip
-from mayflydb.query.cosmos_sql.functions.vector import is_distance
+from mayflydb.query.cosmos_sql.functions.fulltext import is_score
+from mayflydb.query.cosmos_sql.functions.vector import is_distance, is_measure
 from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.printer import print_expression
@@ -32,6 +38,7 @@ from mayflydb.query.cosmos_sql.scope import (
 )
 from mayflydb.query.cosmos_sql.syntax import (
     EXPRESSIONS,
+    HIGHEST_COUNT,
     Array,
     Expression,
     Literal,
@@ -68,8 +75,9 @@ class Selects:
         inputs = self._inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.condition(select.where)
         grouping = self._grouping(select, expressions)
-        orders = tuple(_order(order, expressions) for order in _checked_orders(select))
-        nearest = any(is_distance(order.expression) for order in select.order_by)
+        # Scores after RANK are computed by queries of their own.
+        orders = tuple(_order(each, expressions) for each in _checked_orders(select, outer) if _is_key(each))
+        nearest = any(is_measure(order.expression) or is_score(order.expression) for order in select.order_by)
         if grouping is not None:
             # The one row of an aggregate has no order. https://github.com/Azure/azure-cosmos-dotnet-v3/issues/2244
             orders, nearest = (), False
@@ -223,8 +231,15 @@ class Selects:
 def _count(clause: str, node: Expression, expressions: Expressions) -> int:
     value: Any = expressions.parameter(node) if isinstance(node, Parameter) else getattr(node, "value", None)
     number = whole(value) if type(value) in NUMBERS else None
+    top = clause == "TOP"
+    if top and (number is None or number > HIGHEST_COUNT):
+        message = "The count value provided for a TOP clause must be an integer."
+        raise bad_query(message, node.start, node.end, TOP_COUNT)
     if number is None or number < 0:
         raise bad_query(f"{clause} must be followed by a non-negative integer.", node.start, node.end)
+    if number > HIGHEST_COUNT:
+        message = f"The {clause} count value exceeds the maximum allowed value."
+        raise bad_query(message, node.start, node.end, LIMIT_COUNT if clause == "LIMIT" else OFFSET_COUNT)
     return number
 
 
@@ -239,8 +254,15 @@ def _exists(program: Program) -> Evaluate:
     return lambda frame: bool(collect(program, frame))
 
 
-def _checked_orders(select: Select) -> tuple[Order, ...]:
+def _is_key(order: Order) -> bool:
+    return not order.rank or is_distance(order.expression)
+
+
+def _checked_orders(select: Select, outer: Scope | None) -> tuple[Order, ...]:
     for order in select.order_by:
+        if order.rank and outer is not None:
+            message = "The ORDER BY RANK clause is not supported in subqueries."
+            raise bad_query(message, order.start, order.end, RANK_IN_SUBQUERY)
         if isinstance(order.expression, Literal | Parameter):
             message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
             raise bad_query(message, order.start, order.end, UNSUPPORTED_ORDER_BY)
@@ -267,7 +289,8 @@ def _check_composition(root: Node) -> None:
         elif is_aggregate(node):
             inner = next((found for child in children(node) if (found := find_aggregate(child))), None)
             if inner is not None:
-                raise bad_query(COMPOSITION, inner.start, inner.end)
+                message = "Cannot perform an aggregate function on an expression containing an aggregate or a subquery."
+                raise bad_query(message, node.start, node.end, NESTED_AGGREGATES)
         elif find_aggregate(node) is not None:
             raise bad_query(COMPOSITION, node.start, node.end)
 
@@ -277,18 +300,20 @@ def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
     waiting = [root]
     while waiting:
         node = waiting.pop()
-        if is_aggregate(node) or (keys and _is_key(node, keys)):
+        if is_aggregate(node) or (keys and _is_group_key(node, keys)):
             continue
-        if isinstance(node, Name) and (node.name in scope.own or (scope.outer is None and node.name.upper() == ROOT)):
+        name = node.base if isinstance(node, Path) else node
+        if isinstance(name, Name) and (name.name in scope.own or (scope.outer is None and name.name.upper() == ROOT)):
+            shown = print_expression(cast("Expression", node))
             message = (
-                f"Property reference '{node.name}' is invalid in the select list because it is not contained in either an "
+                f"Property reference '{shown}' is invalid in the select list because it is not contained in either an "
                 "aggregate function or the GROUP BY clause."
             )
             raise bad_query(message, node.start, node.end, NOT_GROUPED)
         waiting.extend(children(node))
 
 
-def _is_key(node: Node, keys: frozenset[str]) -> bool:
+def _is_group_key(node: Node, keys: frozenset[str]) -> bool:
     """Whether `node` is a grouping key or a path below one."""
     if isinstance(node, Path):
         shorter = [Path(base=node.base, steps=node.steps[:size]) for size in range(1, len(node.steps))]

@@ -141,6 +141,15 @@ class FilterSlot(Node, frozen=True):
     condition: Expression | None
 
 
+class Figure(Node, frozen=True):
+    """The place in a rewritten query where clients put a number, or an array of numbers, of what they have counted.
+
+    The parser never makes one. `name`: which, without its braces.
+    """
+
+    name: str
+
+
 class Item(Node, frozen=True):
     """`expression [AS alias]` in a SELECT list."""
 
@@ -157,10 +166,15 @@ class Source(Node, frozen=True):
 
 
 class Order(Node, frozen=True):
-    """One sort key."""
+    """One sort key. `rank`: it stands after RANK, and its place is that of the whole clause."""
 
     expression: Expression
     descending: bool
+    rank: bool = False
+
+
+HIGHEST_COUNT: Final = (1 << 32) - 1
+"""Of TOP, OFFSET and LIMIT, as the public tests of the .NET client show it."""
 
 
 class Select(Node, frozen=True):
@@ -181,7 +195,7 @@ class Select(Node, frozen=True):
 
 Expression: TypeAlias = Union[  # noqa: UP007 -- the classes above are named before this exists
     Literal, Parameter, Name, Path, Unary, Binary, Logical, Between, In, Like, Conditional, Call, Array, Object, Subquery,
-    FilterSlot,
+    FilterSlot, Figure,
 ]  # fmt: skip
 
 EXPRESSIONS: Final[tuple[type[Node], ...]] = get_args(Expression)

@@ -36,8 +36,9 @@ NEEDS_PLAN = (
     "exception (which only happens on older SDK clients), then you can safely ignore this message."
 )
 ALL_FEATURES = frozenset({
-    "Aggregate", "CompositeAggregate", "CountIf", "Distinct", "GroupBy", "ListAndSetAggregate", "MultipleAggregates",
-    "MultipleOrderBy", "NonStreamingOrderBy", "NonValueAggregate", "OffsetAndLimit", "OrderBy", "Top",
+    "Aggregate", "CompositeAggregate", "CountIf", "Distinct", "GroupBy", "HybridSearch", "ListAndSetAggregate",
+    "MultipleAggregates", "MultipleOrderBy", "NonStreamingOrderBy", "NonValueAggregate", "OffsetAndLimit", "OrderBy", "Top",
+    "WeightedRankFusion",
 })  # fmt: skip
 
 

@@ -39,7 +39,5 @@ def _table() -> dict[str, Function]:
 
 FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_table())
 
-REFUSED: Final = frozenset({
-    "FULLTEXTSCORE", "RRF", "HASH",
-})  # fmt: skip
-"""Known and refused by name: full-text ranking, and a hash whose rule is not public."""
+REFUSED: Final = frozenset({"HASH"})
+"""Known and refused by name: a hash whose rule is not public."""

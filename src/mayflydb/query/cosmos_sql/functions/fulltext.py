@@ -1,60 +1,120 @@
-"""Full-text predicates: whole words in the order in which they are given, whatever their case.
-
-Words are compared as they are written: they are not reduced to stems, and none is too common to be looked for.
-"""
+"""Full-text search: predicates about words and phrases in a text, and how well a text fits them."""
 
 from __future__ import annotations
 
-import re
-from typing import Final
+import math
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any, Final, TypeAlias
 
 from mayflydb.model.errors import Unsupported
 from mayflydb.query.cosmos_sql.functions.signature import Function, function
-from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
+from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, Words, words
+from mayflydb.query.cosmos_sql.numbers import double, number
+from mayflydb.query.cosmos_sql.syntax import Call, Node
+from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
-_WORD: Final = re.compile(r"\w+(?:['’]\w+)*")
+CONTAINS: Final = "FullTextContains"
+WORD_COUNT: Final = "_FullTextWordCount"
+SCORE: Final = "_FullTextScore"
+"""The service's own names, which the plans of searches use: `_FullTextScore(text, phrases, documents, words, hits)`."""
+
+SATURATION: Final = 1.2
+NORMALIZATION: Final = 0.75
+"""k1 and b of BM25, at their usual values; those of the service are not public."""
+
+Languages: TypeAlias = Mapping[tuple[str, ...], str]
+"""What a container declares about the texts at paths of its documents."""
+
+NO_LANGUAGES: Final[Languages] = MappingProxyType({})
 
 
-def _words(text: str) -> str:
-    """The words of `text`, each between two spaces, so that a phrase is in a text exactly if its words are in the text's."""
-    return f" {' '.join(_WORD.findall(text.casefold()))} ".replace("’", "'")
+def is_score(node: Node) -> bool:
+    """Whether `node` is a call of _FullTextScore."""
+    return isinstance(node, Call) and not node.udf and node.name.upper() == SCORE.upper()
 
 
-def _found(text: str, phrases: tuple[Value, ...]) -> list[bool | None]:
-    """For each phrase whether `text` has it; None for what is no string. A phrase without any word is nowhere."""
-    held = _words(text)
-    return [_has(held, _phrase(phrase)) for phrase in phrases]
-
-
-def _phrase(phrase: Value) -> str | None:
+def _phrase(phrase: Value, language: str) -> Words | None:
     if type(phrase) is dict:
         raise Unsupported("Fuzzy search, which an object asks for in a full-text function, is not supported by Mayfly.")
-    return _words(phrase) if type(phrase) is str else None
+    return words(phrase, language) if type(phrase) is str else None
 
 
-def _has(held: str, phrase: str | None) -> bool | None:
-    return None if phrase is None else bool(phrase.strip()) and phrase in held
+def _found(text: str, phrases: tuple[Value, ...], language: str) -> list[bool | None]:
+    """For each phrase whether `text` has it; None for what is no string."""
+    asked = [_phrase(phrase, language) for phrase in phrases]
+    held = words(text, language)
+    return [None if phrase is None else held.has(phrase) for phrase in asked]
 
 
-def _contains(text: str, phrase: Value) -> Value:
-    (found,) = _found(text, (phrase,))
-    return UNDEFINED if found is None else found
+def _contains(language: str) -> Callable[..., Value]:
+    def contains(text: str, phrase: Value) -> Value:
+        (found,) = _found(text, (phrase,), language)
+        return UNDEFINED if found is None else found
+
+    return contains
 
 
-def _contains_all(text: str, *phrases: Value) -> Value:
-    """AND of FULLTEXTCONTAINS, with three values."""
-    found = _found(text, phrases)
-    return False if False in found else UNDEFINED if None in found else True
+def _contains_all(language: str) -> Callable[..., Value]:
+    def contains_all(text: str, *phrases: Value) -> Value:
+        """AND of FULLTEXTCONTAINS, with three values."""
+        found = _found(text, phrases, language)
+        return False if False in found else UNDEFINED if None in found else True
+
+    return contains_all
 
 
-def _contains_any(text: str, *phrases: Value) -> Value:
-    """OR of FULLTEXTCONTAINS, with three values."""
-    found = _found(text, phrases)
-    return True if True in found else UNDEFINED if None in found else False
+def _contains_any(language: str) -> Callable[..., Value]:
+    def contains_any(text: str, *phrases: Value) -> Value:
+        """OR of FULLTEXTCONTAINS, with three values."""
+        found = _found(text, phrases, language)
+        return True if True in found else UNDEFINED if None in found else False
+
+    return contains_any
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
-    function("FULLTEXTCONTAINS", "s*", _contains),
-    function("FULLTEXTCONTAINSALL", "s*?*+", _contains_all),
-    function("FULLTEXTCONTAINSANY", "s*?*+", _contains_any),
-)
+def _score(language: str) -> Callable[..., Value]:
+    def score(text: str, phrases: list[Any], documents: float, total: float, hits: list[Any]) -> Value:
+        """The sum over the phrases that `text` has. `hits`: in how many of the `documents`, of `total` words, each phrase is."""
+        if len(phrases) != len(hits) or not NUMBERS.issuperset(map(type, hits)):
+            return UNDEFINED
+        asked = [_phrase(phrase, language) for phrase in phrases]
+        held = words(text, language)
+        documents, total = double(documents), double(total)
+        relative = held.size * documents / total if total > 0 else 1
+        found: float = 0
+        for phrase, having in zip(asked, hits, strict=True):
+            times = 0 if phrase is None else held.times(phrase)
+            if times:
+                found += bm25(times, relative, documents, double(having))
+        return number(found)
+
+    return score
+
+
+def bm25(times: int, relative: float, documents: float, having: float) -> float:
+    """What one phrase adds: it is `times` in a text of the `relative` length of the mean one, and `having` of the `documents`
+    have it."""
+    rarity = math.log1p((documents - having + 0.5) / (having + 0.5)) if 0 <= having <= documents else 0
+    length = 1 - NORMALIZATION + NORMALIZATION * relative
+    return rarity * times * (SATURATION + 1) / (times + SATURATION * length)
+
+
+@lru_cache(maxsize=16)
+def in_language(language: str) -> Mapping[str, Function]:
+    """The functions by upper-case name, for texts of this language."""
+    made = (
+        function("FULLTEXTCONTAINS", "s*", _contains(language)),
+        function("FULLTEXTCONTAINSALL", "s*?*+", _contains_all(language)),
+        function("FULLTEXTCONTAINSANY", "s*?*+", _contains_any(language)),
+        function("_FULLTEXTWORDCOUNT", "s", lambda text: words(text, language).size),
+        function("_FULLTEXTSCORE", "sanna", _score(language)),
+    )
+    return MappingProxyType({each.name: each for each in made})
+
+
+FUNCTIONS: Final[tuple[Function, ...]] = tuple(in_language(LANGUAGE).values())
+"""The compiler takes those of the language that is declared for a call's text."""
+
+NAMES: Final = frozenset(in_language(LANGUAGE))

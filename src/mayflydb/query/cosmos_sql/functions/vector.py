@@ -16,7 +16,9 @@ from mayflydb.query.cosmos_sql.numbers import number
 from mayflydb.query.cosmos_sql.syntax import Call, Node
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
-NAME: Final = "VECTORDISTANCE"
+DISTANCE: Final = "VectorDistance"
+SCORE: Final = "_VectorScore"
+"""The service's own name, which the plans of hybrid searches use: the distance as a number that is higher for nearer vectors."""
 
 
 class Embedding(msgspec.Struct, frozen=True):
@@ -74,7 +76,12 @@ _TUNING: Final = frozenset({"searchListSizeMultiplier", "quantizedVectorListMult
 
 def is_distance(node: Node) -> TypeGuard[Call]:
     """Whether `node` is a call of VectorDistance."""
-    return isinstance(node, Call) and not node.udf and node.name.upper() == NAME
+    return isinstance(node, Call) and not node.udf and node.name.upper() == DISTANCE.upper()
+
+
+def is_measure(node: Node) -> TypeGuard[Call]:
+    """Whether `node` is one of it or of its score."""
+    return is_distance(node) or (isinstance(node, Call) and not node.udf and node.name.upper() == SCORE.upper())
 
 
 def with_options(declared: Embedding, given: Sequence[Value], call: Call) -> Embedding:
@@ -108,14 +115,15 @@ def _fault(given: Sequence[Value]) -> str | None:
     return None
 
 
-def measured(embedding: Embedding) -> Function:
-    """VectorDistance of two vectors.
+def measured(embedding: Embedding, call: Call) -> Function:
+    """VectorDistance of two vectors, or its score if that is what `call` is.
 
     Undefined for vectors that are empty, of different or of another than the declared length, or hold what is no number of
     the data type.
     """
     measure, length = DISTANCES[embedding.distance], embedding.dimensions
     low, high, whole = DATA_TYPES[embedding.data_type]
+    turned = not embedding.falling and not is_distance(call)
 
     def fits(vector: Vector) -> bool:
         if not NUMBERS.issuperset(map(type, vector)):
@@ -127,9 +135,12 @@ def measured(embedding: Embedding) -> Function:
     def compute(one: Vector, other: Vector) -> Value:
         if not one or len(one) != len(other) or (length is not None and len(one) != length):
             return UNDEFINED
-        return measure(one, other) if fits(one) and fits(other) else UNDEFINED
+        if not fits(one) or not fits(other):
+            return UNDEFINED
+        found: Any = measure(one, other)
+        return -found if turned and found is not UNDEFINED else found
 
-    return function(NAME, "aa", compute)
+    return function(call.name.upper(), "aa", compute)
 
 
 def _shorter(vector: Vector, bound: float) -> bool:
@@ -141,9 +152,11 @@ def _shorter(vector: Vector, bound: float) -> bool:
 
 
 def _by_default(one: Vector, other: Vector, *options: Value) -> Value:
-    value: Value = measured(Embedding()).compute(one, other)
+    value: Value = measured(Embedding(), Call(name=DISTANCE, arguments=(), udf=False)).compute(one, other)
     return value
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (function(NAME, "aa?bo", _by_default),)
-"""Its number of arguments; the compiler takes what `measured` gives for a call's options."""
+FUNCTIONS: Final[tuple[Function, ...]] = tuple(
+    function(name.upper(), "aa?bo", _by_default) for name in (DISTANCE, SCORE)
+)
+"""Their number of arguments; the compiler takes what `measured` gives for a call's options."""

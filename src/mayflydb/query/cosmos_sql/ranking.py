@@ -1,0 +1,295 @@
+"""ORDER BY RANK: what it scores, and the queries that compute it.
+
+A full-text score rests on figures about all items, so that they are counted first, by a query of its own. Then each score has
+a query that gives the items it puts first, with all scores of each; and these are fused by their ranks. Clients do so over
+several ranges by the plan, and `search` over one. The queries are those of the plans that the .NET client's public tests expect.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from msgspec.structs import replace
+
+from mayflydb.query.cosmos_sql.faults import (
+    ARGUMENT_COUNT,
+    NO_SCORE,
+    RANK_OF_ELEMENTS,
+    RANK_OF_SUBQUERY,
+    RANK_WITH_JOIN,
+    WEIGHTS,
+    bad_query,
+    unsupported,
+)
+from mayflydb.query.cosmos_sql.functions import fulltext, vector
+from mayflydb.query.cosmos_sql.numbers import double
+from mayflydb.query.cosmos_sql.rewrite import from_the_start, object_of, ordered_payload, with_keys
+from mayflydb.query.cosmos_sql.scope import Parameters
+from mayflydb.query.cosmos_sql.syntax import (
+    HIGHEST_COUNT,
+    Array,
+    Binary,
+    Call,
+    Expression,
+    Figure,
+    Item,
+    Literal,
+    Node,
+    Order,
+    Parameter,
+    Select,
+    Source,
+    Subquery,
+    Unary,
+)  # fmt: skip
+from mayflydb.query.cosmos_sql.values import NUMBERS, Value
+
+LEAST_ROWS: Final = 120
+"""How many items each score puts forward at least; beyond, twice as many as are asked for."""
+
+MOST_SCORES: Final = 20
+"""Each has a query that repeats all of them. Ours; the service names no limit."""
+
+RANK_CONSTANT: Final = 60
+"""The k of reciprocal rank fusion."""
+
+_WORST_TEXT: Final = -1
+_WORST_VECTOR: Final = 1.79769e308
+"""Scores of items that have none, in the service's own numbers."""
+
+
+class Figures(msgspec.Struct, frozen=True):
+    """What full-text scores rest on: the number of items, and for each full-text score the words and the hits of its phrases."""
+
+    documents: Expression
+    texts: tuple[tuple[Expression, Expression], ...]
+
+
+class Score(msgspec.Struct, frozen=True):
+    """A VectorDistance or a FullTextScore of `phrases`. A negative `weight` puts the lowest first."""
+
+    call: Call
+    phrases: tuple[Expression, ...] = ()
+    weight: float = 1.0
+
+    @property
+    def descending(self) -> bool:
+        """Whether the highest comes first."""
+        return self.weight >= 0
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """ORDER BY RANK of one query. `weighted`: its weights were given."""
+
+    select: Select
+    scores: tuple[Score, ...]
+    weighted: bool
+
+    @property
+    def texts(self) -> tuple[Score, ...]:
+        """The full-text scores."""
+        return tuple(score for score in self.scores if score.phrases)
+
+    def statistics(self) -> Select:
+        """The query that counts what full-text scores rest on; those of several ranges can be added up."""
+        texts = Array(items=tuple(_statistics(score) for score in self.texts))
+        count = Call(name="COUNT", arguments=(Literal(value=1),), udf=False)
+        items = (Item(expression=count, alias="documentCount"), Item(expression=texts, alias="fullTextStatistics"))
+        return Select(items=items, sources=self.select.sources)
+
+    def components(self, figures: Figures, stop: int) -> tuple[Select, ...]:
+        """For each score the query for the items it puts first, enough for a result that ends at `stop`."""
+        expressions = self._expressions(figures)
+        shown = [_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
+        fields = [("payload", ordered_payload(self.select)), ("componentScores", Array(items=tuple(shown)))]
+        bound = min(max(LEAST_ROWS, 2 * stop), HIGHEST_COUNT)
+        found: list[Select] = []
+        for score, expression in zip(self.scores, expressions, strict=True):
+            order = Order(expression=expression, descending=score.descending)
+            select = with_keys(self.select, (order,), object_of(fields))
+            if select.top is not None:
+                select = replace(select, top=Literal(value=bound))
+            found.append(select if select.offset is None else from_the_start(select, bound))
+        return tuple(found)
+
+    def _expressions(self, figures: Figures) -> list[Expression]:
+        texts = iter(figures.texts)
+        found: list[Expression] = []
+        for score in self.scores:
+            if score.phrases:
+                arguments = (score.call.arguments[0], Array(items=score.phrases), figures.documents, *next(texts))
+                found.append(_call(fulltext.SCORE, *arguments))
+            else:
+                found.append(_call(vector.SCORE, *score.call.arguments))
+        return found
+
+
+def placeholders(ranking: Ranking) -> Figures:
+    """What clients replace by what they have counted."""
+    prefix = "documentdb-formattablehybridsearchquery"
+    texts = (
+        (Figure(name=f"{prefix}-totalwordcount-{number}"), Figure(name=f"{prefix}-hitcountsarray-{number}"))
+        for number in range(len(ranking.texts))
+    )
+    return Figures(Figure(name=f"{prefix}-totaldocumentcount"), tuple(texts))
+
+
+def counted(row: dict[str, Any]) -> Figures:
+    """What the query for statistics has counted."""
+    texts = (
+        (Literal(value=each["totalWordCount"]), Array(items=tuple(Literal(value=hits) for hits in each["hitCounts"])))
+        for each in row["fullTextStatistics"]
+    )
+    return Figures(Literal(value=row["documentCount"]), tuple(texts))
+
+
+def nothing_counted(ranking: Ranking) -> Figures:
+    """The figures of no items."""
+    none = Literal(value=0)
+    return Figures(none, tuple((none, Array(items=(none,) * len(score.phrases))) for score in ranking.texts))
+
+
+def fused(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Value]:
+    """The payloads of what the components have found, by the sum of weight / (60 + rank) over the scores, as clients fuse them.
+
+    Ranks are dense: equal scores have the same rank. Equal sums are in the order of their rids, as text.
+    """
+    if len(scores) == 1:
+        return [row["payload"]["payload"] for row in found[0]]
+    rows = sorted({row["_rid"]: row["payload"] for each in found for row in each}.items())
+    sums = [0.0] * len(rows)
+    for place, score in enumerate(scores):
+        values = [payload["componentScores"][place] for _, payload in rows]
+        order = sorted(set(values), reverse=score.descending)
+        ranks = {value: rank for rank, value in enumerate(order, 1)}
+        for row, value in enumerate(values):
+            sums[row] += abs(score.weight) / (RANK_CONSTANT + ranks[value])
+    best = sorted(range(len(rows)), key=lambda row: -sums[row])
+    return [rows[row][1]["payload"] for row in best]
+
+
+def _call(name: str, *arguments: Expression) -> Call:
+    return Call(name=name, arguments=arguments, udf=False)
+
+
+def _statistics(score: Score) -> Expression:
+    text = score.call.arguments[0]
+    hits = (_call("COUNTIF", _call(fulltext.CONTAINS, text, phrase)) for phrase in score.phrases)
+    total = _call("SUM", _call(fulltext.WORD_COUNT, text))
+    return object_of([("totalWordCount", total), ("hitCounts", Array(items=tuple(hits)))])
+
+
+def _or_worst(score: Score, expression: Expression) -> Expression:
+    """What a score is for an item that another component has found and this one cannot score: it comes last."""
+    worst: float = _WORST_VECTOR
+    if score.descending:
+        worst = _WORST_TEXT if score.phrases else -_WORST_VECTOR
+    return Binary(operator="??", left=expression, right=Literal(value=worst))
+
+
+# What is written after RANK.
+
+
+def ranking_of(select: Select, parameters: Parameters) -> Ranking | None:
+    """None without RANK, and for RANK VectorDistance, which says no more than ORDER BY. BadQuery for what cannot be ranked."""
+    order = next((order for order in select.order_by if order.rank), None)
+    if order is None:
+        return None
+    _check_sources(select, order)
+    if vector.is_distance(order.expression):
+        return None
+    if select.distinct:
+        raise unsupported("DISTINCT with ORDER BY RANK", order.start, order.end)
+    calls, weights = _fused_calls(order, parameters)
+    if not calls or not all(vector.is_distance(call) or _is_score(call) for call in calls):
+        message = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call."
+        raise bad_query(message, order.start, order.end, NO_SCORE)
+    if len(calls) > MOST_SCORES:
+        raise bad_query(f"RRF takes at most {MOST_SCORES} scores.", order.start, order.end)
+    scores = tuple(Score(call, _phrases(call, parameters)) for call in calls if isinstance(call, Call))
+    if weights is not None:
+        scores = tuple(replace(score, weight=weight) for score, weight in zip(scores, weights, strict=True))
+    return Ranking(select, scores, weights is not None)
+
+
+def _is_score(node: Node) -> bool:
+    return isinstance(node, Call) and not node.udf and node.name.upper() == "FULLTEXTSCORE"
+
+
+def _check_sources(select: Select, order: Order) -> None:
+    if not select.sources:
+        raise bad_query("The ORDER BY RANK clause needs a FROM clause.", order.start, order.end)
+    first, last = select.sources[0], select.sources[-1]
+    if len(select.sources) > 1:
+        message = "The JOIN operator is not allowed with the ORDER BY RANK clause."
+        raise bad_query(message, first.start, last.end, RANK_WITH_JOIN)
+    if first.unnest:
+        message = "The FROM clause with the IN operator is not allowed with the ORDER BY RANK clause."
+        raise bad_query(message, first.start, first.end, RANK_OF_ELEMENTS)
+    _check_subquery(first)
+
+
+def _check_subquery(source: Source) -> None:
+    node = source.expression
+    if isinstance(node, Subquery):
+        message = "Subqueries in the FROM clause are not allowed with the ORDER BY RANK clause."
+        raise bad_query(message, node.start, node.end, RANK_OF_SUBQUERY)
+
+
+def _fused_calls(order: Order, parameters: Parameters) -> tuple[tuple[Expression, ...], list[float] | None]:
+    """The scores and, if they are given, their weights; no scores for an RRF of fewer than two."""
+    node = order.expression
+    if not isinstance(node, Call) or node.udf or node.name.upper() != "RRF":
+        return (node,), None
+    calls, weights = node.arguments, None
+    if calls and isinstance(calls[-1], Array | Parameter):
+        *scored, last = calls
+        calls, weights = tuple(scored), _weights(last, parameters, len(scored))
+    return (calls if len(calls) > 1 else ()), weights
+
+
+def _weights(node: Expression, parameters: Parameters, count: int) -> list[float]:
+    if isinstance(node, Parameter):
+        given = parameters.get(node.name)
+    else:
+        given = [_constant(item) for item in node.items] if isinstance(node, Array) else None
+    if type(given) is list and len(given) == count and all(map(_is_weight, given)):
+        return [float(weight) for weight in given]
+    raise bad_query(
+        "The last parameter of the RRF function is an optional array of weights. When present, it must be a literal array of "
+        "numbers, one for each of the component scores used for the RRF function. The length of this array must be the same as "
+        "the number of the component scores.",
+        node.start, node.end, WEIGHTS,
+    )  # fmt: skip
+
+
+def _constant(node: Expression) -> Any:
+    if isinstance(node, Unary) and node.operator == "-" and isinstance(node.operand, Literal):
+        value = node.operand.value
+        return -value if type(value) in NUMBERS else None
+    return node.value if isinstance(node, Literal) else None
+
+
+def _is_weight(value: Any) -> bool:
+    return type(value) in NUMBERS and math.isfinite(double(value))
+
+
+def _phrases(call: Expression, parameters: Parameters) -> tuple[Expression, ...]:
+    """What a FullTextScore looks for: its further arguments, or the elements of one array."""
+    if not isinstance(call, Call) or not _is_score(call):
+        return ()
+    phrases = call.arguments[1:]
+    if len(phrases) == 1:
+        (given,) = phrases
+        held = parameters.get(given.name) if isinstance(given, Parameter) else None
+        if isinstance(given, Array):
+            phrases = given.items
+        elif type(held) is list:
+            phrases = tuple(Literal(value=each, start=given.start, end=given.end) for each in held)
+    if not phrases:
+        message = "The FULLTEXTSCORE function requires at least 2 argument(s)."
+        raise bad_query(message, call.start, call.end, ARGUMENT_COUNT)
+    return phrases

@@ -1,0 +1,137 @@
+"""The texts that clients send to each partition key range instead of the original: rows that can be merged.
+
+Sources: the plans that the public test suites of the client libraries expect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec.structs import replace
+
+from mayflydb.query.cosmos_sql.printer import print_expression, print_select
+from mayflydb.query.cosmos_sql.scope import ROOT, is_aggregate
+from mayflydb.query.cosmos_sql.syntax import (
+    HIGHEST_COUNT,
+    Array,
+    Call,
+    Expression,
+    Field,
+    FilterSlot,
+    Item,
+    Literal,
+    Logical,
+    Name,
+    Object,
+    Order,
+    Path,
+    Select,
+    output_names,
+)  # fmt: skip
+
+
+def rewritten(select: Select, stop: int, *, grouped: bool) -> str:
+    """What to send to each range; empty for the original text. `stop`: where OFFSET LIMIT ends."""
+    if grouped:
+        return print_select(_groups(select))
+    if select.order_by:
+        return print_select(_ordered(select, stop))
+    if select.offset is not None:
+        return print_select(from_the_start(select, stop))
+    return ""
+
+
+def _groups(select: Select) -> Select:
+    """Partial aggregates; DISTINCT, TOP and LIMIT are left to the client, which alone sees whole groups."""
+    plain = replace(select, distinct=False, top=None, offset=None, limit=None)
+    if not select.group_by and select.value is not None:
+        return replace(plain, value=_payload_value(select.value))
+    items = [Item(expression=_payload(select), alias="payload")]
+    if select.group_by:
+        items.insert(0, Item(expression=_wrapped(select.group_by), alias="groupByItems"))
+    return replace(plain, value=None, items=tuple(items))
+
+
+def _payload(select: Select) -> Expression:
+    if select.value is not None:
+        return _payload_value(select.value)
+    values = (_partial(item.expression) for item in select.items)
+    return object_of(zip(output_names(select), values, strict=True))
+
+
+def _payload_value(node: Expression) -> Expression:
+    return Array(items=(_partial(node),)) if is_aggregate(node) else node
+
+
+def _partial(node: Expression) -> Expression:
+    """An aggregate in the form that clients can merge; anything else as it is."""
+    if not isinstance(node, Call) or not is_aggregate(node):
+        return node
+    name = node.name.upper()
+    if name == "AVG":
+        return object_of([("item", object_of([("sum", _like(node, "SUM")), ("count", _like(node, "COUNT"))]))])
+    if name in ("MIN", "MAX"):
+        counted = object_of([(name.lower(), node), ("count", _like(node, "COUNT"))])
+        return object_of([("item", node), ("item2", counted)])
+    return object_of([("item", node)])
+
+
+def _like(call: Call, name: str) -> Call:
+    return Call(name=name, arguments=call.arguments, udf=False)
+
+
+def object_of(fields: Iterable[tuple[str, Expression]]) -> Object:
+    """An object constructor."""
+    return Object(fields=tuple(Field(name=name, value=value) for name, value in fields))
+
+
+def _wrapped(nodes: Iterable[Expression]) -> Array:
+    """`[{"item": a}, {"item": b}]`: an undefined value stays visible as `{}`."""
+    return Array(items=tuple(object_of([("item", node)]) for node in nodes))
+
+
+def _ordered(select: Select, stop: int) -> Select:
+    """DISTINCT leaves no place for TOP or LIMIT: a range cannot know which rows are duplicates."""
+    found = with_keys(select, select.order_by, ordered_payload(select))
+    found = replace(found, distinct=False, where=FilterSlot(condition=found.where))
+    if select.distinct:
+        return replace(found, top=None, offset=None, limit=None)
+    return found if select.offset is None else from_the_start(found, stop)
+
+
+def with_keys(select: Select, order_by: tuple[Order, ...], payload: Expression) -> Select:
+    """The rows `{_rid, orderByItems, payload}` of a SELECT in this order: `payload` with its sort keys, where it is defined."""
+    source = select.sources[0]
+    plain = isinstance(source.expression, Name) and not source.unnest
+    document = (source.alias or print_expression(source.expression)) if plain else ROOT
+    items = (
+        Item(expression=Path(base=Name(name=document), steps=(Literal(value="_rid"),)), alias=None),
+        Item(expression=_wrapped(order.expression for order in order_by), alias="orderByItems"),
+        Item(expression=payload, alias="payload"),
+    )
+    return replace(select, star=False, value=None, items=items, where=_kept(select), order_by=order_by)
+
+
+def _kept(select: Select) -> Expression | None:
+    """WHERE. An undefined VALUE is no row, and clients take each row's payload for granted."""
+    if select.value is None or isinstance(select.value, Name):
+        return select.where
+    defined = Call(name="IS_DEFINED", arguments=(select.value,), udf=False)
+    return defined if select.where is None else Logical(operator="AND", operands=(select.where, defined))
+
+
+def ordered_payload(select: Select) -> Expression:
+    """What a SELECT puts out, as one expression."""
+    if select.star:
+        source = select.sources[0]
+        if source.alias is not None:
+            return Name(name=source.alias)
+        node = source.expression
+        # A path without an alias may end in no name at all.
+        return Path(base=Name(name=ROOT), steps=node.steps) if isinstance(node, Path) else node
+    return select.value if select.value is not None else _payload(select)
+
+
+def from_the_start(select: Select, stop: int) -> Select:
+    """OFFSET counts over all ranges, so that each must give the skipped rows as well."""
+    return replace(select, offset=Literal(value=0), limit=Literal(value=min(stop, HIGHEST_COUNT)))

@@ -1,0 +1,81 @@
+"""Executions of ORDER BY RANK, and of any query over a few documents."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any
+
+from mayflydb.query.cosmos_sql import ranking
+from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.query import Accumulator, Query, compile_select
+from mayflydb.query.cosmos_sql.syntax import Select
+from mayflydb.query.cosmos_sql.values import Value
+
+
+class Search:
+    """Reads the same documents in one round or two: add all of them, call `advance`, and again while `waits`.
+
+    Where there are full-text scores the first round counts what they rest on, over all documents, kept by WHERE or not.
+    Documents are told apart by their `_rid`.
+    """
+
+    __slots__ = ("_accumulators", "_asked", "_context", "_counting", "_query", "results")
+
+    def __init__(self, query: Query, context: Context) -> None:
+        assert query.ranking is not None
+        self._query = query
+        self._asked = query.ranking
+        self._context = context
+        self._counting = bool(self._asked.texts)
+        self.results: list[Value] = []
+        nothing = ranking.nothing_counted(self._asked)
+        self._accumulators = self._started((self._asked.statistics(),) if self._counting else self._components(nothing))
+
+    @property
+    def waits(self) -> bool:
+        """Whether another round is needed."""
+        return bool(self._accumulators)
+
+    def add(self, document: Value, tie: Any) -> None:
+        """Take a document of this round; `tie` as for an accumulator."""
+        for accumulator in self._accumulators:
+            accumulator.add(document, tie)
+
+    def advance(self) -> None:
+        """End this round. After the last, `results` has the rows."""
+        found: list[list[Any]] = [accumulator.results() for accumulator in self._accumulators]
+        if self._counting:
+            self._counting = False
+            self._accumulators = self._started(self._components(ranking.counted(found[0][0])))
+            return
+        self._accumulators = []
+        query = self._query
+        stop = None if query.take is None else query.skip + query.take
+        self.results = ranking.fused(self._asked.scores, found)[query.skip : stop]
+
+    def _components(self, figures: ranking.Figures) -> tuple[Select, ...]:
+        return self._asked.components(figures, self._query.skip + (self._query.take or 0))
+
+    def _started(self, selects: tuple[Select, ...]) -> list[Accumulator]:
+        query = self._query
+        made = (compile_select(query.statement.text, each, query.parameters, query.declared) for each in selects)
+        return [each.accumulator(self._context) for each in made]
+
+
+def run(query: Query, documents: Sequence[Value], context: Context) -> list[Value]:
+    """All rows of a query over these documents."""
+    if query.streams:
+        rows = (row for document in documents for row in query.rows(document, context))
+        return list(islice(rows, query.skip, None if query.take is None else query.skip + query.take))
+    if query.ranking is None:
+        accumulator = query.accumulator(context)
+        for place, document in enumerate(documents):
+            accumulator.add(document, place)
+        return accumulator.results()
+    search = Search(query, context)
+    while search.waits:
+        for place, document in enumerate(documents):
+            search.add(document, place)
+        search.advance()
+    return search.results
