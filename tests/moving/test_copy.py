@@ -13,11 +13,12 @@ import apsw
 import msgspec
 import pytest
 
+from mayflydb.engine.catalog import catalogue
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import Conflict, Corrupt, NotFound, WriteConflict
 from mayflydb.model.record import Expiry
 from mayflydb.moving.copy import UNFINISHED, Moving, copy, is_unfinished, last_seq
-from mayflydb.moving.source import StoreSource, catalogue
+from mayflydb.moving.source import StoreSource
 from mayflydb.store.contract import Contract
 from mayflydb.store.interface import (
     Committed,

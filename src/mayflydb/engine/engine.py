@@ -12,6 +12,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.history import versions
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
@@ -19,7 +20,7 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import deadline, visible_at
 from mayflydb.model.errors import MayflyError, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Record
+from mayflydb.model.record import Record, Version
 from mayflydb.store.interface import (
     Children,
     Decision,
@@ -140,6 +141,10 @@ class Engine:
             yield Batch(visible, after)
             await asyncio.sleep(0)
 
+    async def versions(self, container: Node, after: int, now: Instant) -> list[Version]:
+        """What is remembered behind an lsn, in order, some of it; none is the end. HistoryLost if some was forgotten."""
+        return await versions(self.store, container, after, now, SCAN_BATCH)
+
     async def reset(self) -> None:
         """Forget everything that is stored."""
         await self.store.reset()
@@ -164,7 +169,7 @@ class Engine:
 
     def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Instant | None]]:
         node = self._owner((yield Load(container)))
-        space = Workspace(container, node.rules, self._write_instant(now))
+        space = Workspace(container, node.rules, self._write_instant(now), bool(node.definition.history))
         written = yield from space.run(command)
         return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
 
@@ -180,7 +185,7 @@ class Engine:
         self, container: int, commands: Sequence[Command], now: Instant
     ) -> Decision[list[tuple[Written, Instant | None]]]:
         node = self._owner((yield Load(container)))
-        space = Workspace(container, node.rules, self._write_instant(now))
+        space = Workspace(container, node.rules, self._write_instant(now), bool(node.definition.history))
         results: list[tuple[Written, Instant | None]] = []
         for index, command in enumerate(commands):
             try:

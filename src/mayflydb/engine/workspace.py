@@ -9,14 +9,16 @@ from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.decide import drafted, judge, obituary, rivals, state
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, ask
+from mayflydb.model.record import Entry, Kind, Record, Version
+from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
     """Commands run one after the other against a container, at one instant, under the rules of that instant."""
 
-    def __init__(self, container: int, rules: tuple[Rule, ...], now: Instant) -> None:
+    def __init__(self, container: int, rules: tuple[Rule, ...], now: Instant, history: bool = False) -> None:
+        """`history`: whether each version is remembered."""
+        self._history = history
         self._container = container
         self._rules = rules
         self._now = now
@@ -36,8 +38,8 @@ class Workspace:
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
         if command.mode is Mode.DELETE and visible is not None:
-            yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
-            self._remove(visible)
+            lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
+            self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
         draft = drafted(command, visible, self._rules)
         hidden: list[Record] = []
@@ -49,7 +51,7 @@ class Workspace:
             yield from self._bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
-        self._keep(record, draft.entries, insert=visible is None)
+        self._keep(record, draft.entries, visible)
         return Written(command.mode, record, visible is None, self._now)
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
@@ -64,17 +66,27 @@ class Workspace:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self._rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
+        self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
 
-    def _remove(self, record: Record) -> None:
+    def _remove(self, record: Record, lsn: int) -> None:
         self.changes.append(Delete(self._container, record))
+        self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 
     def _forget(self, record: Record) -> None:
         self._records[record.partition, record.key] = None
         self._entries[record.seq] = (None, ())
 
-    def _keep(self, record: Record, entries: tuple[Entry, ...] | None, insert: bool) -> None:
-        self.changes.append(Put(self._container, record, insert, entries))
+    def _keep(self, record: Record, entries: tuple[Entry, ...] | None, before: Record | None) -> None:
+        self.changes.append(Put(self._container, record, before is None, entries))
+        kind = Kind.CREATE if before is None else Kind.REPLACE
+        self._remember(kind, record.lsn, record, before, record.value)
         self._records[record.partition, record.key] = record
         self._entries[record.seq] = (record, entries or ())
+
+    def _remember(self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b"") -> None:
+        if self._history:
+            previous = 0 if before is None else before.lsn
+            version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
+            self.changes.append(Remember(self._container, version))

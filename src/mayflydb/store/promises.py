@@ -8,7 +8,7 @@ from typing import Any
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
-from mayflydb.model.record import NEVER, Entry, Record
+from mayflydb.model.record import NEVER, Entry, Kind, Record, Version
 from mayflydb.store import interface as ask
 from mayflydb.store.reference import entry_place, hash_part, path_value, scan_place
 
@@ -19,7 +19,7 @@ def _ascends(places: Sequence[Any]) -> bool:
     return all(left < right for left, right in pairwise(places))
 
 
-def _is_page(records: Sequence[Record], limit: int) -> bool:
+def _is_page(records: Sequence[Record] | Sequence[Version], limit: int) -> bool:
     return len(records) <= limit and sum(len(record.value) for record in records[:-1]) <= ask.PAGE_BYTES
 
 
@@ -61,6 +61,11 @@ def _expiries_request(request: ask.Expiries) -> None:
     assert request.after >= 0, f"{request}"
 
 
+def _history_request(request: ask.History) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.after >= 0, f"{request}"
+
+
 REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
     ask.Scan: _scan_request,
     ask.Holders: _holders_request,
@@ -68,6 +73,7 @@ REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
     ask.Due: _limit,
     ask.CountDue: _count_due_request,
     ask.Expiries: _expiries_request,
+    ask.History: _history_request,
 }
 
 
@@ -164,6 +170,11 @@ def _expiries(request: ask.Expiries, answer: list[Any]) -> None:
     assert all(request.container in (None, event.container) for event in answer), f"{request}: of another container"
 
 
+def _history(request: ask.History, answer: list[Version]) -> None:
+    assert _ascends([request.after, *(version.lsn for version in answer)]), f"{request}: out of order"
+    assert _is_page(answer, request.limit), f"{request}: {len(answer)} versions"
+
+
 def _setting(request: ask.Setting, answer: int | None) -> None:
     assert answer is None or type(answer) is int, f"{request}: {answer!r}"
 
@@ -192,6 +203,7 @@ ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
     ask.Children: _children,
     ask.Dropped: _dropped,
     ask.Expiries: _expiries,
+    ask.History: _history,
     ask.Setting: _setting,
     ask.Allocate: _allocate,
     ask.NewId: _new_id,
@@ -222,6 +234,10 @@ class Changes:
                 yield from self._delete(change)
             case ask.Purge():
                 yield from self._purge(change)
+            case ask.Remember():
+                yield from self._remember(change)
+            case ask.Forget():
+                assert change.limit > 0, f"{change}"
             case ask.Clear():
                 assert change.limit > 0, f"{change}"
                 yield from self._stands(change.container, wanted=False)
@@ -288,6 +304,13 @@ class Changes:
         assert change.span is None or change.span >= 0, f"{change}"
         yield from self._stands(change.container, wanted=True)
         self._purged.add(change.container)
+
+    def _remember(self, change: ask.Remember) -> Check:
+        version = change.version
+        assert 0 <= version.previous < version.lsn, f"{change}"
+        assert (version.kind in (Kind.CREATE, Kind.REPLACE)) == bool(version.value), f"{change}"
+        assert (version.kind in (Kind.CREATE, Kind.GAP)) == (not version.previous), f"{change}"
+        yield from self._stands(change.container, wanted=True)
 
     def _put_row(self, row: ask.Row) -> Check:
         if not self._rows_touched:

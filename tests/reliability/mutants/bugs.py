@@ -255,7 +255,7 @@ def no_event_for_the_overwritten() -> Iterator[None]:
     """A write over a dead record leaves no event."""
 
     def bury(self: Workspace, dead: Record) -> Any:
-        self._remove(dead)
+        self._remove(dead, dead.lsn)
         return
         yield
 

@@ -41,8 +41,8 @@ class CosmosTargets:
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """(id, partition key): a value, or a list for a hierarchical key; `{}` stands for a missing property."""
         definition = _definition(container)
-        shown = [_shown(value) for value in values_in(definition, partition)]
-        return key.decode("utf-8", "surrogatepass"), shown[0] if len(shown) == 1 else shown
+        values = [shown(value) for value in values_in(definition, partition)]
+        return key.decode("utf-8", "surrogatepass"), values[0] if len(values) == 1 else values
 
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) where an item may lie: its key is JSON or plain text, and `5` may be meant either way."""
@@ -78,7 +78,8 @@ def _readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
     return readings
 
 
-def _shown(value: KeyValue) -> Any:
+def shown(value: KeyValue) -> Any:
+    """A key value as JSON; `{}` stands for a missing property."""
     if value is UNDEFINED:
         return {}
     return int(value) if isinstance(value, float) and value.is_integer() else value
@@ -104,7 +105,10 @@ def _components(partition: bytes, start: int) -> KeyValues | None:
             end = partition.find(b"\xff", start)
             if end < 0:
                 return None
-            values.append(partition[start + 1 : end].decode("utf-8", "surrogatepass"))
+            try:
+                values.append(partition[start + 1 : end].decode("utf-8", "surrogatepass"))
+            except UnicodeDecodeError:
+                return None
             start = end + 1
         elif tag == 5 and len(partition) >= start + 9:
             values.append(_DOUBLE.unpack_from(partition, start + 1)[0])
