@@ -13,6 +13,8 @@ from nodes.crew import Member, container, crew, together, until
 from nodes.test_purges import TTL, Graves
 from stores import Databases
 
+WRITERS, WRITES = 4, 240
+
 
 class Chronicle(Graves):
     """Every version that was acknowledged, too."""
@@ -61,11 +63,12 @@ def test_all_nodes_are_told_the_same(seed: int, databases: Databases, figure: Ca
             members[0].reap()
             done = asyncio.Event()
 
-            async def work() -> None:
-                await graves.work(purging=members)
+            async def write() -> None:
+                await together(*(graves.write(writer, WRITES // WRITERS) for writer in range(WRITERS)))
                 done.set()
 
-            await together(work(), *(follower.follow(done) for follower in followers))
+            purging = (graves.purge(member, done) for member in members)
+            await together(write(), *purging, *(follower.follow(done) for follower in followers))
             await until(graves.buried)
             for follower in followers:
                 await follower.rest()

@@ -36,7 +36,7 @@ async def read_feed(call: Call) -> Response:
     if mode == "full-fidelity feed":
         rows, reached = await all_versions.page(call, view, scope, start, lsn)
     else:
-        since = None if start else _since(call.request.text(b"if-modified-since"))
+        since = None if start is not None else _since(call.request.text(b"if-modified-since"))
         rows, reached = await _page(call, view, scope, start or 0, since, lsn)
     headers = [*view.scope_headers(scope, lsn), (b"etag", b'"%d"' % reached)]
     if not rows:
