@@ -10,6 +10,7 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import (
     PAGE_BYTES,
+    Allocate,
     Clear,
     Decision,
     Dropped,
@@ -20,6 +21,7 @@ from mayflydb.store.interface import (
     Outcome,
     Purge,
     Remember,
+    ask,
 )
 from store_suite.subject import Subject
 
@@ -33,7 +35,15 @@ def gap(lsn: int, written: int | None = None) -> Version:
 
 
 def remember(store: Subject, container: int, *versions: Version) -> None:
-    store.change(*(Remember(container, each) for each in versions))
+    """With lsns that have been given out, as in earnest."""
+
+    def decide() -> Decision[None]:
+        reached, last = 0, max(version.lsn for version in versions)
+        while reached < last:
+            reached, _ = yield from ask(Allocate(container, seq=False))
+        return Outcome(tuple(Remember(container, each) for each in versions), None)
+
+    store.write(decide)
 
 
 def told(store: Subject, container: int, after: int = 0, limit: int = 99) -> list[Version]:
@@ -46,8 +56,8 @@ def test_what_is_remembered_comes_back(store: Subject, container: int) -> None:
         Version(Kind.CREATE, 1, 1_000, b"\x80\xff", b"k\0", 7, 0, b"\x00\xffvalue"),
         Version(Kind.REPLACE, 3, 1_000, b"", b"", 1, 1, b"v" * 5_000),
         Version(Kind.DELETE, 4, -5, b"p", b"k", 2, 3),
-        Version(Kind.EXPIRE, 1 << 40, (1 << 62), b"p", b"k", 3, 4),
-        Version(Kind.GAP, 1 << 41, 9),
+        Version(Kind.EXPIRE, 8, (1 << 62), b"p", b"k", 3, 4),
+        Version(Kind.GAP, 9, 9),
     ]
     remember(store, container, *said)
     remember(store, other, version(2))
@@ -71,9 +81,11 @@ def test_with_other_changes_or_not_at_all(store: Subject, container: int) -> Non
         raise ValueError
         yield
 
-    results = store.together(refused, lambda: _outcome(Remember(container, version(8))), refused)
+    remember(store, container, version(7))
+    store.change(Remember(container, version(6)))
+    results = store.together(refused, lambda: _outcome(Remember(container, version(5))), refused)
     assert [type(result) for result in results if isinstance(result, Exception)] == [ValueError, ValueError]
-    assert told(store, container) == [version(8)]
+    assert told(store, container) == [version(5), version(6), version(7)]
 
 
 def _outcome(*changes: Any) -> Decision[None]:
