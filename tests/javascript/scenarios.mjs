@@ -2,7 +2,7 @@
 // Prints one line of JSON for each scenario: {"name": ..., "error": null or what was wrong}.
 
 import assert from "node:assert/strict";
-import { PartitionKeyDefinitionVersion, PartitionKeyKind } from "@azure/cosmos";
+import { ChangeFeedMode, ChangeFeedStartFrom, PartitionKeyDefinitionVersion, PartitionKeyKind } from "@azure/cosmos";
 import { advance, changes, client, container, ids, newName, refused, there } from "./client.mjs";
 import { flows } from "./flows.mjs";
 
@@ -144,6 +144,38 @@ const scenarios = {
         const seen = await changes(c, { maxItemCount: 2 });
         assert.deepEqual([...seen.keys()].sort(), ["0", "1", "2", "3", "4"]);
         assert.equal(seen.get("0").n, 1);
+    },
+
+    async the_feed_of_all_versions_and_deletes() {
+        const c = await container({ throughput: 24000, defaultTtl: 10, changeFeedPolicy: { retentionDuration: 10 } });
+        const changes = async (changeFeedStartFrom) => {
+            const changeFeedMode = ChangeFeedMode.AllVersionsAndDeletes;
+            const iterator = c.items.getChangeFeedIterator({ changeFeedMode, changeFeedStartFrom, maxItemCount: 2 });
+            const rows = [];
+            let continuation;
+            for (;;) {
+                const page = await iterator.readNext();
+                continuation = page.continuationToken;
+                if (page.statusCode === 304) return { rows, continuation };
+                for (const { current, metadata } of page.result) {
+                    const what = metadata.timeToLiveExpired ? "expire" : metadata.operationType;
+                    rows.push(`${what} ${metadata.id ?? current.id} ${metadata.partitionKey?.pk ?? current.pk}`);
+                }
+            }
+        };
+        const { rows: none, continuation } = await changes(ChangeFeedStartFrom.Now());
+        assert.deepEqual(none, []);
+        for (let n = 0; n < 4; n++) await c.items.create({ id: String(n), pk: `p${n}` });
+        await c.items.upsert({ id: "0", pk: "p0", ttl: -1 });
+        await c.item("1", "p1").delete();
+        await advance(10);
+        await c.items.create({ id: "2", pk: "p2", ttl: -1 });
+        const { rows } = await changes(ChangeFeedStartFrom.Continuation(continuation));
+        assert.deepEqual(rows.filter((row) => row.endsWith("p0")), ["create 0 p0", "replace 0 p0"]);
+        assert.deepEqual(rows.filter((row) => row.endsWith("p1")), ["create 1 p1", "delete 1 p1"]);
+        assert.deepEqual(rows.filter((row) => row.endsWith("p2")), ["create 2 p2", "expire 2 p2", "create 2 p2"]);
+        assert.deepEqual(rows.filter((row) => row.endsWith("p3")), ["create 3 p3", "expire 3 p3"]);
+        assert.equal(rows.length, 9);
     },
 
     async several_partition_keys() {

@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.engine.catalog import catalogue
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.record import IGNORED, NEVER, Entry, Record
 from mayflydb.moving.copy import UNFINISHED
-from mayflydb.moving.source import Moved, catalogue
+from mayflydb.moving.source import Moved
 from mayflydb.store.interface import (
     Allocate,
     Change,

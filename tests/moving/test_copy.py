@@ -13,11 +13,17 @@ import apsw
 import msgspec
 import pytest
 
+from mayflydb.clock import VirtualClock
+from mayflydb.engine.catalog import Definition, catalogue
+from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.history import HistoryLost
+from mayflydb.engine.open import open_engine
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import Conflict, Corrupt, NotFound, WriteConflict
-from mayflydb.model.record import Expiry
+from mayflydb.model.instant import HOUR
+from mayflydb.model.record import Expiry, Kind
 from mayflydb.moving.copy import UNFINISHED, Moving, copy, is_unfinished, last_seq
-from mayflydb.moving.source import StoreSource, catalogue
+from mayflydb.moving.source import StoreSource
 from mayflydb.store.contract import Contract
 from mayflydb.store.interface import (
     Committed,
@@ -334,3 +340,30 @@ def test_a_target_that_holds_something_else(
         assert await everything(target) == before
 
     run(refused())
+
+
+# --- histories -----------------------------------------------------------------------------------------------------------
+
+
+def test_a_history_stays_behind_and_a_new_one_begins(run: Run) -> None:
+    """Nobody who goes on where he was in the source's is led over what was not copied."""
+
+    async def check() -> None:
+        source, target = ReferenceStore(), await SqliteStore.open(None)
+        engine = await open_engine(source, VirtualClock(HOUR))
+        space = await engine.definitions.space("cosmos", HOUR)
+        kept = await engine.definitions.create(space.id, "kept", Definition({}, HOUR, history=HOUR))
+        create = Command(Mode.CREATE, b"p", b"k", Draft(b"v"))
+        first = (await engine.write(kept.id, create, HOUR)).record
+        assert [version.lsn for version in await engine.versions(kept, 0, HOUR)] == [first.lsn]
+        await move(source, target)
+        engine = await open_engine(target, VirtualClock(HOUR))
+        with pytest.raises(HistoryLost):
+            await engine.versions(kept, 0, HOUR)
+        assert await engine.versions(kept, first.lsn, HOUR) == []
+        await engine.write(kept.id, Command(Mode.DELETE, b"p", b"k"), HOUR)
+        told = await engine.versions(kept, first.lsn, HOUR)
+        assert [(version.kind, version.previous) for version in told] == [(Kind.DELETE, first.lsn)]
+        await target.close()
+
+    run(check())

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import asyncpg
+import msgspec
 
 from mayflydb.clock import SystemClock
 from mayflydb.engine.catalog import Definition, Node
@@ -108,13 +109,14 @@ async def crew(url: str, count: int) -> AsyncIterator[list[Member]]:
         yield members
 
 
-async def container(member: Member, ttl: int | None = None, name: str = "c") -> int:
-    """The id of a new container in the database `d` of the Cosmos space."""
+async def container(member: Member, ttl: int | None = None, name: str = "c", history: Span | None = None) -> int:
+    """The id of a new container in the database `d` of the Cosmos space; `history`: how long it remembers versions."""
     engine = member.engine
     now = await engine.now()
     space = await engine.definitions.space("cosmos", now)
     database = await engine.node("cosmos", "d") or await engine.definitions.create(space.id, "d", Definition({}, now))
-    return (await engine.definitions.create(database.id, name, definition(ttl, now))).id
+    described = msgspec.structs.replace(definition(ttl, now), history=history)
+    return (await engine.definitions.create(database.id, name, described)).id
 
 
 def definition(ttl: int | None, now: int) -> Definition:

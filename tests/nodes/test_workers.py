@@ -13,6 +13,7 @@ import asyncpg
 import pytest
 
 from citus import Citus
+from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Get, Order, Outcome, Position, Put, Scan
@@ -56,6 +57,23 @@ def test_what_belongs_together_lies_together(databases: Citus) -> None:
             assert len({tuple(row)[1:] for row in rows}) == 1 and rows[0][2] == "hash" and rows[0][3] > 1
             workers = "SELECT count(DISTINCT nodename || nodeport) FROM citus_shards"
             assert await connection.fetchval(workers) > 1
+
+    asyncio.run(check())
+
+
+def test_what_a_newer_format_adds_is_spread_too(databases: Citus) -> None:
+    async def check() -> None:
+        url = databases.fresh()
+        async with crew(url, 1) as (member,):
+            id, now = await container(member), await member.engine.now()
+            record = (await member.engine.write(id, Command(Mode.CREATE, b"p", b"k", Draft(b"v")), now)).record
+        async with connected(url) as connection:
+            await connection.execute("DROP TABLE mayfly.history")
+            await connection.execute("UPDATE mayfly.meta SET value = 2 WHERE name = 'format'")
+        async with crew(url, 1) as (member,), connected(url) as connection:
+            spread = await connection.fetch("SELECT table_name::text FROM citus_tables")
+            assert {row[0].removeprefix("mayfly.") for row in spread} == set(DISTRIBUTED)
+            assert await member.store.read(Get(id, b"p", b"k")) == record
 
     asyncio.run(check())
 

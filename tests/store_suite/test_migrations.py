@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import apsw
 import asyncpg
 import pytest
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import Unavailable
-from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Entries, Expiries, Holders, Order, Purge, Put, Read, Scan
+from mayflydb.model.record import Entry, Kind, Record, Version
+from mayflydb.store.interface import Entries, Expiries, History, Holders, Order, Purge, Put, Read, Remember, Scan
 from mayflydb.store.postgres import PostgresStore, schema
+from mayflydb.store.sqlite import schema as sqlite_schema
+from mayflydb.store.sqlite.store import SqliteStore
 from postgres_cluster import Cluster
 from store_suite.subject import Subject
 
-# What format 1 had been before format 2 put the hash of the partition into every key, and format 3 kept entries in order.
-TO_FORMAT_1 = """
+# Format 3 brought histories, and entries in order.
+TO_FORMAT_2 = """
+DROP TABLE mayfly.history;
 DROP INDEX mayfly.entry_range;
+UPDATE mayfly.meta SET value = 2 WHERE name = 'format';
+"""
+
+# Format 2 put the hash of the partition into every key.
+TO_FORMAT_1 = f"""
+{TO_FORMAT_2}
 ALTER TABLE mayfly.record DROP CONSTRAINT record_pkey, ADD PRIMARY KEY(container, seq);
 ALTER TABLE mayfly.entry DROP COLUMN hash;
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_pkey, ADD PRIMARY KEY(id);
@@ -84,10 +95,11 @@ def shape(url: str, runner: asyncio.Runner) -> set[tuple[object, ...]]:
     return {*sql(url, runner, columns), *sql(url, runner, indexes)}
 
 
-def test_from_format_1(url: str, runner: asyncio.Runner) -> None:
+@pytest.mark.parametrize("back", [TO_FORMAT_1, TO_FORMAT_2])
+def test_from_older_formats(url: str, runner: asyncio.Runner, back: str) -> None:
     reads, answers = filled(url, runner)
     new = shape(url, runner)
-    sql(url, runner, TO_FORMAT_1)
+    sql(url, runner, back)
     assert shape(url, runner) != new
     store = opened(url, runner)
     assert shape(url, runner) == new
@@ -123,3 +135,33 @@ def test_a_newer_format_is_refused(url: str, runner: asyncio.Runner) -> None:
     sql(url, runner, f"UPDATE mayfly.meta SET value = {schema.FORMAT + 1} WHERE name = 'format'")
     with pytest.raises(Unavailable, match=f"format {schema.FORMAT + 1}"):
         opened(url, runner)
+
+
+def test_a_file_of_format_1(tmp_path: Path, runner: asyncio.Runner) -> None:
+    path = str(tmp_path / "store.db")
+
+    def open_file() -> Subject:
+        return Subject(runner.run(SqliteStore.open(path)), runner)
+
+    store = open_file()
+    container = store.container()
+    record = store.put(container, b"k")
+    runner.run(store.store.close())
+    connection = apsw.Connection(path)
+    new = connection.execute("SELECT * FROM sqlite_schema WHERE name LIKE '%history%' ORDER BY name").fetchall()
+    connection.execute("DROP TABLE history; PRAGMA user_version = 1")
+    connection.close()
+    store = open_file()
+    assert store.read(Scan(container, b"", None, Order.CREATED, None, 9)) == [record]
+    version = Version(Kind.CREATE, 9, 9, value=b"v")
+    store.change(Remember(container, version))
+    assert store.read(History(container, 0, 9)) == [version]
+    runner.run(store.store.close())
+    connection = apsw.Connection(path)
+    assert connection.pragma("user_version") == sqlite_schema.FORMAT
+    made = connection.execute("SELECT * FROM sqlite_schema WHERE name LIKE '%history%' ORDER BY name").fetchall()
+    assert [row[:3] for row in made] == [row[:3] for row in new]
+    connection.pragma("user_version", sqlite_schema.FORMAT + 1)
+    connection.close()
+    with pytest.raises(Unavailable, match=f"format {sqlite_schema.FORMAT + 1}"):
+        open_file()

@@ -18,7 +18,7 @@ import pytest
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND
-from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Record
+from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Kind, Record, Version
 from mayflydb.store import interface as ask_for
 from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import (
@@ -37,7 +37,9 @@ from mayflydb.store.interface import (
     Expiries,
     Fetch,
     Find,
+    Forget,
     Get,
+    History,
     Holders,
     KeyRange,
     Link,
@@ -51,6 +53,7 @@ from mayflydb.store.interface import (
     Put,
     PutRow,
     Read,
+    Remember,
     Row,
     Scan,
     Seek,
@@ -92,6 +95,8 @@ class Walk:
             (self.link, 4),
             (self.unlink, 1),
             (self.settings, 2),
+            (self.remember, 6),
+            (self.forget, 2),
             (self.ask, 60),
             (self.reset, 0.05),
         ]
@@ -184,12 +189,13 @@ class Walk:
         container, path, upto = self.container(), self.random.choice(list(DuePath)), self.instant()
         span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
         not_before = self.random.choice([None, 0, 7, 2**53])
-        limit = self.random.choice([1, 2, 5, 100])
+        limit, history = self.random.choice([1, 2, 5, 100]), self.random.random() < 0.5
 
         def decide() -> Decision[bool]:
             if (yield from ask(Load(container))) is None:
                 return Outcome((), False)
-            return Outcome((Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep"),), True)
+            purge = Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep", history)
+            return Outcome((purge,), True)
 
         await self.store.write(decide, "sweep")
 
@@ -262,6 +268,25 @@ class Walk:
         last = await self.store.read(Expiries(None, 0, 1000))
         await self.change(Trim(self.random.choice(last).id if last else 5, self.random.choice([1, 50])))
 
+    async def remember(self) -> None:
+        container, identity = self.container(), self.identity()
+        kind, written = self.random.choice(list(Kind)), self.random.randrange(20)
+
+        def decide() -> Decision[None]:
+            lsn, _ = yield from ask(Allocate(container, False))
+            if kind is Kind.GAP:
+                return Outcome((Remember(container, Version(kind, lsn, written)),), None)
+            previous = 0 if kind is Kind.CREATE else lsn - 1
+            value = b"value" if kind in (Kind.CREATE, Kind.REPLACE) else b""
+            return Outcome((Remember(container, Version(kind, lsn, written, *identity, 7, previous, value)),), None)
+
+        told = await self.store.read(History(container, 0, 1))
+        if told or kind in (Kind.CREATE, Kind.GAP):
+            await self.tolerant(decide)
+
+    async def forget(self) -> None:
+        await self.change(Forget(self.container(), self.random.randrange(-1, 20), self.random.choice([1, 3, 100])))
+
     async def reset(self) -> None:
         await self.store.reset()
 
@@ -289,6 +314,7 @@ class Walk:
             Children(self.random.choice([0, container])),
             Dropped(),
             Expiries(self.random.choice([None, container]), self.random.randrange(20), limit),
+            History(container, self.random.choice([0, self.random.randrange(200)]), limit),
             Setting(self.random.choice(NAMES)),
         ]
         return self.random.choice(requests)

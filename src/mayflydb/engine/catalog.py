@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from mayflydb.expiry.rules import Rule
-from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Row
+from mayflydb.model.instant import Instant, Span
+from mayflydb.store.interface import Children, Row, Store
 
 ROOT = 0
 """The parent of all spaces."""
@@ -54,7 +54,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
     that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
-    protocol's description: they are changed without a new version.
+    protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
+    (None: never was any; 0: no more).
     """
 
     body: Mapping[str, Any]
@@ -65,6 +66,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     offer: Mapping[str, Any] | None = None
     paused: Paused | None = None
     indexes: tuple[Index, ...] = ()
+    history: Span | None = None
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -118,3 +120,14 @@ class Nodes:
 def row_of(node: Node) -> Row:
     """The row that describes a node."""
     return Row(node.id, node.parent, node.name, _encode(node.definition))
+
+
+async def catalogue(store: Store) -> list[Row]:
+    """Every row, by id."""
+    found: list[Row] = []
+    parents = [ROOT]
+    while parents:
+        children = await store.read(Children(parents.pop()))
+        found += children
+        parents += [row.id for row in children]
+    return sorted(found, key=lambda row: row.id)

@@ -11,7 +11,9 @@ from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_o
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
+from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import (
+    Allocate,
     Children,
     Decision,
     DropRow,
@@ -20,6 +22,7 @@ from mayflydb.store.interface import (
     NewId,
     Outcome,
     PutRow,
+    Remember,
     Store,
     ask,
 )
@@ -73,7 +76,11 @@ class Definitions:
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
             after = msgspec.structs.replace(after, rules=_stamped(before.definition.rules, after))
             node = msgspec.structs.replace(before, definition=after)
-            return Outcome((PutRow(row_of(node)),), node)
+            begun: tuple[Remember, ...] = ()
+            if after.history and not before.definition.history:
+                lsn, _ = yield from ask(Allocate(id, seq=False))
+                begun = (Remember(id, Version(Kind.GAP, lsn, now)),)
+            return Outcome((PutRow(row_of(node)), *begun), node)
 
         node = (await self._store.write(decide)).reply
         self._changed(id)

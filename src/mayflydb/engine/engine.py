@@ -12,6 +12,7 @@ from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.definitions import Definitions
+from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Lease, Reaper
@@ -20,7 +21,7 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import deadline, visible_at
 from mayflydb.model.errors import MayflyError, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Record
+from mayflydb.model.record import Record, Version
 from mayflydb.store.interface import (
     Children,
     Decision,
@@ -141,6 +142,10 @@ class Engine:
             visible = [record for record in records if visible_at(record, rules, now)] if rules else records
             yield Batch(visible, after)
             await asyncio.sleep(0)
+
+    async def versions(self, container: Node, after: int, now: Instant) -> list[Version]:
+        """What is remembered behind an lsn, in order, some of it; none is the end. HistoryLost if some was forgotten."""
+        return await versions(self.store, container, after, now, SCAN_BATCH)
 
     async def reset(self) -> None:
         """Forget everything that is stored."""

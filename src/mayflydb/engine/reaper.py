@@ -13,13 +13,14 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeAlias
 
-from mayflydb.engine.catalog import ROOT, Nodes
+from mayflydb.engine.catalog import Nodes, catalogue
+from mayflydb.engine.history import forget_old
 from mayflydb.engine.sweeping import next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MINUTE, SECOND, Instant, Span
-from mayflydb.store.interface import Children, Clear, Decision, Dropped, Outcome, Store
+from mayflydb.store.interface import Clear, Decision, Dropped, Outcome, Store
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +62,7 @@ class Reaper:
         self._turns: dict[int, int] = {}
         self._turn = 0
         self._last: SweepResult | None = None
+        self._tidied: Instant = -MINUTE
         self._wake = asyncio.Event()
         self._sweeping = asyncio.Lock()
         self.purged: Counter[int] = Counter()
@@ -87,12 +89,7 @@ class Reaper:
 
     async def survey(self) -> None:
         """Learn about every container; at start, and after a reset."""
-        found: set[int] = set()
-        queue = [ROOT]
-        while queue:
-            for row in await self._store.read(Children(queue.pop())):
-                found.add(row.id)
-                queue.append(row.id)
+        found = {row.id for row in await catalogue(self._store)}
         self._next = {container: deadline for container, deadline in self._next.items() if container in found}
         self._unknown |= found
         self._wake.set()
@@ -169,6 +166,15 @@ class Reaper:
 
                 cleared = (await self._store.write(clear, "sweep")).purged[0].records
 
+    async def _forget_old(self, now: Instant) -> None:
+        # Histories are kept for minutes: once in each is often enough, unless more is left than goes at once.
+        if 0 <= now - self._tidied < MINUTE:
+            return
+        if await forget_old(self._store, self._nodes, now):
+            self._wake.set()
+        else:
+            self._tidied = now
+
     # --- the loop --------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
@@ -178,6 +184,7 @@ class Reaper:
             try:
                 if await self._has_the_lease():
                     await self._clear_dropped()
+                    await self._forget_old(self._time.horizon())
                     if self._runs_by_itself():
                         await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep")
                 await self._sleep()

@@ -37,6 +37,7 @@ def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limi
             rule_version=due.rule.version,
             purged=now,
             how=how,
+            history=bool(node.definition.history),
         )
         for due in ready
     )

@@ -9,8 +9,8 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import drafted, judge, obituary, rivals, state, vacant
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, ask
+from mayflydb.model.record import Entry, Kind, Record, Version
+from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
@@ -19,6 +19,7 @@ class Workspace:
     def __init__(self, container: Node, now: Instant) -> None:
         self._container = container.id
         self._rules = container.rules
+        self._history = bool(container.definition.history)
         self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
         self._now = now
         self.changes: list[Change] = []
@@ -32,8 +33,8 @@ class Workspace:
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
         if command.mode is Mode.DELETE and visible is not None:
-            yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
-            self._remove(visible)
+            lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
+            self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
         draft = drafted(command, visible, self._rules)
         hidden: list[Record] = []
@@ -49,8 +50,9 @@ class Workspace:
         record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
             # It keeps its place in creation order, which is also its identity besides the key.
-            self._remove(visible)
-        self._keep(record, self._entries_of(draft), insert=visible is None or moves)
+            self.changes.append(Delete(self._container, visible))
+            self._forget(visible)
+        self._keep(record, self._entries_of(draft), visible, moves)
         return Written(command.mode, record, visible is None, self._now)
 
     def _entries_of(self, draft: Draft) -> tuple[Entry, ...] | None:
@@ -76,17 +78,27 @@ class Workspace:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self._rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
+        self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
 
-    def _remove(self, record: Record) -> None:
+    def _remove(self, record: Record, lsn: int) -> None:
         self.changes.append(Delete(self._container, record))
+        self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 
     def _forget(self, record: Record) -> None:
         self._records[record.partition, record.key] = None
         self._entries[record.seq] = (None, ())
 
-    def _keep(self, record: Record, entries: tuple[Entry, ...] | None, insert: bool) -> None:
-        self.changes.append(Put(self._container, record, insert, entries))
+    def _keep(self, record: Record, entries: tuple[Entry, ...] | None, before: Record | None, moved: bool) -> None:
+        self.changes.append(Put(self._container, record, before is None or moved, entries))
+        kind = Kind.CREATE if before is None else Kind.REPLACE
+        self._remember(kind, record.lsn, record, before, record.value)
         self._records[record.partition, record.key] = record
         self._entries[record.seq] = (record, entries or ())
+
+    def _remember(self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b"") -> None:
+        if self._history:
+            previous = 0 if before is None else before.lsn
+            version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
+            self.changes.append(Remember(self._container, version))

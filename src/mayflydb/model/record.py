@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 import msgspec
 
 from mayflydb.model.instant import Instant
@@ -59,3 +61,30 @@ class Expiry(msgspec.Struct, frozen=True):
     deadline: Instant
     purged: Instant
     how: str
+
+
+class Kind(Enum):
+    """What a line of a history tells. EXPIRE: age removed the record. GAP: what came before it is not kept, if there was any."""
+
+    CREATE = "create"
+    REPLACE = "replace"
+    DELETE = "delete"
+    EXPIRE = "expire"
+    GAP = "gap"
+
+
+class Version(msgspec.Struct, frozen=True, gc=False):
+    """One line of a container's history: a version that a record got, or its end.
+
+    `lsn` is the change's own, `previous` that of the version before (0: there was none). `written` is the instant of the change,
+    for the dead that of their removal. `value` is empty unless the record is there after the change.
+    """
+
+    kind: Kind
+    lsn: int
+    written: Instant
+    partition: bytes = b""
+    key: bytes = b""
+    seq: int = 0
+    previous: int = 0
+    value: bytes = b""

@@ -10,10 +10,25 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
+from mayflydb.engine.catalog import catalogue
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import Conflict, Corrupt
-from mayflydb.moving.source import Source, catalogue, count, fingerprint, raise_ids, scan
-from mayflydb.store.interface import Change, Decision, Dropped, Expiries, Outcome, Put, PutRow, Row, Set, Setting, Store
+from mayflydb.model.record import Kind, Version
+from mayflydb.moving.source import Source, count, fingerprint, raise_ids, scan
+from mayflydb.store.interface import (
+    Change,
+    Decision,
+    Dropped,
+    Expiries,
+    Outcome,
+    Put,
+    PutRow,
+    Remember,
+    Row,
+    Set,
+    Setting,
+    Store,
+)
 
 UNFINISHED = "unfinished_copy"
 """The setting of a store that is being moved into: the fingerprint of the source. 0, or none: it is complete."""
@@ -105,7 +120,10 @@ async def _put_rows(source: Source, target: Store) -> None:
     if len(there) + len(missing) != len(source.rows) or any(there.get(row.id, row) != row for row in source.rows):
         raise Conflict(f"{target.description} has been changed since the copy began")
     for start in range(0, len(missing), ROWS):
-        await _commit(target, [PutRow(row) for row in missing[start : start + ROWS]])
+        rows = missing[start : start + ROWS]
+        # Histories stay behind: whoever goes on where he was in one is told that what followed is not kept.
+        gaps = [Remember(row.id, Version(Kind.GAP, row.lsn, written=0)) for row in rows if row.lsn]
+        await _commit(target, [*map(PutRow, rows), *gaps])
 
 
 async def _end(source: Source, target: Store) -> None:

@@ -9,13 +9,12 @@ from typing import Any, Protocol
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Node, Nodes, row_of
+from mayflydb.engine.catalog import Node, Nodes, catalogue, row_of
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
-    Children,
     Count,
     Decision,
     Entries,
@@ -74,17 +73,6 @@ class Source(Protocol):
 
     async def ending(self) -> Ending:
         """Asked for when all pieces have been read. WriteConflict if what was read is not what is there."""
-
-
-async def catalogue(store: Store) -> list[Row]:
-    """Every row, by id."""
-    found: list[Row] = []
-    parents = [ROOT]
-    while parents:
-        children = await store.read(Children(parents.pop()))
-        found += children
-        parents += [row.id for row in children]
-    return sorted(found, key=lambda row: row.id)
 
 
 def fingerprint(rows: Sequence[Row]) -> int:

@@ -19,7 +19,7 @@ import msgspec
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.instant import Instant, Span
-from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.model.record import Entry, Expiry, Record, Version
 
 T = TypeVar("T")
 
@@ -229,6 +229,17 @@ class Expiries(Read["list[Expiry]"], frozen=True):
     limit: int
 
 
+class History(Read["list[Version]"], frozen=True):
+    """The versions in a container's history with lsn > after, by lsn.
+
+    At most `limit`, and fewer when PAGE_BYTES is reached: only an empty answer is the end.
+    """
+
+    container: int
+    after: int
+    limit: int
+
+
 class Setting(Read["int | None"], frozen=True):
     """A named whole number of the store (the clock's mark, for one)."""
 
@@ -272,6 +283,7 @@ class Purge(msgspec.Struct, frozen=True):
     """Remove up to `limit` records on a due path with value <= upto, oldest first, with entries, writing one event each.
 
     Events get deadline = max(anchor + (span, or own ttl), not_before). The answer is a `Purged` in `Committed.purged`.
+    `history`: each death is a line of the container's history, too, with the lsn of its event.
     """
 
     container: int
@@ -284,10 +296,29 @@ class Purge(msgspec.Struct, frozen=True):
     rule_version: int
     purged: Instant
     how: str
+    history: bool = False
+
+
+class Remember(msgspec.Struct, frozen=True):
+    """Add a line to a container's history."""
+
+    container: int
+    version: Version
+
+
+class Forget(msgspec.Struct, frozen=True):
+    """Forget up to `limit` versions with written <= upto, oldest first. The last of them stays in its place as a GAP."""
+
+    container: int
+    upto: Instant
+    limit: int
 
 
 class Clear(msgspec.Struct, frozen=True):
-    """Remove up to `limit` records of a dropped container, without events; forget the container once it is empty."""
+    """Remove up to `limit` records of a dropped container, without events, or up to `limit` versions if no record is left.
+
+    Forget the container once it is empty.
+    """
 
     container: int
     limit: int
@@ -336,7 +367,7 @@ class Trim(msgspec.Struct, frozen=True):
     limit: int
 
 
-Change: TypeAlias = Put | Delete | Purge | Clear | Link | Unlink | PutRow | DropRow | Set | Trim
+Change: TypeAlias = Put | Delete | Purge | Remember | Forget | Clear | Link | Unlink | PutRow | DropRow | Set | Trim
 
 
 class Purged(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from typing import Any
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
-from mayflydb.model.record import NEVER, Entry, Record
+from mayflydb.model.record import NEVER, Entry, Kind, Record, Version
 from mayflydb.store import interface as ask
 from mayflydb.store.reference import entry_place, hash_part, path_value, scan_place
 
@@ -19,7 +19,7 @@ def _ascends(places: Sequence[Any]) -> bool:
     return all(left < right for left, right in pairwise(places))
 
 
-def _is_page(records: Sequence[Record], limit: int) -> bool:
+def _is_page(records: Sequence[Record] | Sequence[Version], limit: int) -> bool:
     return len(records) <= limit and sum(len(record.value) for record in records[:-1]) <= ask.PAGE_BYTES
 
 
@@ -81,6 +81,11 @@ def _expiries_request(request: ask.Expiries) -> None:
     assert request.after >= 0, f"{request}"
 
 
+def _history_request(request: ask.History) -> None:
+    assert request.limit > 0, f"{request}"
+    assert request.after >= 0, f"{request}"
+
+
 REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
     ask.Scan: _scan_request,
     ask.Holders: _holders_request,
@@ -91,6 +96,7 @@ REQUESTS: Mapping[type[ask.Read[Any]], Callable[[Any], None]] = {
     ask.Due: _due_request,
     ask.CountDue: _count_due_request,
     ask.Expiries: _expiries_request,
+    ask.History: _history_request,
 }
 
 
@@ -208,6 +214,11 @@ def _expiries(request: ask.Expiries, answer: list[Any]) -> None:
     assert all(request.container in (None, event.container) for event in answer), f"{request}: of another container"
 
 
+def _history(request: ask.History, answer: list[Version]) -> None:
+    assert _ascends([request.after, *(version.lsn for version in answer)]), f"{request}: out of order"
+    assert _is_page(answer, request.limit), f"{request}: {len(answer)} versions"
+
+
 def _setting(request: ask.Setting, answer: int | None) -> None:
     assert answer is None or type(answer) is int, f"{request}: {answer!r}"
 
@@ -239,6 +250,7 @@ ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
     ask.Children: _children,
     ask.Dropped: _dropped,
     ask.Expiries: _expiries,
+    ask.History: _history,
     ask.Setting: _setting,
     ask.Allocate: _allocate,
     ask.NewId: _new_id,
@@ -269,21 +281,21 @@ class Changes:
                 yield from self._delete(change)
             case ask.Purge():
                 yield from self._purge(change)
+            case ask.Remember():
+                yield from self._remember(change)
             case ask.Clear():
                 assert change.limit > 0, f"{change}"
                 yield from self._stands(change.container, wanted=False)
                 self._purged.add(change.container)
             case ask.Link():
                 yield from self._link(change)
-            case ask.Unlink():
-                assert change.limit > 0, f"{change}"
             case ask.PutRow():
                 yield from self._put_row(change.row)
             case ask.DropRow():
                 self._rows_touched = True
             case ask.Set():
                 assert -(1 << 63) <= change.value < 1 << 63, f"{change}"
-            case ask.Trim():
+            case ask.Forget() | ask.Unlink() | ask.Trim():
                 assert change.limit > 0, f"{change}"
             case _:
                 raise AssertionError(f"no change: {change!r}")
@@ -347,6 +359,13 @@ class Changes:
         assert change.span is None or change.span >= 0, f"{change}"
         yield from self._stands(change.container, wanted=True)
         self._purged.add(change.container)
+
+    def _remember(self, change: ask.Remember) -> Check:
+        version = change.version
+        assert 0 <= version.previous < version.lsn, f"{change}"
+        assert (version.kind in (Kind.CREATE, Kind.REPLACE)) == bool(version.value), f"{change}"
+        assert (version.kind in (Kind.CREATE, Kind.GAP)) == (not version.previous), f"{change}"
+        yield from self._stands(change.container, wanted=True)
 
     def _put_row(self, row: ask.Row) -> Check:
         if not self._rows_touched:

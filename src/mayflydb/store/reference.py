@@ -15,10 +15,11 @@ import msgspec
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant
-from mayflydb.model.record import IGNORED, Entry, Expiry, Record
+from mayflydb.model.record import IGNORED, Entry, Expiry, Kind, Record, Version
 from mayflydb.store import interface as ask
 
 T = TypeVar("T")
+V = TypeVar("V", Record, Version)
 
 ANCHOR_LIMIT: Instant = 1 << 62
 """Due paths and events hold anchors clamped to plus or minus this; the record keeps its exact value."""
@@ -39,9 +40,9 @@ def path_value(record: Record, path: DuePath) -> Instant | None:
     return clamp(anchor) + override * SECOND if override is not None and override > 0 else None
 
 
-def page(records: Iterable[Record], limit: int) -> list[Record]:
+def page(records: Iterable[V], limit: int) -> list[V]:
     """The first records, ending with the limit or with the one that takes the page over PAGE_BYTES."""
-    answer: list[Record] = []
+    answer: list[V] = []
     size = 0
     for record in records:
         answer.append(record)
@@ -77,6 +78,7 @@ class Container:
         self.records: dict[int, Record] = {}
         self.identities: dict[tuple[bytes, bytes], int] = {}
         self.entries: dict[int, frozenset[Entry]] = {}
+        self.history: dict[int, Version] = {}
 
     def get(self, partition: bytes, key: bytes) -> Record | None:
         seq = self.identities.get((partition, key))
@@ -182,6 +184,22 @@ class Container:
         if change.entries is not None:
             self.entries[record.seq] = frozenset(change.entries)
 
+    def told(self, after: int, limit: int) -> list[Version]:
+        """The history behind an lsn."""
+        return page((self.history[lsn] for lsn in sorted(self.history) if lsn > after), limit)
+
+    def remember(self, version: Version) -> None:
+        assert version.lsn not in self.history, f"told twice: {version}"
+        self.history[version.lsn] = version
+
+    def forget(self, change: ask.Forget) -> None:
+        oldest = sorted(self.history)[: change.limit + 1]
+        due = [lsn for lsn in oldest if self.history[lsn].written <= change.upto]
+        if due:
+            for lsn in oldest[: oldest.index(due[-1])]:
+                del self.history[lsn]
+            self.history[due[-1]] = Version(Kind.GAP, due[-1], self.history[due[-1]].written)
+
     def remove(self, record: Record) -> None:
         del self.records[record.seq]
         del self.identities[record.partition, record.key]
@@ -218,6 +236,7 @@ class ReferenceStore:
             ask.Children: lambda read: [row for _, row in sorted(self._rows.items()) if row.parent == read.parent],
             ask.Dropped: lambda read: sorted(self._dropped),
             ask.Expiries: self._expiries,
+            ask.History: lambda read: self._containers[read.container].told(read.after, read.limit),
             ask.Setting: lambda read: self._settings.get(read.name),
         }
         self._inside = self._answers | {
@@ -228,6 +247,8 @@ class ReferenceStore:
             ask.Put: lambda change: self._containers[change.container].put(change),
             ask.Delete: self._delete,
             ask.Purge: self._purge,
+            ask.Remember: lambda change: self._containers[change.container].remember(change.version),
+            ask.Forget: lambda change: self._containers[change.container].forget(change),
             ask.Clear: self._clear,
             ask.Link: lambda change: self._containers[change.container].link(change),
             ask.Unlink: lambda change: self._containers[change.container].unlink(change),
@@ -336,7 +357,11 @@ class ReferenceStore:
         doomed = container.due(change.path, change.upto, None)[: change.limit]
         for record in doomed:
             container.remove(record)
-            self._write_event(self._death(record, change))
+            event = self._death(record, change)
+            self._write_event(event)
+            if change.history:
+                place = (record.partition, record.key, record.seq, record.lsn)
+                container.remember(Version(Kind.EXPIRE, event.lsn, change.purged, *place))
         return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
 
     def _death(self, record: Record, change: ask.Purge) -> Expiry:
@@ -365,10 +390,13 @@ class ReferenceStore:
         doomed = [container.records[seq] for seq in sorted(container.records)[: change.limit]]
         for record in doomed:
             container.remove(record)
-        if not container.records:
+        sizes = [len(record.value) for record in doomed]
+        if not doomed:
+            sizes = [len(container.history.pop(lsn).value) for lsn in sorted(container.history)[: change.limit]]
+        if not container.records and not container.history:
             self._dropped.discard(change.container)
             del self._containers[change.container]
-        return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
+        return ask.Purged(len(sizes), sum(sizes))
 
     def _put_row(self, change: ask.PutRow) -> None:
         row = change.row
@@ -382,7 +410,7 @@ class ReferenceStore:
         if self._rows.pop(change.id, None) is None:
             return
         self._catalog_version += 1
-        if self._containers[change.id].records:
+        if self._containers[change.id].records or self._containers[change.id].history:
             self._dropped.add(change.id)
 
     def _set(self, change: ask.Set) -> None:

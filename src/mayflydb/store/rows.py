@@ -16,7 +16,7 @@ from zlib import crc32
 
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.model.record import Entry, Expiry, Kind, Record, Version
 from mayflydb.store.interface import HASH_BYTES
 
 SEQ_BITS = 40
@@ -97,6 +97,32 @@ EXPIRY_COLUMNS = (
 def expiry_of(row: tuple[Any, ...]) -> Expiry:
     """A row of EXPIRY_COLUMNS as an event."""
     return Expiry(*row)
+
+
+HISTORY_COLUMNS = "kind, lsn, written, partition, key, seq, previous, value, checksum"
+
+
+def version_row(version: Version) -> tuple[Any, ...]:
+    """A version as its HISTORY_COLUMNS."""
+    place = (version.partition, version.key, version.seq, version.previous)
+    return (version.kind.value, version.lsn, version.written, *place, version.value, _version_checksum(version))
+
+
+def _version_checksum(version: Version) -> int | None:
+    """CRC-32 over what a version says; None for one without a value, as sweeps write them in SQL."""
+    if not version.value:
+        return None
+    numbers = _NUMBERS(version.lsn, version.written, version.seq, version.previous)
+    return crc32(version.value, crc32(version.key, crc32(version.partition, crc32(numbers))))
+
+
+def version_of(row: tuple[Any, ...]) -> Version:
+    """From HISTORY_COLUMNS. Corrupt if the row is not what was written."""
+    kind, *said, stored = row
+    version = Version(Kind(kind), *said)
+    if _version_checksum(version) != stored:
+        raise Corrupt(f"version {version.lsn} does not match its checksum")
+    return version
 
 
 def hash_number(partition: bytes) -> int:

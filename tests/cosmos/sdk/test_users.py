@@ -18,11 +18,11 @@ from azure.cosmos.user import UserProxy
 
 from cosmos.service import KEY as ACCOUNT_KEY
 from cosmos.service import Answer, Service, T, ids, in_memory, path_of, rows, status_of
-from mayflydb.engine.catalog import Definition, node_of
+from mayflydb.engine.catalog import Definition, catalogue, node_of
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.calls import USERS
 from mayflydb.moving.copy import copy
-from mayflydb.moving.source import StoreSource, catalogue
+from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import Row
 from mayflydb.store.reference import ReferenceStore
 

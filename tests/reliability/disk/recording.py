@@ -21,6 +21,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, NotFound
+from mayflydb.model.instant import DAY
 from mayflydb.model.record import Entry
 from mayflydb.store.interface import Committed, Decision, Read, Setting, Store, Urgency
 from mayflydb.store.sqlite import checkpoint
@@ -32,7 +33,7 @@ T = TypeVar("T")
 State: TypeAlias = tuple[tuple[Any, ...], ...]
 
 START = 1_893_456_000 * MICROS
-TABLES = ("meta", "setting", "catalog", "dropped", "record", "entry", "expiry")
+TABLES = ("meta", "setting", "catalog", "dropped", "record", "entry", "expiry", "history")
 PATH = "store.db"
 
 
@@ -65,15 +66,22 @@ def clock_mark(state: State) -> int:
 
 
 class Coroner:
-    """Holds each commit to this: every event it wrote is of a version that the same commit removed, and of none twice."""
+    """Holds each commit to this: every event it wrote is of a version that the same commit removed, and of none twice.
+
+    The history tells the same deaths, and every version that the commit left.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self._connection = connection
         self._event = 0
         self._stored = self._versions()
+        self._told = self._lines()
 
     def _versions(self) -> set[tuple[Any, ...]]:
         return set(self._connection.execute("SELECT container, lsn FROM record"))
+
+    def _lines(self) -> set[tuple[Any, ...]]:
+        return set(self._connection.execute("SELECT container, kind, lsn, previous FROM history"))
 
     def look(self) -> None:
         """After a commit."""
@@ -86,6 +94,13 @@ class Coroner:
             assert (times, *seen) == (1, True, False), (
                 f"{times} events about {version}, stored before and after: {seen}"
             )
+        lines = self._lines()
+        new = lines - self._told
+        ended = sorted((container, previous) for container, kind, _, previous in new if kind == "expire")
+        assert ended == sorted(event[1:] for event in events), f"the history tells of {ended}, and there are {events}"
+        written = {(container, lsn) for container, kind, lsn, _ in new if kind in ("create", "replace")}
+        assert stored - self._stored <= written, f"{stored - self._stored - written} are not in the history"
+        self._told = lines
         self._event = max((int(str(event[0])) for event in events), default=self._event)
         self._stored = stored
 
@@ -183,7 +198,8 @@ class Load:
 
     async def create(self) -> None:
         self._names += 1
-        definition = Definition({}, self.time, rules=rules_of(self.random.choice((None, -1, 2, 5))))
+        rules = rules_of(self.random.choice((None, -1, 2, 5)))
+        definition = Definition({}, self.time, rules=rules, history=DAY)
         node = await self.engine.definitions.create(self._database, f"c{self._names}", definition)
         self.containers.append(node.id)
 
@@ -221,7 +237,8 @@ class Load:
     async def rule(self) -> None:
         rules = rules_of(self.random.choice((None, -1, 2, 5)))
         container = await self._container()
-        await self.engine.definitions.replace(container, lambda node: Definition({}, self.time, rules=rules), self.time)
+        definition = Definition({}, self.time, rules=rules, history=DAY)
+        await self.engine.definitions.replace(container, lambda node: definition, self.time)
 
     async def drop(self) -> None:
         container = await self._container()

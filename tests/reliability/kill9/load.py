@@ -9,10 +9,12 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import apsw
 
 from mayflydb.clock import wall_us
+from reliability.kill9.following import Follower
 from reliability.kill9.process import Server
 from reliability.kill9.wire import Connection, Gone
 
@@ -96,6 +98,7 @@ class Life:
         self.checked = 0
         self.hidden = 0
         self.tally: Counter[str] = Counter()
+        self.follower = Follower(CONTAINERS)
         self._n = 0
         self._kill_at = 0
         self._killed = False
@@ -109,6 +112,7 @@ class Life:
             body: dict[str, object] = {"id": name, "partitionKey": {"paths": ["/p"], "kind": "Hash", "version": 2}}
             if default is not None:
                 body["defaultTtl"] = default
+            body["changeFeedPolicy"] = {"retentionDuration": 10_000}
             body["uniqueKeyPolicy"] = {"uniqueKeys": [{"paths": ["/u"]}]}
             answer = await connection.ask("POST", "colls", "dbs/d/colls", body)
             assert answer.status == 201, answer
@@ -209,12 +213,17 @@ class Life:
 
     async def check(self) -> None:
         """Everything that was acknowledged is there unless it is dead; what was under way is there or not, and as a whole."""
-        await asyncio.gather(*(self._check_client(number) for number in range(CLIENTS)))
+        await asyncio.gather(self._follow(), *(self._check_client(number) for number in range(CLIENTS)))
         for number, item in enumerate(self.items):
             if item.pending is not None:
                 self.retired.append(item)
                 generation = f"{item.client}-{number % SLOTS}-{len(self.retired)}"
                 self.items[number] = Item(self.random.choice(list(CONTAINERS)), item.client, generation)
+
+    async def _follow(self) -> None:
+        connection = await Connection.open(self.server.port)
+        await self.follower.read(connection)
+        connection.close()
 
     async def _check_client(self, number: int) -> None:
         connection = await Connection.open(self.server.port)
@@ -226,15 +235,23 @@ class Life:
     # --- at the end ----------------------------------------------------------------------------------------------------
 
     def check_events(self, file: Path) -> int:
-        """Every death has left exactly one event, and nobody else has one; the number of deaths."""
+        """Every death has left exactly one event, and nobody else has one; the number of deaths.
+
+        What the follower was told by its last look is a beginning of that, without a gap.
+        """
         database = apsw.Connection(str(file))
         names = dict(
             database.execute("SELECT name, id FROM catalog WHERE parent = (SELECT id FROM catalog WHERE name = 'd')")
         )
         events = Counter(database.execute("SELECT container, version FROM expiry"))
+        lsns = {
+            (row[0], row[1]): int(str(row[2])) for row in database.execute("SELECT container, version, lsn FROM expiry")
+        }
         stored = set(database.execute("SELECT container, lsn FROM record"))
         database.close()
         assert max(events.values(), default=1) == 1, f"events twice: {events.most_common(3)}"
+        for name, versions in self._acknowledged().items():
+            self._check_feed(name, versions, {version: lsn for (id, version), lsn in lsns.items() if id == names[name]})
         deaths = 0
         for item in (*self.items, *self.retired):
             for version, end in item.history:
@@ -246,3 +263,19 @@ class Life:
                 assert event != there, f"{item}: stored {there}, event {event}"
                 deaths += event
         return deaths
+
+    def _acknowledged(self) -> dict[str, set[int]]:
+        """The versions that clients know of."""
+        found: dict[str, set[int]] = {name: set() for name in CONTAINERS}
+        for item in (*self.items, *self.retired):
+            found[item.container] |= {version.lsn for version, _ in item.history} | {item.now.lsn}
+        return found
+
+    def _check_feed(self, name: str, versions: set[int], deaths: dict[Any, int]) -> None:
+        """`deaths`: the lsn of the event, by the version that died."""
+        made, died = self.follower.made(name), self.follower.died(name)
+        seen = max((row["lsn"] for row in self.follower.told[name]), default=0)
+        missed = {lsn for lsn in versions if 0 < lsn <= seen} - made
+        assert not missed, f"{name}: {missed} were not told"
+        assert died == {version for version, lsn in deaths.items() if lsn <= seen}, f"{name}: other deaths were told"
+        self.tally["told"] += len(made) + len(died)

@@ -50,8 +50,9 @@ class Connection:
             raise Gone from error
 
     async def ask(self, verb: str, kind: str, path: str, body: Any = None, **headers: str) -> Answer:
-        """One request. `path` without the leading slash; the signed link is its resource, or its parent for a POST."""
-        link = path.rpartition("/")[0] if verb == "POST" else path
+        """One request. `path` without the leading slash; the signed link is its resource, or the parent of a feed."""
+        parent, _, last = path.rpartition("/")
+        link = parent if last == kind else path
         payload = b"" if body is None else json.dumps(body).encode()
         lines = [
             f"{verb} /{path} HTTP/1.1",

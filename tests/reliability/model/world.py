@@ -14,14 +14,18 @@ from mayflydb.engine.open import open_engine
 from mayflydb.expiry.sweep import Limits
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import DAY
 from mayflydb.model.record import Entry, Expiry, Record
-from mayflydb.store.interface import Decision, Expiries, Order, Outcome, Position, Scan, Store, Trim
+from mayflydb.store.interface import Decision, Expiries, History, Order, Outcome, Position, Scan, Store, Trim
+from reliability.model.feed import Follower
 from reliability.model.stores import Direct, Gate, finish
 from reliability.oracle import MICROS, Box, Death, Life, Verdict, Who, Wish, in_order
 
 START = 1_893_456_000 * MICROS
 INVALID = "The input ttl is invalid."
 REMEMBERED_EVENTS = 200
+KEPT = 10_000 * 365 * DAY
+"""How long versions are remembered."""
 
 
 def facts(record: Record) -> Life:
@@ -68,6 +72,7 @@ class World:
         self.horizon = START
         self.boxes: dict[int, Box] = {}
         self.unique: set[int] = set()
+        self.followers: dict[int, Follower] = {}
         self._event = 0
         self._deaths = 0
         self._sweep: Coroutine[Any, Any, Counter[int]] | None = None
@@ -109,9 +114,11 @@ class World:
     def create(self, ttl: int | None, unique: bool) -> int:
         """A new container."""
         self._names += 1
-        definition = Definition({}, self.now, rules=rules_of(ttl))
+        history = KEPT if unique else None
+        definition = Definition({}, self.now, rules=rules_of(ttl), history=history)
         id = finish(self.engine.definitions.create(self._database, f"c{self._names}", definition)).id
         self.boxes[id] = Box(ttl)
+        self.followers[id] = Follower()
         if unique:
             self.unique.add(id)
         return id
@@ -119,9 +126,9 @@ class World:
     def set_ttl(self, container: int, ttl: int | None) -> None:
         """Change the container's default, or switch ttl on or off."""
         rules = rules_of(ttl)
-        change = finish(
-            self.engine.definitions.replace(container, lambda node: Definition({}, self.now, rules=rules), self.now)
-        )
+        history = self.node(container).definition.history
+        after = Definition({}, self.now, rules=rules, history=history)
+        change = finish(self.engine.definitions.replace(container, lambda node: after, self.now))
         box = self.boxes[container]
         box.set_ttl(ttl)
         assert change.definition.version == box.version
@@ -131,6 +138,7 @@ class World:
         """Drop a container and clear what it held; another takes its place. No event is written."""
         ttl, unique = self.boxes.pop(container).ttl, container in self.unique
         self.unique.discard(container)
+        del self.followers[container]
         finish(self.engine.definitions.drop(container))
         finish(self.engine.reaper._clear_dropped())
         assert finish(self.engine.node_by_id(container)) is None
@@ -187,7 +195,7 @@ class World:
         lsns = self._check_deaths(container, [box.obituary(life, self.now, "replaced") for life in verdict.buried])
         self.tally["replaced"] += len(lsns)
         self.tally["renamed"] += wish.after != wish.who
-        self._numbered(box, [*lsns, *self._apply(box, wish, verdict, written)])
+        self._numbered(box, [*lsns, *self._apply(container, wish, verdict, written)])
         return None
 
     def write_all(self, container: int, wishes: Sequence[Wish]) -> int | None:
@@ -216,7 +224,7 @@ class World:
         assert refused is None, f"{wishes} were accepted, not {refused}"
         lsns = self._check_deaths(container, deaths)
         for wish, written in zip(wishes, results, strict=True):
-            lsns += self._apply(box, wish, box.judge(wish, self.now), written)
+            lsns += self._apply(container, wish, box.judge(wish, self.now), written)
         self._numbered(box, sorted(lsns))
         return None
 
@@ -226,8 +234,9 @@ class World:
             assert lsn > box.lsn, f"lsn {lsn} after {box.lsn}"
             box.lsn = lsn
 
-    def _apply(self, box: Box, wish: Wish, verdict: Verdict, written: Written) -> list[int]:
-        record, seen = written.record, verdict.seen
+    def _apply(self, container: int, wish: Wish, verdict: Verdict, written: Written) -> list[int]:
+        box, record, seen = self.boxes[container], written.record, verdict.seen
+        self.followers[container].wrote(wish.verb, verdict, record, self.now)
         assert written.now == self.now
         assert written.created == (seen is None and wish.verb != "delete")
         if wish.verb in ("delete", "read"):
@@ -305,6 +314,7 @@ class World:
         lsns = self._check_deaths(container, deaths)
         if box is not None:
             self._numbered(box, lsns)
+            self.followers[container].died(doomed, self._sweep_now)
             for life in doomed:
                 del box.lives[life.who]
             self._swept[container] += len(doomed)
@@ -418,4 +428,8 @@ class World:
         for container, box in self.boxes.items():
             found = finish(self.store.read(Scan(container, b"", None, Order.CREATED, None, 10_000)))
             assert [facts(record) for record in found] == in_order(map(bare, box.lives.values()), "created")
+            if container in self.unique:
+                self.followers[container].look(self.engine, self.node(container), self.now)
+            else:
+                assert finish(self.store.read(History(container, 0, 1))) == [], "nobody wants this history"
         self.next_death()

@@ -31,6 +31,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.store.interface import (
     Allocate,
+    Change,
     Committed,
     Count,
     Decision,
@@ -41,6 +42,7 @@ from mayflydb.store.interface import (
     Outcome,
     Position,
     Purge,
+    Remember,
     Scan,
     ask,
 )
@@ -263,12 +265,37 @@ def event_in_its_own_transaction() -> Iterator[None]:
         yield
 
 
+def purge_not_remembered() -> AbstractContextManager[object]:
+    """A sweep writes its events, and nothing into the history."""
+    return patch.object(changes, "remember_doomed", lambda connection, change, lsn: None)
+
+
+@contextmanager
+def history_in_its_own_transaction() -> Iterator[None]:
+    """What a group remembers is committed after the group."""
+    apply, committed = Transaction._apply, Transaction.committed
+
+    def later(self: Transaction, change: Change) -> Any:
+        if isinstance(change, Remember):
+            self.__dict__.setdefault("later", []).append(change)
+            return None
+        return apply(self, change)
+
+    def commit(self: Transaction) -> None:
+        committed(self)
+        for change in self.__dict__.pop("later", []):
+            apply(self, change)
+
+    with patch.object(Transaction, "_apply", later), patch.object(Transaction, "committed", commit):
+        yield
+
+
 @contextmanager
 def no_event_for_the_overwritten() -> Iterator[None]:
     """A write over a dead record leaves no event."""
 
     def bury(self: Workspace, dead: Record) -> Any:
-        self._remove(dead)
+        self._remove(dead, dead.lsn)
         return
         yield
 
@@ -376,6 +403,8 @@ BUGS: Mapping[str, tuple[Bug, str]] = {
     "event lost": (event_lost, "walk"),
     "event doubled": (event_doubled, "walk"),
     "event in its own transaction": (event_in_its_own_transaction, "power cuts"),
+    "purge not remembered": (purge_not_remembered, "walk"),
+    "history in its own transaction": (history_in_its_own_transaction, "power cuts"),
     "no event for the overwritten": (no_event_for_the_overwritten, "walk"),
     "synchronous normal": (synchronous_normal, "power cuts"),
     "mark without a lease": (mark_without_a_lease, "time over power cuts"),

@@ -105,7 +105,10 @@ def _components(partition: bytes, start: int) -> KeyValues | None:
             end = partition.find(b"\xff", start)
             if end < 0:
                 return None
-            values.append(partition[start + 1 : end].decode("utf-8", "surrogatepass"))
+            try:
+                values.append(partition[start + 1 : end].decode("utf-8", "surrogatepass"))
+            except UnicodeDecodeError:
+                return None
             start = end + 1
         elif tag == 5 and len(partition) >= start + 9:
             values.append(_DOUBLE.unpack_from(partition, start + 1)[0])

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 from mayflydb.model.due import DuePath
 from mayflydb.model.instant import SECOND
+from mayflydb.model.record import Kind
 from mayflydb.store import interface as ask
-from mayflydb.store.postgres import citus
+from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.gathered import EVENT
 from mayflydb.store.postgres.reads import PATHS, Connection, digest
 from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_number
@@ -30,12 +33,19 @@ def _removal(chosen: str, order: str, returned: str, distributed: bool) -> str:
     )
 
 
-def _purge(path: DuePath, distributed: bool) -> str:
+_REMEMBERED = (
+    f", remembered AS ({history.ADD} SELECT $1, hash, '{Kind.EXPIRE.value}', $4 + n, $9, partition, key, seq, lsn, '', NULL"
+    " FROM gone)"
+)
+
+
+def _purge(path: DuePath, distributed: bool, remembered: bool) -> str:
     value, condition = PATHS[path]
     order = f"{value}, seq"
     due = f"{condition} AND {value} <= $2 ORDER BY {order} LIMIT $3"
     return (
         _removal(due, order, ", r.partition, r.key, r.lsn, r.anchor, r.override", distributed)
+        + (_REMEMBERED if remembered else "")
         + ", numbered AS (UPDATE mayfly.meta SET value = value + (SELECT count(*) FROM chosen) WHERE name = 'events'"
         " RETURNING value - (SELECT count(*) FROM chosen) AS before),"
         f" told AS ({EVENT} SELECT numbered.before + n, hash, $1, partition, key, lsn, $4 + n, anchor, override, $5, $6,"
@@ -44,7 +54,7 @@ def _purge(path: DuePath, distributed: bool) -> str:
     )
 
 
-_PURGE = {(path, distributed): _purge(path, distributed) for path in PATHS for distributed in (False, True)}
+_PURGE = {key: _purge(*key) for key in product(PATHS, (False, True), (False, True))}
 
 
 async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed: bool) -> ask.Purged:
@@ -52,7 +62,7 @@ async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed
     if distributed:
         await citus.lock(connection, [citus.EVENTS])
     records, size = await connection.fetchrow(
-        _PURGE[change.path, distributed],
+        _PURGE[change.path, distributed, change.history],
         change.container,
         fit(change.upto),
         change.limit,
@@ -78,12 +88,16 @@ async def clear(connection: Connection, change: ask.Clear, distributed: bool) ->
     # The list of dropped containers is also the lock: two nodes do not clear the same one together.
     await connection.execute("SELECT 1 FROM mayfly.dropped WHERE container = $1 FOR UPDATE", change.container)
     records, size = await connection.fetchrow(_CLEAR[distributed], change.container, change.limit)
+    purged = ask.Purged(records, int(size))
+    if not records:
+        purged = await history.clear_history(connection, change.container, change.limit)
     await connection.execute(
         "DELETE FROM mayfly.dropped WHERE container = $1"
-        " AND NOT EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)",
+        " AND NOT EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)"
+        " AND NOT EXISTS (SELECT 1 FROM mayfly.history WHERE container = $1)",
         change.container,
     )
-    return ask.Purged(records, int(size))
+    return purged
 
 
 _LINK = (

@@ -1,4 +1,4 @@
-"""Citus: records, entries and expiry events lie on workers, each with its partition; all else stays on the coordinator.
+"""Citus: records, entries, expiry events and histories lie on workers, by their partition; all else stays on the coordinator.
 
 A group of writes that meets several workers is committed in two phases: prepared on all of them, decided by the coordinator's own
 commit, then committed on each. Between the last two the coordinator's row locks are free already while a worker still shows what
@@ -23,7 +23,7 @@ from mayflydb.store.postgres import reads
 
 log = logging.getLogger(__name__)
 
-DISTRIBUTED = ("record", "entry", "expiry")
+DISTRIBUTED = ("record", "entry", "expiry", "history")
 
 EVENTS = 0
 """The lock of those who number expiry events; containers count from one."""
@@ -68,6 +68,11 @@ async def distribute(connection: asyncpg.Connection) -> None:
 async def distributed(connection: asyncpg.Connection) -> bool:
     """Whether the tables are spread. They are not if they held records before the database had the extension."""
     return await _spread(connection) == set(DISTRIBUTED)
+
+
+async def begun(connection: asyncpg.Connection) -> bool:
+    """Whether the records are spread, whatever else is."""
+    return DISTRIBUTED[0] in await _spread(connection)
 
 
 async def _spread(connection: asyncpg.Connection) -> set[str]:
@@ -130,6 +135,9 @@ async def answer(connection: Any, request: ask.Read[Any]) -> Any:
         # The lock comes after the row was read: the lsn may be too low for the moment, but never too high.
         last = await connection.fetchval(_LAST_LSN, request.container, _LOCKS + request.container)
         return [record for record in await reads.answer(connection, request) if last is not None and record.lsn <= last]
+    if isinstance(request, ask.History):
+        last = await connection.fetchval(_LAST_LSN, request.container, _LOCKS + request.container)
+        return [told for told in await reads.answer(connection, request) if last is not None and told.lsn <= last]
     if isinstance(request, ask.Expiries):
         last = await connection.fetchval(_LAST_EVENT, _LOCKS + EVENTS)
         return [event for event in await reads.answer(connection, request) if event.id <= last]

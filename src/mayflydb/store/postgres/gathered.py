@@ -7,7 +7,7 @@ from typing import Any
 
 from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store import interface as ask
-from mayflydb.store.postgres import citus
+from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.reads import Connection, entry_columns
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.rows import checksum, clamp, column_anchor, exact_anchor, hash_number, identity_number
@@ -69,6 +69,7 @@ class Gathered:
         self._known: dict[tuple[int, bytes, bytes], Record | None] = {}
         self._read: dict[Place, int] = {}
         self._events: list[Expiry] = []
+        self._told: list[tuple[Any, ...]] = []
 
     def remember(self, requests: Sequence[ask.Get], found: Sequence[Record | None]) -> None:
         """These have been read, under the lock of their containers."""
@@ -105,6 +106,9 @@ class Gathered:
         if change.expiry is not None:
             self._events.append(change.expiry)
 
+    def remember_version(self, change: ask.Remember) -> None:
+        self._told.append(history.row(change))
+
     async def flush(self, forget: bool = True, statement: Statement | None = None) -> None:
         """Write it all, with what is in the statement. `forget`: records may change next in ways that are not seen here."""
         statement = statement or Statement()
@@ -130,6 +134,8 @@ class Gathered:
                 await citus.lock(self._connection, [citus.EVENTS])
             statement.add("numbered", _NUMBER, len(self._events))
             statement.add("told", _TELL, *_columns(_event(n, event) for n, event in enumerate(self._events, 1)))
+        if self._told:
+            statement.add("remembered", history.REMEMBER, *_columns(self._told))
         if statement:
             await statement.run(self._connection)
         self._settle(forget)
@@ -157,6 +163,7 @@ class Gathered:
         for gathered in (self._deleted, self._inserted, self._updated, self._entries):
             gathered.clear()
         self._events.clear()
+        self._told.clear()
 
 
 def _place(container: int, record: Record) -> Place:

@@ -10,7 +10,7 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.membership import LEASE, LIVE
-from mayflydb.store.postgres.schema import FORMAT, TABLES
+from mayflydb.store.postgres.schema import FORMAT, HISTORY, TABLES
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,8 @@ ALTER TABLE mayfly.expiry ALTER COLUMN hash SET NOT NULL;
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_pkey, ADD PRIMARY KEY(id, hash);
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQUE(container, version, hash);
 """,
-    2: f"CREATE INDEX entry_range ON mayfly.entry(container, number, key, record) WHERE number >= {ask.FIRST_ORDERED}",
+    2: f"{HISTORY}CREATE INDEX entry_range ON mayfly.entry(container, number, key, record)"
+    f" WHERE number >= {ask.FIRST_ORDERED}",
 }
 """Format -> what makes it the next one."""
 
@@ -40,7 +41,10 @@ _PREPARING = 0x6D61_7966_6C79
 """The advisory lock under which one node makes the tables while others wait."""
 
 _STILL_THERE = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE {LIVE.format('$1')})"
-_UNUSED = "SELECT NOT EXISTS (SELECT 1 FROM mayfly.record) AND NOT EXISTS (SELECT 1 FROM mayfly.expiry)"
+_UNUSED = (
+    "SELECT NOT EXISTS (SELECT 1 FROM mayfly.record) AND NOT EXISTS (SELECT 1 FROM mayfly.expiry)"
+    " AND NOT EXISTS (SELECT 1 FROM mayfly.history)"
+)
 
 _LONGEST = 86_400.0
 """Seconds that a step may take."""
@@ -61,9 +65,16 @@ async def prepare(connection: asyncpg.Connection) -> bool:
             raise Unavailable(f"the database has format {version}; this version of Mayfly reads formats up to {FORMAT}")
         if version < FORMAT:
             await _migrate(connection, version)
-    if spread and await connection.fetchval(_UNUSED) and not await connection.fetchval(_STILL_THERE, LEASE):
+    if spread and await _may_spread(connection):
         await citus.distribute(connection)
     return spread and await citus.distributed(connection)
+
+
+async def _may_spread(connection: asyncpg.Connection) -> bool:
+    """An empty database may; what a step has added to tables that are spread must be, too."""
+    if not (await connection.fetchval(_UNUSED) or await citus.begun(connection)):
+        return False
+    return not await connection.fetchval(_STILL_THERE, LEASE)
 
 
 async def _migrate(connection: asyncpg.Connection, version: int) -> None:

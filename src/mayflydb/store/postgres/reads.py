@@ -13,6 +13,7 @@ from mayflydb.model.due import DuePath
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store import interface as ask
+from mayflydb.store.postgres.history import history
 from mayflydb.store.postgres.schema import DEADLINE, FOLLOWS, OWN, RECORD
 from mayflydb.store.rows import (
     EXPIRY_COLUMNS,
@@ -342,6 +343,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[Connection, Any], Awaitable[Any]]] 
     ask.Children: children,
     ask.Dropped: dropped,
     ask.Expiries: expiries,
+    ask.History: history,
     ask.Setting: setting,
 }
 """Every read but that of records by identity, which `gets` answers."""

@@ -6,8 +6,8 @@ A write transaction locks the catalogue row of each container it touches, so tha
 container come one after the other, and their lsns in the order of their commits. Whoever looks at names or makes a new id locks
 the row `next_id` of `meta` first; whoever writes expiry events, the row `events`.
 
-With Citus the records, their entries and their expiry events are spread over its workers by the hash of the partition (`citus`);
-that is why every key of theirs holds it.
+With Citus the records, their entries, expiry events and histories are spread over its workers by the hash of the partition
+(`citus`); that is why every key of theirs holds it.
 """
 
 from __future__ import annotations
@@ -21,6 +21,14 @@ DEADLINE = "(anchor + override * 1000000)"
 
 RECORD = "partition, key, value, written, anchor, override, lsn, seq, exact_anchor, checksum"
 """What `record_of` takes."""
+
+HISTORY = """
+CREATE TABLE mayfly.history(
+    container bigint NOT NULL, lsn bigint NOT NULL, hash bigint NOT NULL, seq bigint NOT NULL, previous bigint NOT NULL,
+    written bigint NOT NULL, checksum bigint, kind text NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,
+    value bytea NOT NULL, PRIMARY KEY(container, lsn, hash));
+ALTER TABLE mayfly.history ALTER COLUMN value SET STORAGE EXTERNAL;
+"""
 
 TABLES = f"""
 CREATE SCHEMA mayfly;
@@ -53,7 +61,7 @@ CREATE TABLE mayfly.expiry(
     version bigint NOT NULL, lsn bigint NOT NULL, anchor bigint NOT NULL, override bigint, cause text NOT NULL,
     rule_version bigint NOT NULL, deadline bigint NOT NULL, purged bigint NOT NULL, how text NOT NULL,
     PRIMARY KEY(id, hash), UNIQUE(container, version, hash));
-CREATE SEQUENCE mayfly.writer;
+{HISTORY}CREATE SEQUENCE mayfly.writer;
 CREATE TABLE mayfly.outcome(writer bigint NOT NULL, number bigint NOT NULL, PRIMARY KEY(writer, number));
 CREATE TABLE mayfly.node(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL,

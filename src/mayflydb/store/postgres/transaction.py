@@ -14,7 +14,7 @@ import msgspec
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.store import interface as ask
-from mayflydb.store.postgres import changes, citus, reads
+from mayflydb.store.postgres import changes, citus, history, reads
 from mayflydb.store.postgres.gathered import Gathered
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.recall import Recall
@@ -52,6 +52,7 @@ class Transaction:
 
         self._wholesale: dict[type, Callable[[Any], Awaitable[ask.Purged | None]]] = {
             ask.Purge: self._purge,
+            ask.Forget: lambda change: history.forget(connection, change),
             ask.Clear: lambda change: changes.clear(connection, change, distributed),
             ask.Link: lambda change: changes.link(connection, change),
             ask.Unlink: lambda change: changes.unlink(connection, change),
@@ -178,6 +179,9 @@ class Transaction:
         if isinstance(change, ask.Delete):
             self._records.delete(change)
             return None
+        if isinstance(change, ask.Remember):
+            self._records.remember_version(change)
+            return None
         await self._records.flush()
         return await self._wholesale[type(change)](change)
 
@@ -220,14 +224,16 @@ class Transaction:
             self.overruled += 1
             await self._connection.execute(
                 "INSERT INTO mayfly.dropped(container) SELECT $1"
-                " WHERE EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)",
+                " WHERE EXISTS (SELECT 1 FROM mayfly.record WHERE container = $1)"
+                " OR EXISTS (SELECT 1 FROM mayfly.history WHERE container = $1)",
                 change.id,
             )
 
     async def empty(self) -> None:
         """Forget all rows; ids go on from where they are."""
         await self._connection.execute(
-            "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.catalog, mayfly.dropped, mayfly.setting"
+            "TRUNCATE mayfly.record, mayfly.entry, mayfly.expiry, mayfly.history, mayfly.catalog, mayfly.dropped,"
+            " mayfly.setting"
         )
         self._redefined = True
         self.overruled += 1

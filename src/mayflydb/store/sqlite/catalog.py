@@ -83,7 +83,8 @@ class Catalog:
         connection.execute("DELETE FROM catalog WHERE id = ?", (id,))
         connection.execute(
             "INSERT OR IGNORE INTO dropped(container)"
-            " SELECT ?1 WHERE EXISTS (SELECT 1 FROM record NOT INDEXED WHERE id > ?2 AND id <= ?3)",
+            " SELECT ?1 WHERE EXISTS (SELECT 1 FROM record NOT INDEXED WHERE id > ?2 AND id <= ?3)"
+            " OR EXISTS (SELECT 1 FROM history WHERE container = ?1)",
             (id, row_id(id, 0), row_id(id, SEQ_MASK)),
         )
         self._pending[id] = None

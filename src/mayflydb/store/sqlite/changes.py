@@ -21,6 +21,7 @@ from mayflydb.store.rows import (
     identity_number,
 )
 from mayflydb.store.sqlite.counters import Counters
+from mayflydb.store.sqlite.history import clear_history, forget, remember, remember_doomed
 from mayflydb.store.sqlite.reads import PATHS
 from mayflydb.store.sqlite.schema import row_id
 
@@ -121,6 +122,8 @@ def purge(connection: apsw.Connection, counters: Counters, change: ask.Purge) ->
     if connection.changes() != doomed:
         # Else a sweep would find the same entries again, for ever.
         raise apsw.CorruptError("a due path names records that are not there")
+    if change.history:
+        remember_doomed(connection, change, counters.lsn(change.container))
     counters.advance(change.container, doomed)
     return ask.Purged(doomed, _remove_doomed(connection))
 
@@ -132,13 +135,16 @@ def clear(connection: apsw.Connection, counters: Counters, change: ask.Clear) ->
         (*bounds, change.limit),
     )
     doomed = connection.changes()
-    size = _remove_doomed(connection)
+    purged = ask.Purged(doomed, _remove_doomed(connection))
+    if not doomed:
+        purged = clear_history(connection, change.container, change.limit)
     connection.execute(
         "DELETE FROM dropped WHERE container = ?1"
-        " AND NOT EXISTS (SELECT 1 FROM record NOT INDEXED WHERE id > ?2 AND id <= ?3)",
+        " AND NOT EXISTS (SELECT 1 FROM record NOT INDEXED WHERE id > ?2 AND id <= ?3)"
+        " AND NOT EXISTS (SELECT 1 FROM history WHERE container = ?1)",
         (change.container, *bounds),
     )
-    return ask.Purged(doomed, size)
+    return purged
 
 
 def _remove_doomed(connection: apsw.Connection) -> int:
@@ -188,6 +194,8 @@ APPLY: dict[type, Callable[[apsw.Connection, Counters, Any], ask.Purged | None]]
     ask.Put: put,
     ask.Delete: delete,
     ask.Purge: purge,
+    ask.Remember: remember,
+    ask.Forget: forget,
     ask.Clear: clear,
     ask.Link: link,
     ask.Unlink: unlink,

@@ -21,6 +21,7 @@ from mayflydb.store.rows import (
     identity_number,
     record_of,
 )
+from mayflydb.store.sqlite.history import history
 from mayflydb.store.sqlite.schema import COLUMNS, DEADLINE, FOLLOWS, OWN, row_id
 
 PATHS = {
@@ -265,6 +266,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     ask.Count: count,
     ask.Dropped: dropped,
     ask.Expiries: expiries,
+    ask.History: history,
     ask.Setting: setting,
 }
 """Every read that touches tables other than the catalogue, which the store keeps in memory."""

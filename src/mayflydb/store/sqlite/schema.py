@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mayflydb.store.rows import SEQ_BITS
 
-FORMAT = 1
+FORMAT = 2
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
 """What `record_of` takes."""
@@ -20,6 +20,14 @@ COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anch
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
+
+_HISTORY = """CREATE TABLE history(
+    id INTEGER PRIMARY KEY, container INTEGER NOT NULL, lsn INTEGER NOT NULL, kind TEXT NOT NULL, written INTEGER NOT NULL,
+    partition BLOB NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, previous INTEGER NOT NULL, checksum INTEGER,
+    value BLOB NOT NULL, UNIQUE(container, lsn))"""
+
+STEPS = {1: _HISTORY}
+"""Format -> what makes it the next one: one statement."""
 
 TABLES = f"""
 CREATE TABLE meta(name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;
@@ -48,6 +56,7 @@ CREATE TABLE expiry(
     version INTEGER NOT NULL, lsn INTEGER NOT NULL, anchor INTEGER NOT NULL, override INTEGER, cause TEXT NOT NULL,
     rule_version INTEGER NOT NULL, deadline INTEGER NOT NULL, purged INTEGER NOT NULL, how TEXT NOT NULL,
     UNIQUE(container, version));
+{_HISTORY};
 """
 
 # What one sweep is about to remove, in order of death. Temporary: kept in memory, never written to the file.

@@ -19,7 +19,7 @@ from mayflydb.store.interface import Children, Committed, Decision, Find, Get, L
 from mayflydb.store.sqlite.checkpoint import Log
 from mayflydb.store.sqlite.connection import check_library, open_file, open_memory
 from mayflydb.store.sqlite.reads import ANSWERS, SLOW, get
-from mayflydb.store.sqlite.schema import FORMAT, TABLES
+from mayflydb.store.sqlite.schema import FORMAT, STEPS, TABLES
 from mayflydb.store.sqlite.transaction import Transaction
 from mayflydb.store.sqlite.writer import Writer, error_code
 
@@ -178,7 +178,7 @@ class SqliteStore:
 
 
 def _prepared(connection: apsw.Connection) -> Transaction:
-    """Recover the log, create the tables of a new file, refuse a foreign one."""
+    """Recover the log, create the tables of a new file, bring those of an older one to this format, refuse a foreign one."""
     version = connection.pragma("user_version")
     if version > FORMAT:
         raise Unavailable(f"the file has format {version}; this version of Mayfly reads formats up to {FORMAT}")
@@ -187,6 +187,11 @@ def _prepared(connection: apsw.Connection) -> Transaction:
             for statement in TABLES.split(";\n"):
                 connection.execute(statement)
             connection.execute("INSERT INTO meta(name, value) VALUES('next_id', 0), ('commit_seq', 0)")
+            connection.pragma("user_version", FORMAT)
+    elif version < FORMAT:
+        with connection:
+            for step in range(version, FORMAT):
+                connection.execute(STEPS[step])
             connection.pragma("user_version", FORMAT)
     if connection.pragma("journal_mode") == "wal":
         connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -125,7 +125,7 @@ class Transaction:
 
     def empty(self) -> None:
         """Forget all rows; ids go on from where they are."""
-        for table in ("record", "entry", "expiry", "catalog", "dropped", "setting"):
+        for table in ("record", "entry", "expiry", "history", "catalog", "dropped", "setting"):
             self.connection.execute(f"DELETE FROM {table}")
         self.catalog.clear()
         self._touched.empty()

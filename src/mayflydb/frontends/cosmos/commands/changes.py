@@ -1,4 +1,7 @@
-"""The change feed, latest version: the newest state of each visible item, in the order of its last change."""
+"""The change feed. Latest version: the newest state of each visible item, in the order of its last change.
+
+All versions and deletes: `all_versions`.
+"""
 
 from __future__ import annotations
 
@@ -7,33 +10,34 @@ from email.utils import parsedate_to_datetime
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands import all_versions
+from mayflydb.frontends.cosmos.commands.all_versions import PAGE_BYTES
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
 from mayflydb.frontends.cosmos.scopes import scope_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
-from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant, from_datetime
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Order, Position
-
-PAGE_BYTES = 4 * 1024 * 1024
 
 
 async def read_feed(call: Call) -> Response:
     """GET …/docs with A-IM. The answer's etag is the checkpoint to go on from; 304 when nothing is new."""
     mode = (call.request.text(b"a-im") or "").lower()
-    if mode == "full-fidelity feed":
-        raise Unsupported("The change feed mode 'all versions and deletes' is not supported by Mayfly.")
-    if mode != "incremental feed":
-        raise BadRequest(f"The header A-IM must be 'Incremental Feed', not '{mode[:100]}'.")
+    if mode not in ("incremental feed", "full-fidelity feed"):
+        raise BadRequest(f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode[:100]}'.")
     view = await call.owner()
     lsn = await call.session_lsn(view)
     start = _start(call.request.text(b"if-none-match"), lsn)
-    since = None if start else _since(call.request.text(b"if-modified-since"))
     scope, _ = scope_of(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
-    rows, reached = await _page(call, view, scope, start or 0, since, lsn)
+    if mode == "full-fidelity feed":
+        rows, reached = await all_versions.page(call, view, scope, start, lsn)
+    else:
+        since = None if start is not None else _since(call.request.text(b"if-modified-since"))
+        rows, reached = await _page(call, view, scope, start or 0, since, lsn)
     headers = [*view.scope_headers(scope, lsn), (b"etag", b'"%d"' % reached)]
     if not rows:
         return Response(304, b"", headers, budget.MISS)

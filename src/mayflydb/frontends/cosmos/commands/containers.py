@@ -19,6 +19,7 @@ from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import STATISTICS, Response, json_response
 from mayflydb.model.errors import NotFound, OwnerNotFound
+from mayflydb.model.instant import MINUTE, Span
 
 
 def body_of(node: Node) -> dict[str, Any]:
@@ -55,6 +56,7 @@ async def create(call: Call) -> Response:
         rules=rules_of(wanted.default_ttl),
         ranges=tuple(PartitionRange(str(n), lower, upper) for n, (lower, upper) in enumerate(bounds)),
         offer=stored(throughput),
+        history=_history(wanted),
     )
     return _answer(201, await call.engine.definitions.create(database.id, wanted.name, definition))
 
@@ -96,6 +98,7 @@ async def replace(call: Call) -> Response:
             body=body,
             rules=rules_of(after.default_ttl),
             indexes=dropped(before.definition.indexes, stands),
+            history=_history(after, before.definition),
         )
 
     replaced = await call.engine.definitions.replace(view.id, change, call.now)
@@ -124,6 +127,12 @@ async def ranges(call: Call) -> Response:
     headers.append((b"x-ms-item-count", b"%d" % len(rows)))
     body = feed_body(view.owner.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
     return Response(200, body, headers, budget.METADATA)
+
+
+def _history(wanted: policies.ContainerDefinition, before: Definition | None = None) -> Span | None:
+    """How long versions are remembered for the feed of all versions and deletes."""
+    never = before is None or before.history is None
+    return (wanted.change_feed_minutes or 0) * MINUTE or (None if never else 0)
 
 
 async def query_ranges(call: Call) -> Response:

@@ -1,0 +1,106 @@
+"""The change feed of all versions and deletes: each create, replace, delete and purge by age, in the order of changes.
+
+A death is told when the item is purged, once, with the time of the purge:
+https://learn.microsoft.com/azure/cosmos-db/nosql/change-feed-modes
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from mayflydb.engine.engine import Scope
+from mayflydb.engine.history import HistoryLost
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.resources import item_body
+from mayflydb.frontends.cosmos.targets import shown, values_in
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.model.errors import BadRequest
+from mayflydb.model.instant import SECOND
+from mayflydb.model.record import Kind, Record, Version
+
+PAGE_BYTES = 4 * 1024 * 1024
+WIRE_FORMAT = "2021-09-15"
+_FORMAT_HEADER = "x-ms-cosmos-changefeed-wire-format-version"
+LOST = (
+    "The change feed cannot go on from this etag: what followed it is not kept any more. It is older than the"
+    " 'retentionDuration' of the container's 'changeFeedPolicy', or than the policy."
+)
+_ENDS = {Kind.DELETE, Kind.EXPIRE}
+
+
+async def page(call: Call, view: ContainerView, scope: Scope, start: int | None, lsn: int) -> tuple[list[bytes], int]:
+    """Rows behind `start`, and the lsn up to which everything was seen: at least `lsn` unless the page is full.
+
+    BadRequest where the container keeps no versions, not from that place on, or the place is none that this mode begins at.
+    """
+    start = _checked(call, view, start)
+    limit = page_size(call)
+    rows: list[bytes] = []
+    size = 0
+    while True:
+        try:
+            versions = await call.engine.versions(view.node, start, call.now)
+        except HistoryLost:
+            if rows:
+                return rows, start
+            raise BadRequest(LOST) from None
+        if not versions:
+            return rows, max(start, lsn)
+        for version in versions:
+            start = version.lsn
+            if scope.lower <= version.partition and (scope.upper is None or version.partition < scope.upper):
+                rows.append(_row(view, version))
+                size += len(rows[-1])
+                if len(rows) >= limit or size > PAGE_BYTES:
+                    return rows, start
+        await asyncio.sleep(0)
+
+
+def _checked(call: Call, view: ContainerView, start: int | None) -> int:
+    if not view.node.definition.history:
+        raise BadRequest(
+            "The change feed mode 'All Versions and Deletes' must be enabled for the container before it is read:"
+            " its 'changeFeedPolicy' needs a 'retentionDuration' of at least one minute."
+        )
+    wire_format = call.request.text(_FORMAT_HEADER.encode())
+    if wire_format != WIRE_FORMAT:
+        raise BadRequest(f"The header {_FORMAT_HEADER} must be '{WIRE_FORMAT}' in the mode 'All Versions and Deletes'.")
+    if start is None:
+        raise BadRequest(
+            "The change feed mode 'All Versions and Deletes' starts from now (If-None-Match: *) or goes on from the etag"
+            " of an earlier answer; it does not start from the beginning or from a time."
+        )
+    return start
+
+
+def _row(view: ContainerView, version: Version) -> bytes:
+    ended = version.kind in _ENDS
+    metadata: dict[str, Any] = {
+        "operationType": "delete" if ended else version.kind.value,
+        "lsn": version.lsn,
+        # Clients refuse 0.
+        "crts": max(1, version.written // SECOND),
+    }
+    if version.previous:
+        metadata["previousImageLSN"] = version.previous
+    if version.kind is Kind.EXPIRE:
+        metadata["timeToLiveExpired"] = True
+    if ended:
+        metadata["id"] = version.key.decode("utf-8", "surrogatepass")
+        metadata["partitionKey"] = _partition_key(view, version.partition)
+    text = json.dumps(metadata, separators=(",", ":")).encode()
+    return b'{"current":%s,"metadata":%s}' % (b"{}" if ended else _item(view, version), text)
+
+
+def _item(view: ContainerView, version: Version) -> bytes:
+    place = (version.partition, version.key, version.value, version.written)
+    return item_body(view.owner, Record(*place, None, None, version.lsn, version.seq))
+
+
+def _partition_key(view: ContainerView, partition: bytes) -> dict[str, Any]:
+    """By path; what the item did not have is left out."""
+    values = zip(view.key.paths, map(shown, values_in(view.key, partition)), strict=True)
+    return {path.removeprefix("/"): value for path, value in values if value != {}}

@@ -1,0 +1,59 @@
+"""Histories of containers: each version of a record, and its end, in the order of changes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mayflydb.model.record import Kind, Version
+from mayflydb.store import interface as ask
+from mayflydb.store.rows import HISTORY_COLUMNS, INTEGER_LIMIT, fit, hash_number, version_of, version_row
+
+ADD = f"INSERT INTO mayfly.history(container, hash, {HISTORY_COLUMNS})"
+REMEMBER = (
+    f"{ADD} SELECT * FROM unnest({{0}}::bigint[], {{1}}::bigint[], {{2}}::text[], {{3}}::bigint[], {{4}}::bigint[],"
+    " {5}::bytea[], {6}::bytea[], {7}::bigint[], {8}::bigint[], {9}::bytea[], {10}::bigint[])"
+)
+"""Adds versions, by the columns of `row`."""
+
+_AFTER = f"SELECT {HISTORY_COLUMNS} FROM mayfly.history WHERE container = $1 AND lsn > $2 ORDER BY lsn LIMIT $3"
+_LAST = (
+    "SELECT max(lsn) FROM (SELECT lsn, written FROM mayfly.history WHERE container = $1 ORDER BY lsn LIMIT $2) AS oldest"
+    " WHERE written <= $3"
+)
+_HOLLOW = (
+    f"UPDATE mayfly.history SET kind = '{Kind.GAP.value}', partition = '', key = '', seq = 0, previous = 0, value = '',"
+    " checksum = NULL WHERE container = $1 AND lsn = $2"
+)
+_CLEAR = (
+    "DELETE FROM mayfly.history WHERE container = $1 AND lsn <= (SELECT max(lsn) FROM"
+    " (SELECT lsn FROM mayfly.history WHERE container = $1 ORDER BY lsn LIMIT $2) AS oldest) RETURNING octet_length(value)"
+)
+
+
+def row(change: ask.Remember) -> tuple[Any, ...]:
+    return change.container, hash_number(change.version.partition), *version_row(change.version)
+
+
+async def history(connection: Any, request: ask.History) -> list[Version]:
+    found: list[Version] = []
+    size = 0
+    after = min(request.after, INTEGER_LIMIT)
+    for row in await connection.fetch(_AFTER, request.container, after, request.limit):
+        found.append(version_of(tuple(row)))
+        size += len(found[-1].value)
+        if size > ask.PAGE_BYTES:
+            break
+    return found
+
+
+async def forget(connection: Any, change: ask.Forget) -> None:
+    last = await connection.fetchval(_LAST, change.container, change.limit + 1, fit(change.upto))
+    if last is not None:
+        await connection.execute("DELETE FROM mayfly.history WHERE container = $1 AND lsn < $2", change.container, last)
+        await connection.execute(_HOLLOW, change.container, last)
+
+
+async def clear_history(connection: Any, container: int, limit: int) -> ask.Purged:
+    """Remove the oldest versions of a dropped container."""
+    gone = await connection.fetch(_CLEAR, container, limit)
+    return ask.Purged(len(gone), sum(length for (length,) in gone))

@@ -1,0 +1,61 @@
+"""Histories of containers: each version of a record, and its end, in the order of changes."""
+
+from __future__ import annotations
+
+import apsw
+
+from mayflydb.model.record import Kind, Version
+from mayflydb.store import interface as ask
+from mayflydb.store.rows import HISTORY_COLUMNS, SEQ_MASK, fit, version_of, version_row
+from mayflydb.store.sqlite.counters import Counters
+
+_ADD = f"INSERT INTO history(container, {HISTORY_COLUMNS})"
+_AFTER = f"SELECT {HISTORY_COLUMNS} FROM history WHERE container = ? AND lsn > ? ORDER BY lsn LIMIT ?"
+
+
+def history(connection: apsw.Connection, request: ask.History) -> list[Version]:
+    found: list[Version] = []
+    size = 0
+    for row in connection.execute(_AFTER, (request.container, request.after, request.limit)):
+        found.append(version_of(row))
+        size += len(found[-1].value)
+        if size > ask.PAGE_BYTES:
+            break
+    return found
+
+
+def remember(connection: apsw.Connection, counters: Counters, change: ask.Remember) -> None:
+    connection.execute(f"{_ADD} VALUES(?,?,?,?,?,?,?,?,?,?)", (change.container, *version_row(change.version)))
+
+
+def remember_doomed(connection: apsw.Connection, change: ask.Purge, lsn: int) -> None:
+    """The deaths that this purge is about, with the lsns that follow `lsn`, as their events have them."""
+    connection.execute(
+        f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn, x'', NULL"
+        " FROM temp.doomed JOIN main.record USING (id) ORDER BY n",
+        (Kind.EXPIRE.value, lsn, change.purged),
+    )
+
+
+def forget(connection: apsw.Connection, counters: Counters, change: ask.Forget) -> None:
+    last = connection.execute(
+        "SELECT max(lsn) FROM (SELECT lsn, written FROM history WHERE container = ? ORDER BY lsn LIMIT ?)"
+        " WHERE written <= ?",
+        (change.container, change.limit + 1, fit(change.upto)),
+    ).get
+    if last is not None:
+        connection.execute("DELETE FROM history WHERE container = ? AND lsn < ?", (change.container, last))
+        connection.execute(
+            "UPDATE history SET kind = ?, partition = x'', key = x'', seq = 0, previous = 0, value = x'', checksum = NULL"
+            " WHERE container = ? AND lsn = ?",
+            (Kind.GAP.value, change.container, last),
+        )
+
+
+def clear_history(connection: apsw.Connection, container: int, limit: int) -> ask.Purged:
+    """Remove the oldest versions of a dropped container."""
+    oldest = "FROM history WHERE container = ?1 ORDER BY lsn LIMIT ?2"
+    size = f"SELECT count(*), coalesce(sum(size), 0) FROM (SELECT length(value) AS size {oldest})"
+    ((records, value_bytes),) = connection.execute(size, (container, limit))
+    connection.execute(f"DELETE FROM history WHERE id IN (SELECT id {oldest})", (container, limit))
+    return ask.Purged(records, value_bytes)
