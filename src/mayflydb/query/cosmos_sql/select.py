@@ -206,9 +206,10 @@ class Selects:
             return None
         if select.star:
             raise bad_query("'SELECT *' is not allowed with GROUP BY.", select.start, select.end, STAR_WITH_GROUP_BY)
-        if select.order_by and select.group_by:
-            place = select.order_by[0]
-            raise bad_query("ORDER BY cannot be combined with GROUP BY.", place.start, place.end)
+        ranked = not all(map(_is_key, select.order_by))
+        if select.order_by and (select.group_by or ranked):
+            place, what = select.order_by[0], "GROUP BY" if select.group_by else "aggregates"
+            raise bad_query(f"ORDER BY {'RANK ' * ranked}cannot be combined with {what}.", place.start, place.end)
         if expressions.scope.outer is None:
             for node in selected:
                 _check_composition(node)
