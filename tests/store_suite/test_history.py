@@ -65,6 +65,7 @@ def test_what_is_remembered_comes_back(store: Subject, container: int) -> None:
     assert told(store, container, after=3) == said[2:]
     assert told(store, container, after=2, limit=2) == said[1:3]
     assert told(store, container, after=1 << 41) == []
+    assert told(store, container, after=1 << 70) == []
     assert told(store, other) == [version(2)]
     assert told(store, 999) == []
 

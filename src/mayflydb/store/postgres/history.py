@@ -15,7 +15,12 @@ REMEMBER = (
 )
 """Adds versions, by the columns of `row`."""
 
-_AFTER = f"SELECT {HISTORY_COLUMNS} FROM mayfly.history WHERE container = $1 AND lsn > $2 ORDER BY lsn LIMIT $3"
+# Up to the version that takes the page over PAGE_BYTES; sizes are known without reading the values.
+_AFTER = (
+    f"SELECT {HISTORY_COLUMNS} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY lsn) - octet_length(value) AS before"
+    f" FROM (SELECT {HISTORY_COLUMNS} FROM mayfly.history WHERE container = $1 AND lsn > $2 ORDER BY lsn LIMIT $3) AS first)"
+    f" AS sized WHERE before <= {ask.PAGE_BYTES} ORDER BY lsn"
+)
 _LAST = (
     "SELECT max(lsn) FROM (SELECT lsn, written FROM mayfly.history WHERE container = $1 ORDER BY lsn LIMIT $2) AS oldest"
     " WHERE written <= $3"
@@ -35,15 +40,9 @@ def row(change: ask.Remember) -> tuple[Any, ...]:
 
 
 async def history(connection: Any, request: ask.History) -> list[Version]:
-    found: list[Version] = []
-    size = 0
     after = min(request.after, INTEGER_LIMIT)
-    for row in await connection.fetch(_AFTER, request.container, after, request.limit):
-        found.append(version_of(tuple(row)))
-        size += len(found[-1].value)
-        if size > ask.PAGE_BYTES:
-            break
-    return found
+    found = await connection.fetch(_AFTER, request.container, after, request.limit)
+    return [version_of(tuple(each)) for each in found]
 
 
 async def forget(connection: Any, change: ask.Forget) -> None:

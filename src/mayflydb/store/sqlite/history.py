@@ -16,7 +16,7 @@ _AFTER = f"SELECT {HISTORY_COLUMNS} FROM history WHERE container = ? AND lsn > ?
 def history(connection: apsw.Connection, request: ask.History) -> list[Version]:
     found: list[Version] = []
     size = 0
-    for row in connection.execute(_AFTER, (request.container, request.after, request.limit)):
+    for row in connection.execute(_AFTER, (request.container, fit(request.after), request.limit)):
         found.append(version_of(row))
         size += len(found[-1].value)
         if size > ask.PAGE_BYTES:

@@ -22,6 +22,8 @@ from mayflydb.model.instant import Instant, from_datetime
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Order, Position
 
+_LSN_DIGITS = 18
+
 
 async def read_feed(call: Call) -> Response:
     """GET …/docs with A-IM. The answer's etag is the checkpoint to go on from; 304 when nothing is new."""
@@ -79,7 +81,7 @@ def _start(header: str | None, lsn: int) -> int | None:
     text = header.strip().strip('"')
     if text == "*":
         return lsn
-    if not text.isascii() or not text.isdigit():
+    if not text.isascii() or not text.isdigit() or len(text) > _LSN_DIGITS:
         raise BadRequest("The header If-None-Match of a change feed must be '*' or the etag of an earlier answer.")
     return int(text)
 
