@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 
 import msgspec
@@ -62,3 +62,7 @@ class Written(msgspec.Struct, frozen=True):
     record: Record
     created: bool
     now: Instant
+
+
+Step = Callable[[Sequence[Written]], Command]
+"""A command that depends on what those before it in its transaction have done; pure."""

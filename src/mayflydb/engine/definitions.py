@@ -99,10 +99,10 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def drop(self, id: int, beside: Sequence[str] = ()) -> None:
+    async def drop(self, id: int, spaces: Sequence[str] = ()) -> None:
         """Remove a node and everything below it; its records are unreachable at once. NotFound if it is gone.
 
-        `beside`: the path of names to another one that goes with it, if there is one.
+        `spaces`: where companions of these nodes have their homes, which go with them.
         """
 
         def decide() -> Decision[None]:
@@ -110,9 +110,8 @@ class Definitions:
             if row is None:
                 raise NotFound("Resource Not Found")
             gone = yield from _below(id)
-            other = yield from _at(beside)
-            if other is not None:
-                gone += yield from _below(other)
+            for home in (yield from _homes(spaces, gone)):
+                gone += yield from _below(home)
             return Outcome(tuple(map(DropRow, gone)), None)
 
         await self._store.write(decide)
@@ -127,15 +126,18 @@ def _below(id: int) -> Generator[Any, Any, list[int]]:
     return [*found, id]
 
 
-def _at(names: Sequence[str]) -> Generator[Any, Any, int | None]:
-    """The row at this path of names; None if there is none, or no path."""
-    id = None
-    for name in names:
-        row = yield from ask(Find(ROOT if id is None else id, name))
-        if row is None:
-            return None
-        id = row.id
-    return id
+def _homes(spaces: Sequence[str], owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
+    """The rows in these spaces that are named for one of these nodes."""
+    found: list[int] = []
+    for name in spaces:
+        space = yield from ask(Find(ROOT, name))
+        if space is None:
+            continue
+        for owner in owners:
+            home = yield from ask(Find(space.id, str(owner)))
+            if home is not None:
+                found.append(home.id)
+    return found
 
 
 def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:

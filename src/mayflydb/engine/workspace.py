@@ -52,6 +52,15 @@ class Workspace:
         self._keep(record, draft.entries, insert=visible is None)
         return Written(command.mode, record, visible is None, self._now)
 
+    def now_is(self, record: Record) -> Record | None:
+        """What a stored record has become here; None: it is gone."""
+        return self._records.get((record.partition, record.key), record)
+
+    @property
+    def kept(self) -> list[Record]:
+        """The records that were written here, and are there still."""
+        return [record for record in self._records.values() if record is not None]
+
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))
         holders = [record for record in stored if record.seq not in self._entries]

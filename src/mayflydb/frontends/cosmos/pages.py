@@ -7,17 +7,18 @@ written, deleted or die between two pages neither repeat nor hide others. Every 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
 from mayflydb.engine import budget
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.engine import Batch, Scope
 from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.views import ContainerView, decode_item
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query
+from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Cursor, Query
 from mayflydb.store.interface import Position
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -68,19 +69,31 @@ class Page(msgspec.Struct):
         return budget.query(self.reading.records, self.reading.size, len(self.rows))
 
 
+class Scanner(Protocol):
+    """Who reads the records of a container: the engine, or a transaction that sees what it has done itself."""
+
+    def scan(
+        self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
+    ) -> AsyncIterator[Batch]:
+        """Visible records in order, stretch by stretch."""
+        ...
+
+
 class Pager:
     """Makes the page of one request."""
 
     def __init__(
-        self, engine: Engine, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int
-    ) -> None:
+        self, engine: Scanner, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int,
+        call: Caller | None = None,
+    ) -> None:  # fmt: skip
+        """`call`: calls the user-defined functions of the query."""
         self._engine = engine
         self._view = view
         self._query = query
         self._scope = scope
         self._now = now
         self._limit = limit
-        self._context = Context(now)
+        self._context = Context(now, call=call)
         self._reading = Reading()
         text = query.statement.text
         self._bare = not any(name in text for name in _SYSTEM)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.context import Caller, Context
 from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_property
 from mayflydb.query.cosmos_sql.execute import Cursor
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
-from mayflydb.query.cosmos_sql.query import Accumulator, Query, compile_query
+from mayflydb.query.cosmos_sql.query import Accumulator, Query, compile_query, functions_in
 from mayflydb.query.cosmos_sql.query_plan import plan
 from mayflydb.query.cosmos_sql.syntax import Statement
 from mayflydb.query.cosmos_sql.values import UNDEFINED
@@ -18,6 +18,7 @@ __all__ = [
     "DISTANCES",
     "UNDEFINED",
     "Accumulator",
+    "Caller",
     "Computed",
     "Context",
     "Cursor",
@@ -28,6 +29,7 @@ __all__ = [
     "Statement",
     "compile_query",
     "computed_property",
+    "functions_in",
     "parse",
     "plan",
     "print_select",

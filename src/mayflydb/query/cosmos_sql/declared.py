@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import Final
 
@@ -24,11 +24,15 @@ class Computed(msgspec.Struct, frozen=True):
 
 
 class Declared(msgspec.Struct, frozen=True):
-    """`embeddings` by path of the document, `computed` by name of the property. `flat`: its shapes lie on a plane."""
+    """`embeddings` by path of the document, `computed` by name of the property. `flat`: its shapes lie on a plane.
+
+    `functions`: names of user-defined functions, which the Context of an execution can call; None: they cannot be used.
+    """
 
     embeddings: Embeddings = NO_EMBEDDINGS
     computed: Mapping[str, Computed] = MappingProxyType({})
     flat: bool = False
+    functions: Set[str] | None = None
 
 
 NOTHING: Final = Declared()

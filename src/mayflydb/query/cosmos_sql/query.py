@@ -14,7 +14,7 @@ from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import Selects
-from mayflydb.query.cosmos_sql.syntax import Name, Select, Statement
+from mayflydb.query.cosmos_sql.syntax import Call, Name, Node, Select, Statement, children
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
@@ -142,6 +142,20 @@ class SortedPage(Accumulator):
     def placed(self) -> list[tuple[Value, Cursor]]:
         """The page's rows in order, each with the place behind which another page can begin."""
         return self._sorted.placed()
+
+
+def functions_in(text: str) -> list[str]:
+    """The names of the user-defined functions that a query refers to, each as often as it does. BadQuery."""
+    if "udf" not in text.lower():
+        return []
+    found: list[str] = []
+    nodes: list[Node] = [parse(text).select]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, Call) and node.udf:
+            found.append(node.name)
+        nodes += children(node)
+    return found
 
 
 def needs_merge(select: Select) -> bool:

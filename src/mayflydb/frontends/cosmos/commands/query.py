@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import quote
 
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.engine import budget
+from mayflydb.engine import budget as prices
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import continuation, queries
 from mayflydb.frontends.cosmos.calls import Call
@@ -18,6 +20,9 @@ from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
 from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.scripting.functions import Scans, caller, named_in
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget
+from mayflydb.frontends.cosmos.scripting.threads import Remote
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
@@ -58,14 +63,15 @@ async def execute(call: Call) -> Response:
     """POST …/docs with a query."""
     view = await call.owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    query = compile_query(text, parameters, view.declared)
+    functions = await named_in(call.engine.store, view.id, text)
+    query = compile_query(text, parameters, view.declared_with(functions.keys()))
     order = query.sort_paths()
     if len(order) > 1 and order not in view.composite_orders:
         raise BadRequest(NO_COMPOSITE)
     scope, named = scope_of(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)
-    return await _page(call, view, query, scope, (text, parameters))
+    return await _page(call, view, query, scope, (text, parameters), functions)
 
 
 def _scope_of_query(call: Call, view: ContainerView, query: Query) -> Scope:
@@ -87,8 +93,9 @@ async def plan(call: Call) -> Response:
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
-    query = compile_query(text, parameters, view.declared)
-    return json_response(200, _plan(view, query, features), charge=budget.METADATA)
+    functions = await named_in(call.engine.store, view.id, text)
+    query = compile_query(text, parameters, view.declared_with(functions.keys()))
+    return json_response(200, _plan(view, query, features), charge=prices.METADATA)
 
 
 def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
@@ -104,7 +111,10 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
     return values
 
 
-async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any]) -> Response:
+async def _page(
+    call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any],
+    functions: Mapping[str, str] = MappingProxyType({}),
+) -> Response:  # fmt: skip
     lsn = await call.session_lsn(view)
     bound = continuation.binding(view.id, asked[0], asked[1], [scope.lower.hex(), scope.upper and scope.upper.hex()])
     token = call.request.text(b"x-ms-continuation")
@@ -112,7 +122,7 @@ async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, ask
     if token:
         place = msgspec.convert(continuation.unseal(call.account.secret, bound, token), Place)
     started = monotonic_us()
-    page = await Pager(call.engine, view, query, scope, call.now, page_size(call)).page(place)
+    page = await _read_page(call, view, query, scope, place, functions)
     headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
     if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
         headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
@@ -121,6 +131,22 @@ async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, ask
         sealed = continuation.seal(call.account.secret, bound, msgspec.structs.astuple(page.next))
         headers.append((b"x-ms-continuation", sealed.encode()))
     return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
+
+
+async def _read_page(
+    call: Call, view: ContainerView, query: Query, scope: Scope, place: Place, functions: Mapping[str, str]
+) -> Page:
+    """Queries that call user-defined functions are evaluated off the event loop, and within a time."""
+    size = page_size(call)
+    if not functions:
+        return await Pager(call.engine, view, query, scope, call.now, size).page(place)
+    budget = Budget(call.account.scripts)
+
+    async def work(remote: Remote) -> Page:
+        user_functions = caller(functions, budget, call.now)
+        return await Pager(Scans(remote), view, query, scope, call.now, size, user_functions).page(place)
+
+    return await call.threads.run(work, budget)
 
 
 def _index_metrics(call: Call, scope: Scope) -> list[tuple[bytes, bytes]]:

@@ -1,0 +1,102 @@
+"""Threads on which scripts run, and through which what they want of the store is read on the event loop.
+
+A thread belongs to one request. The engine looks at its time between its steps only, so a step that takes long outlasts it:
+then the request is answered all the same, and the thread, which nobody waits for, ends when it can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import types
+from collections.abc import Callable, Coroutine, Generator
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+from mayflydb.engine.engine import Reads
+from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, Budget
+from mayflydb.model.errors import TimedOut, Unavailable
+from mayflydb.store.interface import Read
+
+T = TypeVar("T")
+
+MOST: Final = 16
+"""Scripts that run at one time; others wait for their turn."""
+
+GRACE: Final = 0.5
+"""Seconds beyond its time in which a script may stop by itself."""
+
+
+class Remote:
+    """The store, as work in a thread sees it: what it asks is asked by whoever drives the work."""
+
+    async def read(self, request: Read[T]) -> T:
+        """Answer from committed state."""
+        answer: T = await _asked(request)
+        return answer
+
+
+@types.coroutine
+def _asked(request: Read[Any]) -> Generator[Read[Any], Any, Any]:
+    return (yield request)
+
+
+class Threads:
+    """Runs work that awaits nothing but reads of the store."""
+
+    def __init__(self, store: Reads) -> None:
+        self._store = store
+        self._free = asyncio.Semaphore(MOST)
+
+    async def run(self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget) -> T:
+        """What the work comes to, on a thread of its own. TimedOut, Unavailable if no thread becomes free in time."""
+        try:
+            await asyncio.wait_for(self._free.acquire(), budget.left)
+        except TimeoutError:
+            raise Unavailable(f"{MOST} scripts are running, and none has ended in time") from None
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(error: BaseException | None, result: T | None) -> None:
+            self._free.release()
+            if done.done():
+                return
+            if error is None:
+                done.set_result(result)  # type: ignore[arg-type]  # There is a result where there is no error.
+            else:
+                done.set_exception(error)
+
+        def body() -> None:
+            result, failed = None, None
+            try:
+                result = self._drive(work(Remote()), loop, budget)
+            except BaseException as error:  # noqa: BLE001 -- whoever waits is told
+                failed = error
+            with contextlib.suppress(RuntimeError):  # A loop that has been closed: nobody waits any more.
+                loop.call_soon_threadsafe(settle, failed, result)
+
+        Thread(target=body, name="script", daemon=True).start()
+        try:
+            return await asyncio.wait_for(asyncio.shield(done), budget.left + GRACE)
+        except TimeoutError:
+            done.cancel()
+            raise TimedOut(TIMED_OUT) from None
+
+    def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: Budget) -> T:
+        answer: Any = None
+        try:
+            while True:
+                request = work.send(answer)
+                # Without a request somebody only gives way to others, of whom there are none here.
+                answer = None if request is None else self._read(request, loop, budget)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _read(self, request: Read[Any], loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
+        future = asyncio.run_coroutine_threadsafe(self._store.read(request), loop)
+        try:
+            return future.result(budget.left)
+        except TimeoutError:
+            future.cancel()
+            raise TimedOut(TIMED_OUT) from None
