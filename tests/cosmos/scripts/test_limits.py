@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from azure.cosmos import ContainerProxy
 
-from cosmos.scripts.verbs import hurry, message, run
+from cosmos.scripts.verbs import LOGGING, hurry, message, run
 from cosmos.service import Raw, Service, ids, in_memory, path_of
 
 pytestmark = in_memory
@@ -100,6 +100,31 @@ def test_operations_are_not_accepted_near_the_end(service: Service, proxy: Conta
 def test_nothing_is_left_of_a_script_that_was_stopped(service: Service, proxy: ContainerProxy) -> None:
     body = "function () { __.createDocument(__.getSelfLink(), {id: 'n', pk: 'k'}, function () { while (true) { } }); }"
     assert run(service, proxy, body).status == 408
+    assert ids(proxy.read_all_items()) == ["a"]
+
+
+SPOILERS = [
+    ("Object.prototype.toJSON = () => undefined; __.readDocuments(__.getSelfLink())", 400),
+    ("Object.prototype.toJSON = () => 5; __.readDocuments(__.getSelfLink())", 400),
+    ("Object.prototype.toJSON = () => undefined; throw new Error('x')", 400),
+    ("String.prototype.toJSON = () => ({}); __.response.setBody('x')", 200),
+    ("Array.prototype.shift = () => ({asked: {op: 'drop everything'}}); __.readDocuments(__.getSelfLink())", 400),
+    ("Object.prototype.error = {number: 'x', message: {}}; __.readDocuments(__.getSelfLink(), () => 0)", 200),
+    ("__.createDocument(__.getSelfLink(), '[' .repeat(5000) + ']'.repeat(5000))", 400),
+    ("var q = {}; for (var i = 0; i < 1200; i++) q = {q}; __.queryDocuments(__.getSelfLink(), q)", 400),
+    ("__.queryDocuments(__.getSelfLink(), {query: 'SELECT 1', parameters: 5})", 400),
+    ("__.response.setBody('\\ud800')", 200),
+    ("console.log('\\ud800')", 200),
+    ("throw '\\ud800'", 400),
+    ("throw {toString() { throw 1 }}", 400),
+    ("throw {get number() { while (true) { } }}", 408),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "status"), SPOILERS)
+def test_what_scripts_do_to_their_own_engine(service: Service, proxy: ContainerProxy, body: str, status: int) -> None:
+    hurry(service, seconds=LIMIT if status == 408 else 3)
+    assert run(service, proxy, f"function () {{ {body} }}", **LOGGING).status == status
     assert ids(proxy.read_all_items()) == ["a"]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -16,7 +16,7 @@ from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, version_of
 from mayflydb.frontends.cosmos.pages import Pager, Place
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
 from mayflydb.frontends.cosmos.scripting.functions import caller, named_in
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, decoded
 from mayflydb.frontends.cosmos.scripting.transaction import Transaction
 from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
 from mayflydb.model.errors import BadQuery, BadRequest, MayflyError, NotFound
@@ -35,7 +35,7 @@ _EVERYTHING: Final = "SELECT * FROM c"
 class Operation(msgspec.Struct, rename="camel"):
     """One operation as the host queues it: `id` is an id, or a rid unless `by_name`."""
 
-    op: str
+    op: Literal["create", "upsert", "replace", "delete", "read", "query"]
     id: str = ""
     by_name: bool = True
     body: str = ""
@@ -69,10 +69,7 @@ class Collection:
     async def answer(self, text: str) -> bytes:
         """The answer to a queued operation, as the host wants it. Its refusal is an answer as well."""
         try:
-            operation = msgspec.json.decode(text, type=Operation)
-        except msgspec.ValidationError as error:
-            return _failed(BadRequest(f"The operation is not valid: {error}"))
-        try:
+            operation = decoded(text, Operation)
             return await self._operations[operation.op](operation)
         except MayflyError as error:
             return _failed(error)

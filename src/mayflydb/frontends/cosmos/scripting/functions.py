@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
 from mayflydb.engine.catalog import ROOT, Node, node_of
 from mayflydb.engine.companions import home_of
 from mayflydb.engine.engine import Batch, Reads, Scope, scan
 from mayflydb.frontends.cosmos.calls import SCRIPTS
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, functions_in
@@ -66,7 +64,7 @@ def caller(texts: Mapping[str, str], budget: Budget, now: Instant) -> Caller | N
         if any(argument is UNDEFINED for argument in arguments):
             return UNDEFINED
         text = sandbox.call(name, list(arguments))
-        return msgspec.json.decode(text) if text else UNDEFINED
+        return decoded(text, object) if text else UNDEFINED
 
     return call
 

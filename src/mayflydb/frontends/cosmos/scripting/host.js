@@ -54,12 +54,47 @@
         return numbered([number, message], NativeError, fault);
     }
 
+    // --- time ----------------------------------------------------------------------------------------------------------
+
+    // As in the service local time is UTC, whatever the zone of the host.
+    const offset = NativeDate.prototype.getTimezoneOffset;
+    const MINUTE = 60_000;
+    const ABSOLUTE = /(?:Z|GMT|UTC|[+-]\d{2}:?\d{2})(?: *\([^)]*\))?$|^[+-]?\d{4,6}(?:-\d{2}){0,2}$/i;
+
+    function inUtc() {
+        const prototype = NativeDate.prototype;
+        for (const part of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
+            prototype[`get${part}`] = prototype[`getUTC${part}`];
+            if (part !== "Day") prototype[`set${part}`] = prototype[`setUTC${part}`];
+        }
+        prototype.getTimezoneOffset = () => 0;
+        for (const name of ["", "Date", "Time", "Locale", "LocaleDate", "LocaleTime"].map((kind) => `to${kind}String`)) {
+            const local = prototype[name];
+            prototype[name] = function (...args) {
+                const shifted = new NativeDate(this.getTime() + offset.call(this) * MINUTE);
+                return local.apply(shifted, args).replace(/GMT[+-]\d{4}/, "GMT+0000");
+            };
+        }
+    }
+
+    const { parse: parseDate, UTC } = NativeDate;
+    function parsed(text) {
+        const instant = parseDate(text);
+        return ABSOLUTE.test(String(text).trim()) ? instant : instant - offset.call(new NativeDate(instant)) * MINUTE;
+    }
+
     function stopClock(now) {
+        const values = (args) => {
+            if (args.length > 1) return [UTC(...args)];
+            return args.length ? [typeof args[0] === "string" ? parsed(args[0]) : args[0]] : [now];
+        };
         const StillDate = new Proxy(NativeDate, {
-            construct: (_, args, target) => Reflect.construct(NativeDate, args.length ? args : [now], target),
+            construct: (_, args, target) => Reflect.construct(NativeDate, values(args), target),
             apply: () => new NativeDate(now).toString(),
         });
+        inUtc();
         NativeDate.now = () => now;
+        NativeDate.parse = parsed;
         NativeDate.prototype.constructor = StillDate;
         globalThis.Date = StillDate;
     }
@@ -159,7 +194,7 @@
             if (args.length > 1 && typeof args[0] !== "string") {
                 throw fault(codes.BadRequest, "The first of several arguments of console.log must be a string.");
             }
-            const more = args.length > 1 ? formatted(args[0], args.slice(1)) : String(args[0]);
+            const more = (args.length > 1 ? formatted(args[0], args.slice(1)) : String(args[0])).toWellFormed();
             if (encodeURIComponent(log + more).length > limit) {
                 throw fault(codes.RequestEntityTooLarge, "The log of the script would be too large.");
             }

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos.scripting.collection import Collection
-from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
 from mayflydb.frontends.cosmos.scripting.transaction import Transaction
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND
@@ -55,7 +55,7 @@ class Program:
         except MayflyError as error:
             error.detail = {**error.detail, "log": sandbox.log}
             raise
-        left = msgspec.json.decode(sandbox("outcome"), type=Left)
+        left = decoded(sandbox("outcome"), Left)
         return msgspec.structs.replace(left, log=sandbox.log)
 
 

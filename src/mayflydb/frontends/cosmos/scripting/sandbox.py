@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 from functools import cache
 from importlib import resources
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from mayflydb.clock import monotonic_us
 from mayflydb.model.errors import BadRequest, MayflyError, TimedOut
 from mayflydb.model.instant import SECOND
+
+T = TypeVar("T")
 
 TIMED_OUT: Final = "The requested operation exceeded maximum alloted time."
 _EXECUTING: Final = "Encountered exception while executing function. Exception = "
@@ -110,10 +112,20 @@ class Sandbox:
             raise BadRequest("A text that a script has made is no Unicode.") from None
 
 
-def _checked(answer: str, what: str) -> str:
+def decoded(text: str, type: type[T]) -> T:
+    """What the host has written. BadRequest where a script has changed how things are written, or nested them too deeply."""
+    try:
+        return msgspec.json.decode(text, type=type)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"What a script has left cannot be read: {error}") from None
+
+
+def _checked(answer: object, what: str) -> str:
+    if not isinstance(answer, str):
+        raise BadRequest("What a script has left cannot be read: it is no text.")
     if not answer.startswith("!"):
         return answer
-    fault = msgspec.json.decode(answer[1:], type=_Fault)
+    fault = decoded(answer[1:], _Fault)
     message = f"{what}{fault.text}\r\nStack trace: {fault.text}\n{fault.stack}"
     number = int(fault.number) if 0 < fault.number < 65_536 else 0
     raise BadRequest(message, substatus=number) if number else BadRequest(message)

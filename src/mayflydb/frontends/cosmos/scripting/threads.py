@@ -79,8 +79,9 @@ class Threads:
         try:
             return await asyncio.wait_for(asyncio.shield(done), budget.left + GRACE)
         except TimeoutError:
-            done.cancel()
             raise TimedOut(TIMED_OUT) from None
+        finally:
+            done.cancel()  # Whatever comes later, nobody wants to know.
 
     def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: Budget) -> T:
         answer: Any = None
