@@ -57,6 +57,7 @@ SEEN = [
       " __.readDocuments(self, {continuation: o.continuation}, then((two) => say([one.length, two.map((d) => d.id)])))))))"),
      [2, ["n"]]),
     ("__.queryDocuments(self, 'SELECT VALUE 1', {continuation: 'made up'}, (e) => say(e.number))", 400),
+    ("__.queryDocuments(self, 'SELECT * FROM c ORDER BY c.a, c.b', (e) => say(e.body.includes('composite index')))", True),
     ("__.queryDocuments(self, 'SELECT VALUE udf.f(1)', (e) => say(e.body.includes(\"'udf.f' does not exist\")))", True),
 ]  # fmt: skip
 

@@ -39,7 +39,6 @@ NOT_ALLOWED = (
     "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify "
     "x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
 )
-NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
 NEEDS_PLAN = (
     "The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception "
     "that all newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an "
@@ -65,9 +64,7 @@ async def execute(call: Call) -> Response:
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     functions = await named_in(call.engine.store, view.id, text)
     query = compile_query(text, parameters, view.declared_with(functions.keys()))
-    order = query.sort_paths()
-    if len(order) > 1 and order not in view.composite_orders:
-        raise BadRequest(NO_COMPOSITE)
+    queries.check_order(query, view.composite_orders)
     scope, named = scope_of(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)

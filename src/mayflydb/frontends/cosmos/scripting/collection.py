@@ -155,6 +155,7 @@ class Collection:
         view, partition = self._view, self._transaction.partition
         functions = await named_in(self._reads, view.id, text)
         query = compile_query(text, parameters, view.declared_with(functions.keys()))
+        queries.check_order(query, view.composite_orders)
         scope = Scope(partition, partition + b"\0", Order.HASHED)
         secret = self._account.secret
         bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())

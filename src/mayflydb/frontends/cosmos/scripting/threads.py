@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import types
 from collections.abc import Callable, Coroutine, Generator
+from functools import partial
 from threading import Thread
 from typing import Any, Final, TypeVar
 
@@ -54,34 +55,37 @@ class Threads:
             await asyncio.wait_for(self._free.acquire(), budget.left)
         except TimeoutError:
             raise Unavailable(f"{MOST} scripts are running, and none has ended in time") from None
+        done = self._start(work, budget)
+        try:
+            return await asyncio.wait_for(done, budget.left + GRACE)
+        except TimeoutError:
+            raise TimedOut(TIMED_OUT) from None
+
+    def _start(self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget) -> asyncio.Future[T]:
+        """A thread that does the work, and what will come of it; it gives its place back at its end, whoever still waits."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
-        def settle(error: BaseException | None, result: T | None) -> None:
+        def settle(settled: Callable[[], None]) -> None:
             self._free.release()
-            if done.done():
-                return
-            if error is None:
-                done.set_result(result)  # type: ignore[arg-type]  # There is a result where there is no error.
-            else:
-                done.set_exception(error)
+            if not done.done():
+                settled()
 
         def body() -> None:
-            result, failed = None, None
+            settled: Callable[[], None]
             try:
-                result = self._drive(work(Remote()), loop, budget)
+                settled = partial(done.set_result, self._drive(work(Remote()), loop, budget))
             except BaseException as error:  # noqa: BLE001 -- whoever waits is told
-                failed = error
+                settled = partial(done.set_exception, error)
             with contextlib.suppress(RuntimeError):  # A loop that has been closed: nobody waits any more.
-                loop.call_soon_threadsafe(settle, failed, result)
+                loop.call_soon_threadsafe(settle, settled)
 
-        Thread(target=body, name="script", daemon=True).start()
         try:
-            return await asyncio.wait_for(asyncio.shield(done), budget.left + GRACE)
-        except TimeoutError:
-            raise TimedOut(TIMED_OUT) from None
-        finally:
-            done.cancel()  # Whatever comes later, nobody wants to know.
+            Thread(target=body, name="script", daemon=True).start()
+        except RuntimeError as error:
+            self._free.release()
+            raise Unavailable(f"no thread for a script: {error}") from None
+        return done
 
     def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: Budget) -> T:
         answer: Any = None
@@ -95,7 +99,12 @@ class Threads:
             return result
 
     def _read(self, request: Read[Any], loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
-        future = asyncio.run_coroutine_threadsafe(self._store.read(request), loop)
+        reading = self._store.read(request)
+        try:
+            future = asyncio.run_coroutine_threadsafe(reading, loop)
+        except RuntimeError:
+            reading.close()
+            raise Unavailable("the server is stopping") from None
         try:
             return future.result(budget.left)
         except TimeoutError:
