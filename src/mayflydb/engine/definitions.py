@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_of
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, is_of_companions, row_of
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -99,18 +99,15 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def drop(self, id: int, spaces: Sequence[str] = ()) -> None:
-        """Remove a node and everything below it; its records are unreachable at once. NotFound if it is gone.
-
-        `spaces`: where companions of these nodes have their homes, which go with them.
-        """
+    async def drop(self, id: int) -> None:
+        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone."""
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
             gone = yield from _below(id)
-            for home in (yield from _homes(spaces, gone)):
+            for home in (yield from _homes(gone)):
                 gone += yield from _below(home)
             return Outcome(tuple(map(DropRow, gone)), None)
 
@@ -126,12 +123,11 @@ def _below(id: int) -> Generator[Any, Any, list[int]]:
     return [*found, id]
 
 
-def _homes(spaces: Sequence[str], owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
-    """The rows in these spaces that are named for one of these nodes."""
+def _homes(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
+    """What hangs on these nodes: the rows that are named for them in spaces of companions."""
     found: list[int] = []
-    for name in spaces:
-        space = yield from ask(Find(ROOT, name))
-        if space is None:
+    for space in (yield from ask(Children(ROOT))):
+        if not is_of_companions(space.name):
             continue
         for owner in owners:
             home = yield from ask(Find(space.id, str(owner)))

@@ -12,6 +12,7 @@ from azure.cosmos import ContainerProxy
 
 from cosmos.scripts.verbs import elsewhere, message, procedure, run
 from cosmos.service import Service, T, ids, in_memory, rows
+from mayflydb.frontends.cosmos.scripting import attempts
 
 OWN = "var self = __.getSelfLink(), alt = __.getAltLink(), say = (x) => getContext().getResponse().setBody(x);"
 """Names for short scripts; `then` throws what went wrong, or goes on."""
@@ -182,6 +183,16 @@ def test_no_phantom_is_missed(service: Service, proxy: ContainerProxy) -> None:
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(count, range(10)))
     assert sorted(counts) == list(range(2, 2 + len(counts))) and len(counts) >= 4
+
+
+@in_memory
+def test_who_is_overtaken_again_and_again(
+    service: Service, proxy: ContainerProxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attempts, "ATTEMPTS", 0)
+    answer = run(service, proxy, script("__.deleteDocument(alt + '/docs/a')"))
+    assert answer.status == 449 and answer.json["code"] == "RetryWith"
+    assert ids(proxy.read_all_items()) == ["a", "a", "b"]
 
 
 def test_partitions_do_not_disturb_each_other(service: Service, proxy: ContainerProxy) -> None:

@@ -28,9 +28,6 @@ USERS = "cosmos users"
 SCRIPTS = "cosmos scripts"
 """The space of what belongs to containers without being a record."""
 
-COMPANIONS = (USERS, SCRIPTS)
-"""The spaces whose rows go with the database or container that they belong to."""
-
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 STALE = "Operation cannot be performed because one of the specified precondition is not met."
 NO_VERSION = 0

@@ -9,7 +9,7 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.frontends.cosmos import partition_key, policies
-from mayflydb.frontends.cosmos.calls import COMPANIONS, NOT_FOUND, Call
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
@@ -94,7 +94,7 @@ async def delete(call: Call) -> Response:
     """DELETE /dbs/{d}/colls/{c}: its items are gone with the commit and cleared away later."""
     view = await call.container()
     call.check_match(body_of(view.node)["_etag"])
-    await call.engine.definitions.drop(view.id, COMPANIONS)
+    await call.engine.definitions.drop(view.id)
     return Response(204, charge=budget.METADATA)
 
 
