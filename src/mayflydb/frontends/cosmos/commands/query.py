@@ -11,7 +11,7 @@ from urllib.parse import quote
 import msgspec
 
 from mayflydb.clock import monotonic_us
-from mayflydb.engine import budget as prices
+from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import continuation, queries
 from mayflydb.frontends.cosmos.calls import Call
@@ -92,7 +92,7 @@ async def plan(call: Call) -> Response:
     features = frozenset(feature.strip() for feature in listed.split(","))
     functions = await named_in(call.engine.store, view.id, text)
     query = compile_query(text, parameters, view.declared_with(functions.keys()))
-    return json_response(200, _plan(view, query, features), charge=prices.METADATA)
+    return json_response(200, _plan(view, query, features), charge=budget.METADATA)
 
 
 def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
@@ -137,13 +137,13 @@ async def _read_page(
     size = page_size(call)
     if not functions:
         return await Pager(call.engine, view, query, scope, call.now, size).page(place)
-    budget = Budget(call.account.scripts)
+    within = Budget(call.account.scripts)
 
     async def work(remote: Remote) -> Page:
-        user_functions = caller(functions, budget, call.now)
+        user_functions = caller(functions, within, call.now)
         return await Pager(Scans(remote), view, query, scope, call.now, size, user_functions).page(place)
 
-    return await call.threads.run(work, budget)
+    return await call.threads.run(work, within)
 
 
 def _index_metrics(call: Call, scope: Scope) -> list[tuple[bytes, bytes]]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 from functools import cache
-from importlib import resources
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -62,6 +61,8 @@ class _Fault(msgspec.Struct):
 
 @cache
 def _host() -> str:
+    from importlib import resources
+
     return resources.files(__package__).joinpath("host.js").read_text(encoding="utf-8")
 
 
