@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import sys
 import types
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
@@ -55,14 +57,20 @@ class Threads:
             await asyncio.wait_for(self._free.acquire(), budget.left)
         except TimeoutError:
             raise Unavailable(f"{MOST} scripts are running, and none has ended in time") from None
-        done = self._start(work, budget)
+        done, thread = self._start(work, budget)
         try:
             return await asyncio.wait_for(done, budget.left + GRACE)
         except TimeoutError:
+            _give_way(thread)
             raise TimedOut(TIMED_OUT) from None
+        except asyncio.CancelledError:
+            _give_way(thread)
+            raise
 
-    def _start(self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget) -> asyncio.Future[T]:
-        """A thread that does the work, and what will come of it; it gives its place back at its end, whoever still waits."""
+    def _start(
+        self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget
+    ) -> tuple[asyncio.Future[T], Thread]:
+        """What will come of the work, and the thread that does it: at its end, whoever still waits, its place is free again."""
         loop = asyncio.get_running_loop()
         done: asyncio.Future[T] = loop.create_future()
 
@@ -81,11 +89,12 @@ class Threads:
                 loop.call_soon_threadsafe(settle, settled)
 
         try:
-            Thread(target=body, name="script", daemon=True).start()
+            thread = Thread(target=body, name="script", daemon=True)
+            thread.start()
         except RuntimeError as error:
             self._free.release()
             raise Unavailable(f"no thread for a script: {error}") from None
-        return done
+        return done, thread
 
     def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: Budget) -> T:
         answer: Any = None
@@ -110,3 +119,10 @@ class Threads:
         except TimeoutError:
             future.cancel()
             raise TimedOut(TIMED_OUT) from None
+
+
+def _give_way(thread: Thread) -> None:
+    """What still runs when nobody waits for it any more runs behind everybody else, where threads have priorities."""
+    if sys.platform == "linux" and thread.is_alive() and thread.native_id is not None:
+        with contextlib.suppress(OSError):  # It has ended just now.
+            os.setpriority(os.PRIO_PROCESS, thread.native_id, 19)
