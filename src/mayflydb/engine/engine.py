@@ -151,12 +151,11 @@ class Engine:
             return None
         return record
 
-    async def scan(
+    def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH
     ) -> AsyncIterator[Batch]:
         """Visible records in order, stretch by stretch; between stretches other requests run."""
-        async for stretch in scan(self.store, container, scope, after, now, batch):
-            yield stretch
+        return scan(self.store, container, scope, after, now, batch)
 
     async def reset(self) -> None:
         """Forget everything that is stored."""

@@ -50,7 +50,11 @@ class Transaction:
     async def begin(cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant) -> Transaction:
         """From what is committed now."""
         row = await reads.read(Load(view.id))
-        return cls(reads, view, partition, 0 if row is None else row.lsn, now)
+        lsn = 0 if row is None else row.lsn
+        # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A read
+        # in the order of commits waits for those under way: what is read from here on is no older than the lsn.
+        await reads.read(Scan(view.id, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
+        return cls(reads, view, partition, lsn, now)
 
     async def run(self, command: Command) -> Written:
         """Decide a command. Its refusals are those of the engine, and leave nothing behind."""
