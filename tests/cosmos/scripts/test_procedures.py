@@ -23,7 +23,7 @@ ANSWERS = [
     (f"function (a) {{ {BODY}(a === undefined); }}", [], True),
     (f"function (a) {{ {BODY}(a); }}", ["ä\u2028😀\\"], "ä\u2028😀\\"),
     (f"(a) => {{ {BODY}(a); }};\n// the end", ["x"], "x"),
-    (f"// first\nfunction main() {{ {BODY}(helper()); }}\nfunction helper() {{ return 7; }}", [], 7),
+    (f"// first\nfunction main() {{ {BODY}(other()); }}\nfunction other() {{ return 7; }}", [], 7),
     ("function () { var r = getContext().getResponse(); for (var i = 0; i < 4; i++) r.appendBody(i); }", [], "0123"),
     ("function () { for (var i = 0; i < 3; i++) __.response.appendValue('Body', i); }", [], "012"),
     (f"function () {{ {BODY}(getContext().getRequest().getBody()); }}", [1, "x"], [1, "x"]),
