@@ -207,6 +207,72 @@ const scenarios = {
         await c.database.delete();
         await refused(c.database.read(), 404);
     },
+
+    async stored_procedures() {
+        const c = await container();
+        const body = `function (id, fail) {
+            __.createDocument(__.getSelfLink(), { id, pk: "p" }, function (error, made) {
+                if (error) throw error;
+                if (fail) throw new Error(4321, "not today");
+                console.log("made %s", id);
+                getContext().getResponse().setBody(made);
+            });
+        }`;
+        await c.scripts.storedProcedures.create({ id: "make", body });
+        const procedure = c.scripts.storedProcedure("make");
+        assert.equal((await procedure.read()).resource.body, body);
+        const { resource, headers } = await procedure.execute("p", ["1"], { enableScriptLogging: true });
+        assert.deepEqual(resource, (await c.item("1", "p").read()).resource);
+        assert.equal(decodeURIComponent(headers["x-ms-documentdb-script-log-results"]), "made 1");
+        await assert.rejects(procedure.execute("p", ["2", true]), (error) => {
+            assert.deepEqual([error.code, error.substatus], [400, 4321]);
+            return /not today/.test(error.message);
+        });
+        assert.deepEqual(await ids(c), ["1"]);
+        const found = (await c.scripts.storedProcedures.readAll().fetchAll()).resources;
+        assert.deepEqual(found.map(({ id }) => id), ["make"]);
+        await procedure.replace({ id: "make", body: "() => __.response.setBody(Date.now())" });
+        const now = (await procedure.execute("p", [])).resource;
+        await advance(10);
+        assert.equal((await procedure.execute("p", [])).resource, now + 10_000);
+        await procedure.delete();
+        await refused(procedure.execute("p", []), 404);
+    },
+
+    async triggers() {
+        const c = await container();
+        const before = `function () {
+            const item = __.request.getBody();
+            item.stamp = __.request.getOperationType();
+            __.request.setBody(item);
+        }`;
+        await c.scripts.triggers.create({ id: "stamp", body: before, triggerType: "Pre", triggerOperation: "All" });
+        await c.scripts.triggers.create({
+            id: "fail", body: "function () { throw new Error('no'); }", triggerType: "Post", triggerOperation: "Delete",
+        });
+        const { resource } = await c.items.create({ id: "1", pk: "p" }, { preTriggerInclude: "stamp" });
+        assert.equal(resource.stamp, "Create");
+        const upserted = await c.items.upsert({ id: "1", pk: "p" }, { preTriggerInclude: ["stamp"] });
+        assert.equal(upserted.resource.stamp, "Upsert");
+        await refused(c.item("1", "p").delete({ postTriggerInclude: "fail" }), 400);
+        assert.deepEqual(await ids(c), ["1"]);
+        await refused(c.items.create({ id: "2", pk: "p" }, { postTriggerInclude: "fail" }), 400);
+        assert.equal((await c.scripts.trigger("fail").read()).resource.triggerOperation, "Delete");
+        await c.scripts.trigger("fail").delete();
+        assert.equal((await c.scripts.triggers.readAll().fetchAll()).resources.length, 1);
+    },
+
+    async user_defined_functions() {
+        const c = await container({ throughput: 20_000 });
+        for (let n = 0; n < 5; n++) await c.items.create({ id: String(n), pk: `p${n}`, n });
+        await c.scripts.userDefinedFunctions.create({ id: "square", body: "function (n) { return n * n; }" });
+        const query = "SELECT VALUE udf.square(c.n) FROM c WHERE udf.square(c.n) > 1 ORDER BY c.n DESC";
+        assert.deepEqual(await ids(c, query), [16, 9, 4]);
+        await c.scripts.userDefinedFunction("square").replace({ id: "square", body: "(n) => -n" });
+        assert.deepEqual(await ids(c, "SELECT VALUE SUM(udf.square(c.n)) FROM c"), [-10]);
+        await c.scripts.userDefinedFunction("square").delete();
+        await assert.rejects(ids(c, "SELECT VALUE udf.square(c.n) FROM c"), /udf.square/);
+    },
 };
 
 for (const [name, scenario] of Object.entries({ ...flows, ...scenarios })) {

@@ -20,6 +20,11 @@ ROOT = 0
 """The parent of all spaces."""
 
 
+def is_of_companions(space: str) -> bool:
+    """Whether a space holds what belongs to nodes of another one: its name is that one's and a word more (`cosmos users`)."""
+    return " " in space
+
+
 class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
     """A hash range of a container, [lower, upper) as upper-case hexadecimal; `parents` are the ranges it was split from."""
 

@@ -71,3 +71,7 @@ class Written(msgspec.Struct, frozen=True):
     record: Record
     created: bool
     now: Instant
+
+
+Step = Callable[[Sequence[Written]], Command]
+"""A command that depends on what those before it in its transaction have done; pure."""

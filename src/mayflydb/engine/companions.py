@@ -1,7 +1,7 @@
 """Rows that belong to a node without lying below it: users and their permissions, which no listing of containers may meet.
 
-They are a tree of their own: space (`cosmos users`) > home, named by the id of the node it belongs to > row > row. Who drops
-the node names the home as what goes with it.
+They are a tree of their own: space (`cosmos users`) > home, named by the id of the node it belongs to > row > row. Dropping
+the node, or one above it, drops the home.
 """
 
 from __future__ import annotations

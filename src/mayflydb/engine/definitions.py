@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_of
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, is_of_companions, row_of
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -106,20 +106,16 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def drop(self, id: int, beside: Sequence[str] = ()) -> None:
-        """Remove a node and everything below it; its records are unreachable at once. NotFound if it is gone.
-
-        `beside`: the path of names to another one that goes with it, if there is one.
-        """
+    async def drop(self, id: int) -> None:
+        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone."""
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
             gone = yield from _below(id)
-            other = yield from _at(beside)
-            if other is not None:
-                gone += yield from _below(other)
+            for home in (yield from _homes(gone)):
+                gone += yield from _below(home)
             return Outcome(tuple(map(DropRow, gone)), None)
 
         await self._store.write(decide)
@@ -134,15 +130,17 @@ def _below(id: int) -> Generator[Any, Any, list[int]]:
     return [*found, id]
 
 
-def _at(names: Sequence[str]) -> Generator[Any, Any, int | None]:
-    """The row at this path of names; None if there is none, or no path."""
-    id = None
-    for name in names:
-        row = yield from ask(Find(ROOT if id is None else id, name))
-        if row is None:
-            return None
-        id = row.id
-    return id
+def _homes(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
+    """What hangs on these nodes: the rows that are named for them in spaces of companions."""
+    found: list[int] = []
+    for space in (yield from ask(Children(ROOT))):
+        if not is_of_companions(space.name):
+            continue
+        for owner in owners:
+            home = yield from ask(Find(space.id, str(owner)))
+            if home is not None:
+                found.append(home.id)
+    return found
 
 
 def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes
-from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
@@ -31,10 +32,13 @@ from mayflydb.store.interface import (
     Order,
     Outcome,
     Position,
+    Read,
     Row,
     Scan,
     Store,
 )
+
+T = TypeVar("T")
 
 SCAN_BATCH = 256
 
@@ -52,6 +56,29 @@ class Batch(msgspec.Struct, frozen=True):
 
     records: list[Record]
     position: Position
+
+
+class Reads(Protocol):
+    """What answers reads from committed state."""
+
+    async def read(self, request: Read[T]) -> T: ...
+
+
+async def scan(
+    reads: Reads, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
+) -> AsyncIterator[Batch]:
+    """Visible records in order, stretch by stretch; between stretches others run."""
+    rules = container.rules
+    while True:
+        request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
+        records = await reads.read(request)
+        if not records:
+            return
+        last = records[-1]
+        after = Position(last.partition, last.lsn if scope.order is Order.CHANGED else last.seq)
+        visible = [record for record in records if visible_at(record, rules, now)] if rules else records
+        yield Batch(visible, after)
+        await asyncio.sleep(0)
 
 
 class BatchRefused(MayflyError):
@@ -127,21 +154,11 @@ class Engine:
             return None
         return record
 
-    async def scan(
+    def scan(
         self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int = SCAN_BATCH
     ) -> AsyncIterator[Batch]:
         """Visible records in order, stretch by stretch; between stretches other requests run."""
-        rules = container.rules
-        while True:
-            request = Scan(container.id, scope.lower, scope.upper, scope.order, after, batch)
-            records = await self.store.read(request)
-            if not records:
-                return
-            last = records[-1]
-            after = Position(last.partition, last.lsn if scope.order is Order.CHANGED else last.seq)
-            visible = [record for record in records if visible_at(record, rules, now)] if rules else records
-            yield Batch(visible, after)
-            await asyncio.sleep(0)
+        return scan(self.store, container, scope, after, now, batch)
 
     async def versions(self, container: Node, after: int, now: Instant) -> list[Version]:
         """What is remembered behind an lsn, in order, some of it; none is the end. HistoryLost if some was forgotten."""
@@ -175,22 +192,33 @@ class Engine:
         written = yield from space.run(command)
         return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
 
-    async def write_all(self, container: int, commands: Sequence[Command], now: Instant) -> list[Written]:
-        """Commit all commands or none, each seeing those before it. BatchRefused names the first that failed."""
-        committed = await self.store.write(lambda: self._decide_all(container, commands, now))
+    async def write_all(
+        self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None = None
+    ) -> list[Written]:
+        """Commit all commands or none, each seeing those before it. BatchRefused names the first that failed.
+
+        `premise`: what has been read to make these commands; WriteConflict if it is not so any more.
+        """
+        committed = await self.store.write(lambda: self._decide_all(container, commands, now, premise))
         for _, life_ends in committed.reply:
             if life_ends is not None:
                 self.reaper.notice(container, life_ends)
         return [written for written, _ in committed.reply]
 
     def _decide_all(
-        self, container: int, commands: Sequence[Command], now: Instant
+        self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None
     ) -> Decision[list[tuple[Written, Instant | None]]]:
-        node = self._owner((yield Load(container)))
-        space = Workspace(node, self._write_instant(now))
+        row = yield Load(container)
+        node = self._owner(row)
+        now = self._write_instant(now)
+        if premise is not None:
+            yield from premise.check(row.lsn, node.rules, now)
+        space = Workspace(node, now)
         results: list[tuple[Written, Instant | None]] = []
         for index, command in enumerate(commands):
             try:
+                if not isinstance(command, Command):
+                    command = command([written for written, _ in results])
                 written = yield from space.run(command)
             except MayflyError as error:
                 raise BatchRefused(index, error) from error

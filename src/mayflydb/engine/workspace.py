@@ -66,6 +66,16 @@ class Workspace:
             return self._records[partition, key]
         return (yield from ask(Get(self._container, partition, key)))
 
+    def now_is(self, record: Record) -> Record | None:
+        """What a stored record has become here; None: it is gone."""
+        kept = self._entries.get(record.seq)
+        return record if kept is None else kept[0]
+
+    @property
+    def kept(self) -> list[Record]:
+        """The records that were written here, and are there still."""
+        return [record for record in self._records.values() if record is not None]
+
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))
         holders = [record for record in stored if record.seq not in self._entries]

@@ -15,6 +15,7 @@ Fields: TypeAlias = Sequence[tuple[bytes, bytes]]
 
 BODILESS = (204, 304)
 _STATUS_LINES = {status.value: b"HTTP/1.1 %d %b" % (status, status.phrase.encode()) for status in HTTPStatus}
+_STATUS_LINES[449] = b"HTTP/1.1 449 Retry With"  # Cosmos DB's own: somebody else was first.
 
 
 class Response(msgspec.Struct):

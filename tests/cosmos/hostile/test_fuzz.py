@@ -64,6 +64,9 @@ def seeds(target: Target) -> list[tuple[str, str, Any, dict[str, str]]]:
         "x-ms-cosmos-supported-query-features": "OrderBy,Aggregate,Distinct",
     }
     patch = {"operations": [{"op": "set", "path": "/n", "value": 5}], "condition": "from c where c.n > 0"}
+    script = {"id": "s", "body": "function (a) { __.filter((d) => d.n > a); console.log('%s', a); return a; }"}
+    trigger = script | {"triggerType": "Pre", "triggerOperation": "All"}
+    logs = {"x-ms-documentdb-script-enable-logging": "True"}
     definition = {"id": "c", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}, "defaultTtl": 1000}
     return [
         ("GET", "/", None, {}), ("GET", "/dbs", None, {}), ("POST", "/dbs", {"id": "f"},
@@ -85,6 +88,11 @@ def seeds(target: Target) -> list[tuple[str, str, Any, dict[str, str]]]:
         "x-ms-start-epk": "", "x-ms-end-epk": "FF"}),
         ("POST", "/offers", {"query": "SELECT * FROM root r WHERE r.resource = 'x'"}, query), ("GET", "/offers", None,
         {}),
+        ("POST", f"{container}/sprocs", script, {}), ("PUT", f"{container}/sprocs/s", script, {}),
+        ("POST", f"{container}/sprocs/s", [0, "x"], key | logs), ("POST", f"{container}/triggers", trigger, {}),
+        ("POST", f"{container}/udfs", script, {}), ("GET", f"{container}/udfs/s", None, {}),
+        ("POST", items, text | {"query": "SELECT VALUE udf.s(c.n) FROM c WHERE udf.s(c.n) > @p"}, key | query),
+        ("POST", items, {"id": "t", "pk": "p"}, key | {"x-ms-documentdb-pre-trigger-include": "s"}),
     ]  # fmt: skip
 
 

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from mayflydb.frontends.cosmos.errors import ANSWERS, answer_of, render
+from mayflydb.http.messages import Response
+from mayflydb.http.messages import render as line
 from mayflydb.model import errors as kinds
 from mayflydb.model.errors import MayflyError
 
@@ -27,6 +29,7 @@ def test_total(kind: type[MayflyError]) -> None:
     body = json.loads(rendered.body)
     assert rendered.status >= 400 and body["code"] and "why" in body["message"]
     assert body["message"].endswith("\r\nActivityId: act, Request URI: /dbs/d, mayfly/1")
+    assert line(Response(rendered.status)).startswith(b"HTTP/1.1 %d " % rendered.status)
 
 
 @pytest.mark.parametrize(

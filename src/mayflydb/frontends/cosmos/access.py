@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from mayflydb.engine.catalog import Index
-from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.catalog import Index, Node
+from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.indexes import hashed
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
@@ -30,6 +30,16 @@ MOST_INDEXES = 3
 EVERYTHING = KeyRange(b"", b"\xff" * 10)
 
 
+class Scanner(Protocol):
+    """Who reads the records of a container: the engine, or a transaction that sees what it has done itself."""
+
+    def scan(
+        self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
+    ) -> AsyncIterator[Batch]:
+        """Visible records in order, stretch by stretch."""
+        ...
+
+
 class Source(Protocol):
     """The visible records that a query may need, in order of HASHED or CREATED scans."""
 
@@ -40,19 +50,19 @@ class Source(Protocol):
 class Scanned:
     """All records of a scope."""
 
-    def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant) -> None:
-        self._engine, self._view, self._scope, self._now = engine, view, scope, now
+    def __init__(self, reads: Scanner, view: ContainerView, scope: Scope, now: Instant) -> None:
+        self._reads, self._view, self._scope, self._now = reads, view, scope, now
 
     async def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:
-        async for stretch in self._engine.scan(self._view.node, self._scope, after, self._now, batch):
+        async for stretch in self._reads.scan(self._view.node, self._scope, after, self._now, batch):
             yield stretch.records
 
 
-class Sought(Scanned):
+class Sought:
     """The records of a scope with these seqs; in it seq is the order."""
 
     def __init__(self, engine: Engine, view: ContainerView, scope: Scope, now: Instant, seqs: Sequence[int]) -> None:
-        super().__init__(engine, view, scope, now)
+        self._engine, self._view, self._scope, self._now = engine, view, scope, now
         self._seqs = seqs
 
     async def stretches(self, after: Position | None, batch: int) -> AsyncIterator[list[Record]]:

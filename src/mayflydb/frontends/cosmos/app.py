@@ -14,9 +14,11 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import auth, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
-from mayflydb.frontends.cosmos.commands.table import command_for
+from mayflydb.frontends.cosmos.commands.table import command_for, with_triggers
+from mayflydb.frontends.cosmos.commands.triggered import INCLUDE
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.frontends.cosmos.resource_tokens import Grant
+from mayflydb.frontends.cosmos.scripting.threads import Threads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
 from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
@@ -34,9 +36,8 @@ CONSISTENCY = frozenset({b"session", b"consistentprefix", b"eventual"})
 
 USUAL_WISH = b"Session"
 
-TRIGGERS = (b"x-ms-documentdb-pre-trigger-include", b"x-ms-documentdb-post-trigger-include")
-WISHES = frozenset({b"x-ms-indexing-directive", *TRIGGERS})
-"""Headers besides the consistency level that ask for something Mayfly may have to refuse."""
+WISHES = frozenset({b"x-ms-indexing-directive", *INCLUDE.values()})
+"""Headers besides the consistency level that ask for something Mayfly may have to refuse, or to do in another way."""
 
 
 class CosmosApp:
@@ -47,6 +48,7 @@ class CosmosApp:
         self._account = account
         self._names = Names(engine)
         self._demand = Demand(engine, account.index_after)
+        self._threads = Threads(engine.store)
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
         self._address = lru_cache(maxsize=64)(self._told)
@@ -76,12 +78,15 @@ class CosmosApp:
         headers = http.headers
         if headers.get(b"x-ms-consistency-level") != USUAL_WISH or not WISHES.isdisjoint(headers):
             _check_wishes(headers)
+            command = with_triggers(command, headers)
         if not isinstance(who, Grant):
             if command.writes:
                 auth.check_write(who, request.method, _shown(http))
             if command.issues_tokens:
                 auth.check_tokens(who, request.method, _shown(http))
-        call = Call(self._account, self._engine, self._names, self._demand, request, await self._engine.now())
+        call = Call(
+            self._account, self._engine, self._names, self._demand, self._threads, request, await self._engine.now()
+        )
         if isinstance(who, Grant):
             await resource_tokens.authorize(who, call, command.writes)
         return await command.handler(call)
@@ -121,9 +126,6 @@ def _check_wishes(headers: Mapping[bytes, bytes]) -> None:
     directive = headers.get(b"x-ms-indexing-directive", b"default").lower()
     if directive not in (b"default", b"include"):
         raise Unsupported(f"The indexing directive '{directive[:100].decode('latin-1')}' is not supported by Mayfly.")
-    for name in TRIGGERS:
-        if name in headers:
-            raise Unsupported(f"Triggers are not supported by Mayfly: the header {name.decode()} asks for one.")
 
 
 def _shown(http: HttpRequest) -> str:

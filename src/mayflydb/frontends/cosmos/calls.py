@@ -15,6 +15,8 @@ from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
+from mayflydb.frontends.cosmos.scripting.sandbox import Limits as ScriptLimits
+from mayflydb.frontends.cosmos.scripting.threads import Threads
 from mayflydb.frontends.cosmos.values import Limits, parse_json
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Request
@@ -24,6 +26,9 @@ from mayflydb.model.instant import Instant
 SPACE = "cosmos"
 USERS = "cosmos users"
 """The space of what belongs to databases without being a container."""
+
+SCRIPTS = "cosmos scripts"
+"""The space of what belongs to containers without being a record."""
 
 NOT_FOUND = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 STALE = "Operation cannot be performed because one of the specified precondition is not met."
@@ -53,6 +58,7 @@ class Account(msgspec.Struct, frozen=True):
     limits: Limits = Limits()
     index_after: int = 10_000
     told: Callable[[str], str] = str
+    scripts: ScriptLimits = ScriptLimits()
 
 
 class Names:
@@ -117,15 +123,17 @@ class Names:
 class Call:
     """A request that has been authorized: what it names, and the one instant it is answered at."""
 
-    __slots__ = ("account", "demand", "engine", "names", "now", "request", "target")
+    __slots__ = ("account", "demand", "engine", "names", "now", "request", "target", "threads")
 
     def __init__(
-        self, account: Account, engine: Engine, names: Names, demand: Demand, request: Request, now: Instant
-    ) -> None:
+        self, account: Account, engine: Engine, names: Names, demand: Demand, threads: Threads, request: Request,
+        now: Instant,
+    ) -> None:  # fmt: skip
         self.demand = demand
         self.account = account
         self.engine = engine
         self.names = names
+        self.threads = threads
         self.request = request
         self.target: Target = request.target
         self.now = now

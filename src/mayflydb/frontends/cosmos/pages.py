@@ -18,7 +18,7 @@ from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Context, Cursor, Query, Search, SortedPage
+from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Cursor, Query, Search, SortedPage
 from mayflydb.store.interface import Position
 
 PAGE_BYTES = 4 * 1024 * 1024
@@ -66,16 +66,18 @@ class Pager:
     """Makes the page of one request."""
 
     def __init__(
-        self, engine: Engine, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int
-    ) -> None:
+        self, reads: access.Scanner, view: ContainerView, query: Query, scope: Scope, now: Instant, limit: int,
+        call: Caller | None = None, engine: Engine | None = None,
+    ) -> None:  # fmt: skip
+        """`call`: calls the user-defined functions of the query. `engine`: whose indexes may be used; None: none may."""
         self._engine = engine
         self._view = view
         self._query = query
         self._scope = scope
         self._now = now
         self._limit = limit
-        self._context = Context(now)
-        self._source: access.Source = access.Scanned(engine, view, scope, now)
+        self._context = Context(now, call=call)
+        self._source: access.Source = access.Scanned(reads, view, scope, now)
         self.reading = Reading()
         self.matched = 0
         """Of what was read, how much the query could use."""
@@ -85,12 +87,9 @@ class Pager:
         """The page that begins there."""
         if self._query.ranking is not None:
             return await self._ranked(place)
-        way = await access.route(self._engine, self._view, self._query, self._scope)
-        if isinstance(way, access.Ordered):
-            if place.keys or not place.seen:
-                return await self._in_order(place, way)
-        elif way is not None:
-            self._source = access.Sought(self._engine, self._view, self._scope, self._now, way)
+        by = None if self._engine is None else await self._choose(self._engine)
+        if self._engine is not None and by is not None and (place.keys or not place.seen):
+            return await self._in_order(self._engine, place, by)
         if self._query.resumes:
             return await self._sorted(place)
         if not self._query.streams:
@@ -98,6 +97,14 @@ class Pager:
         if self._query.is_identity:
             return await self._whole(place)
         return await self._streamed(place)
+
+    async def _choose(self, engine: Engine) -> access.Ordered | None:
+        """The index to walk, if one has the rows in order; else what indexes name, if they do, is all that will be read."""
+        way = await access.route(engine, self._view, self._query, self._scope)
+        if way is None or isinstance(way, access.Ordered):
+            return way
+        self._source = access.Sought(engine, self._view, self._scope, self._now, way)
+        return None
 
     async def _records(self, place: Place) -> AsyncIterator[Record]:
         after = Position(place.partition, place.number) if place.number else None
@@ -180,12 +187,12 @@ class Pager:
             page.add(self._document(record), record.seq)
         return self._cut(page, wanted, place)
 
-    async def _in_order(self, place: Place, by: access.Ordered) -> Page:
+    async def _in_order(self, engine: Engine, place: Place, by: access.Ordered) -> Page:
         """The same, from records that come in this order but for those whose keys are alike: the rest need not be read."""
         page, wanted = self._sorted_page(place)
         key, batch = None, min(256, max(wanted, 16))
         after = _cursor(place)
-        async for at, record in access.walk(self._engine, self._view, self._query, by, after, self._now, batch):
+        async for at, record in access.walk(engine, self._view, self._query, by, after, self._now, batch):
             if page.satisfied and at != key:
                 break
             key = at

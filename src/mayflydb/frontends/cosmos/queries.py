@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
+from mayflydb.frontends.cosmos.indexing import SortOrder
 from mayflydb.frontends.cosmos.values import Limits, parse_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
-from mayflydb.query.cosmos_sql import Context, Declared, compile_query, run
+from mayflydb.query.cosmos_sql import Context, Declared, Query, compile_query, run
 
 MAX_BODY = 1024 * 1024
+NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
 
 
 def parse_body(body: bytes, limits: Limits) -> tuple[str, dict[str, Any]]:
@@ -40,6 +42,13 @@ def over_documents(
 ) -> list[Any]:
     """All rows of a query over a few documents."""
     return run(compile_query(text, parameters), documents, Context(now))
+
+
+def check_order(query: Query, composite: Collection[SortOrder]) -> None:
+    """BadRequest for an ORDER BY of several paths that no composite index has."""
+    order = query.sort_paths()
+    if len(order) > 1 and order not in composite:
+        raise BadRequest(NO_COMPOSITE)
 
 
 def condition(text: str, declared: Declared) -> Callable[[Mapping[str, Any], Instant], bool]:

@@ -288,6 +288,20 @@ def permission_body(
     }
 
 
+def script_body(
+    properties: Mapping[str, Any], of: Owner, kind: RidKind, word: str, number: int, version: int, written: Instant
+) -> dict[str, Any]:
+    """A stored procedure, trigger or user-defined function: what clients set (`id` included), then the system properties."""
+    rid = child_rid(kind, of.database, of.container, number)
+    return {
+        **properties,
+        "_rid": rid,
+        "_self": f"{of.self_link}{word}/{rid}/",
+        "_etag": etag(version, number, written),
+        "_ts": written // SECOND,
+    }
+
+
 def range_rows(of: Owner, bounds: Iterable[tuple[str, str]], version: int, written: Instant) -> list[dict[str, Any]]:
     """The rows of `pkranges`, from the (min, max) hex bounds in order; ids count from "0"."""
     bounds = list(bounds)

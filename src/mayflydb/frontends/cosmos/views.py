@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from typing import Any, TypedDict, cast
 
@@ -97,6 +97,10 @@ class ContainerView:
             (b"x-ms-content-path", self.owner.rid.encode()),
         )
         self._only = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
+
+    def declared_with(self, functions: Set[str]) -> Declared:
+        """The same for a query that may call these user-defined functions."""
+        return msgspec.structs.replace(self.declared, functions=functions)
 
     def draft(self, item: Item, partition: bytes) -> Draft:
         """The record that an item becomes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from mayflydb.query.cosmos_sql.bounds import Bounds
-from mayflydb.query.cosmos_sql.context import Context
+from mayflydb.query.cosmos_sql.context import Caller, Context
 from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_property
 from mayflydb.query.cosmos_sql.execute import Cursor
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
@@ -11,7 +11,7 @@ from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, LANGUAGES
 from mayflydb.query.cosmos_sql.index_keys import SortKeys, Span, cursor_key, index_key
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
-from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query
+from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query, functions_in
 from mayflydb.query.cosmos_sql.query_plan import plan
 from mayflydb.query.cosmos_sql.search import Search, run
 from mayflydb.query.cosmos_sql.syntax import Statement
@@ -25,6 +25,7 @@ __all__ = [
     "UNDEFINED",
     "Accumulator",
     "Bounds",
+    "Caller",
     "Computed",
     "Context",
     "Cursor",
@@ -40,6 +41,7 @@ __all__ = [
     "compile_query",
     "computed_property",
     "cursor_key",
+    "functions_in",
     "index_key",
     "parse",
     "plan",

@@ -187,7 +187,7 @@ class Expressions:
         """A built-in function."""
         name = node.name.upper()
         if node.udf:
-            raise unsupported(f"The user-defined function 'udf.{node.name}'", node.start, node.end)
+            return self.user_function(node)
         if name in AGGREGATES:
             raise bad_query(COMPOSITION, node.start, node.end)
         if name.startswith("ST_") and self.declared.flat:
@@ -210,6 +210,16 @@ class Expressions:
             function = fulltext.in_language(self._language(node.arguments[0]))[name]
         found = _call(function, arguments)
         return found if function.contextual else _folded(found, arguments)
+
+    def user_function(self, node: Call) -> Evaluate:
+        """A function of the container, called through the context; two calls need not give the same."""
+        name, known = node.name, self.declared.functions
+        if known is None:
+            raise unsupported(f"The user-defined function 'udf.{name}' here", node.start, node.end)
+        if name not in known:
+            raise bad_query(f"The user-defined function 'udf.{name}' does not exist.", node.start, node.end)
+        arguments = self.all(node.arguments)
+        return lambda frame: frame[CONTEXT_SLOT].call(name, [argument(frame) for argument in arguments])
 
     def embedding(self, node: Call) -> Embedding:
         """How a VectorDistance measures: as its options say, else as is declared for its first path that is declared."""

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
 
 from mayflydb.model.instant import Instant
 
+Caller: TypeAlias = Callable[[str, Sequence[Any]], Any]
 _FRACTION_BITS = 53
 
 
 class Context:
-    """One execution of a query: `now` for the time functions, `seed` for RAND. Use one for each request."""
+    """One execution of a query: `now` for the time functions, `seed` for RAND. Use one for each request.
 
-    __slots__ = ("drawn", "now", "seed")
+    `call`: calls user-defined functions by name, with values of JSON or UNDEFINED, for one of them.
+    """
 
-    def __init__(self, now: Instant, seed: int = 0) -> None:
+    __slots__ = ("call", "drawn", "now", "seed")
+
+    def __init__(self, now: Instant, seed: int = 0, call: Caller | None = None) -> None:
         self.now = now
         self.seed = seed
+        self.call = call
         self.drawn = 0
 
     def chance(self) -> float:

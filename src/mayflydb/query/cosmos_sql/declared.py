@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from types import MappingProxyType
 from typing import Final
 
@@ -28,7 +28,8 @@ class Computed(msgspec.Struct, frozen=True):
 class Declared(msgspec.Struct, frozen=True):
     """`embeddings` and `languages` of texts by path of the document, `computed` by name of the property.
 
-    `flat`: its shapes lie on a plane. `language`: of all other texts.
+    `flat`: its shapes lie on a plane. `language`: of all other texts. `functions`: names of user-defined functions, which the
+    Context of an execution can call; None: they cannot be used.
     """
 
     embeddings: Embeddings = NO_EMBEDDINGS
@@ -36,6 +37,7 @@ class Declared(msgspec.Struct, frozen=True):
     flat: bool = False
     languages: Languages = NO_LANGUAGES
     language: str = LANGUAGE
+    functions: Set[str] | None = None
 
 
 NOTHING: Final = Declared()

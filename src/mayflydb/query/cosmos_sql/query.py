@@ -17,7 +17,7 @@ from mayflydb.query.cosmos_sql.ranking import nothing_counted, ranking_of
 from mayflydb.query.cosmos_sql.reads import properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import Selects
-from mayflydb.query.cosmos_sql.syntax import Name, Select, Statement
+from mayflydb.query.cosmos_sql.syntax import Call, Name, Node, Select, Statement, children
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
@@ -176,6 +176,20 @@ class SortedPage(Accumulator):
     def placed(self) -> list[tuple[Value, Cursor]]:
         """The page's rows in order, each with the place behind which another page can begin."""
         return self._sorted.placed()
+
+
+def functions_in(text: str) -> list[str]:
+    """The names of the user-defined functions that a query refers to, each as often as it does. BadQuery."""
+    if "udf" not in text.lower():
+        return []
+    found: list[str] = []
+    nodes: list[Node] = [parse(text).select]
+    while nodes:
+        node = nodes.pop()
+        if isinstance(node, Call) and node.udf:
+            found.append(node.name)
+        nodes += children(node)
+    return found
 
 
 def needs_merge(select: Select) -> bool:

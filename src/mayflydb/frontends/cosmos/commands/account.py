@@ -1,19 +1,11 @@
-"""The account document, and the feeds of things that do not exist here."""
+"""The account document, and the feed of what does not exist here."""
 
 from __future__ import annotations
 
 from mayflydb.engine import budget
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import account_document, feed_body
 from mayflydb.frontends.cosmos.wire import Response, json_response
-
-FEEDS = {
-    Resource.STORED_PROCEDURE: "StoredProcedures",
-    Resource.TRIGGER: "Triggers",
-    Resource.USER_DEFINED_FUNCTION: "UserDefinedFunctions",
-    Resource.CONFLICT: "Conflicts",
-}
 
 
 async def read(call: Call) -> Response:
@@ -24,7 +16,7 @@ async def read(call: Call) -> Response:
 
 
 async def empty_feed(call: Call) -> Response:
-    """GET of stored procedures, triggers, functions or conflicts: there are none."""
+    """GET of conflicts: there are none."""
     view = await call.owner()
-    body = feed_body(view.owner.rid, FEEDS[call.target.resource], [])
+    body = feed_body(view.owner.rid, "Conflicts", [])
     return Response(200, body, [(b"x-ms-item-count", b"0")], budget.METADATA)

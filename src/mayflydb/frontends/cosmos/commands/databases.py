@@ -6,9 +6,8 @@ from typing import Any
 
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
-from mayflydb.engine.companions import home_of
 from mayflydb.frontends.cosmos import policies
-from mayflydb.frontends.cosmos.calls import SPACE, USERS, Call
+from mayflydb.frontends.cosmos.calls import SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.offers import provisioned, stored
 from mayflydb.frontends.cosmos.resources import database_body
@@ -54,7 +53,7 @@ async def delete(call: Call) -> Response:
     """DELETE /dbs/{d}, with everything in it."""
     node = await call.database()
     call.check_match(body_of(node)["_etag"])
-    await call.engine.definitions.drop(node.id, home_of(USERS, node.id))
+    await call.engine.definitions.drop(node.id)
     return Response(204, charge=budget.METADATA)
 
 

@@ -27,7 +27,7 @@ async def read(call: Call) -> Response:
     """GET …/docs/{id}."""
     view = await call.owner()
     partition = view.point(call.request.headers.get(KEY))
-    record = await call.engine.get(view.node, partition, await _key(call, view, partition), call.now)
+    record = await call.engine.get(view.node, partition, await key_of(call, view, partition), call.now)
     lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
     if record is None:
@@ -61,12 +61,12 @@ async def _store(call: Call, mode: Mode) -> Response:
     id = item_id(item.doc, call.account.limits)
     partition = partition_of(view, item, view.point(call.request.headers.get(KEY)))
     # A replace may give its item another id.
-    key = await _key(call, view, partition) if mode is Mode.REPLACE else id.encode()
+    key = await key_of(call, view, partition) if mode is Mode.REPLACE else id.encode()
     command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode())
     return await _write(call, view, command)
 
 
-async def _key(call: Call, view: ContainerView, partition: bytes) -> bytes:
+async def key_of(call: Call, view: ContainerView, partition: bytes) -> bytes:
     """The key of the item that the path names: by its id or, below the rid of its container, by its own rid.
 
     So clients name it that were given a whole item: they follow its `_self`.
@@ -97,7 +97,7 @@ async def patch(call: Call) -> Response:
     view = await call.owner()
     partition = view.point(call.request.headers.get(KEY))
     change = patch_change(call, view, partition, patches.parse_patch(call.request.body, call.account.limits))
-    key = await _key(call, view, partition)
+    key = await key_of(call, view, partition)
     command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id))
     return await _write(call, view, command)
 
@@ -106,7 +106,7 @@ async def delete(call: Call) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.owner()
     partition = view.point(call.request.headers.get(KEY))
-    key = await _key(call, view, partition)
+    key = await key_of(call, view, partition)
     command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id))
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import msgspec
@@ -17,6 +19,9 @@ from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
 from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.scripting.functions import Scans, caller, named_in
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget
+from mayflydb.frontends.cosmos.scripting.threads import Remote
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
@@ -29,7 +34,6 @@ NOT_ALLOWED = (
     "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify "
     "x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
 )
-NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
 NEEDS_PLAN = (
     "The provided cross partition query can not be directly served by the gateway. This is a first chance (internal) exception "
     "that all newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an "
@@ -54,14 +58,13 @@ async def execute(call: Call) -> Response:
     """POST …/docs with a query."""
     view = await call.owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    query = compile_query(text, parameters, view.declared)
-    order = query.sort_paths()
-    if len(order) > 1 and order not in view.composite_orders:
-        raise BadRequest(NO_COMPOSITE)
+    functions = await named_in(call.engine.store, view.id, text)
+    query = compile_query(text, parameters, view.declared_with(functions.keys()))
+    queries.check_order(query, view.composite_orders)
     scope, named = scope_of(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)
-    return await _page(call, view, query, scope, (text, parameters))
+    return await _page(call, view, query, scope, (text, parameters), functions)
 
 
 def _scope_of_query(call: Call, view: ContainerView, query: Query) -> Scope:
@@ -83,7 +86,8 @@ async def plan(call: Call) -> Response:
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
-    query = compile_query(text, parameters, view.declared)
+    functions = await named_in(call.engine.store, view.id, text)
+    query = compile_query(text, parameters, view.declared_with(functions.keys()))
     return json_response(200, _plan(view, query, features), charge=budget.METADATA)
 
 
@@ -100,7 +104,10 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
     return values
 
 
-async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any]) -> Response:
+async def _page(
+    call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any],
+    functions: Mapping[str, str] = MappingProxyType({}),
+) -> Response:  # fmt: skip
     lsn = await call.session_lsn(view)
     bound = continuation.binding(view.id, asked[0], asked[1], [scope.lower.hex(), scope.upper and scope.upper.hex()])
     token = call.request.text(b"x-ms-continuation")
@@ -108,9 +115,7 @@ async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, ask
     if token:
         place = msgspec.convert(continuation.unseal(call.account.secret, bound, token), Place)
     started = monotonic_us()
-    pager = Pager(call.engine, view, query, scope, call.now, page_size(call))
-    page = await pager.page(place)
-    await call.demand.note(view, query, scope, pager.reading.records - pager.matched)
+    page = await _read_page(call, view, query, scope, place, functions)
     headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
     if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
         headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
@@ -119,6 +124,25 @@ async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, ask
         sealed = continuation.seal(call.account.secret, bound, msgspec.structs.astuple(page.next))
         headers.append((b"x-ms-continuation", sealed.encode()))
     return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
+
+
+async def _read_page(
+    call: Call, view: ContainerView, query: Query, scope: Scope, place: Place, functions: Mapping[str, str]
+) -> Page:
+    """Queries that call user-defined functions are evaluated off the event loop, and within a time."""
+    size = page_size(call)
+    if not functions:
+        pager = Pager(call.engine, view, query, scope, call.now, size, engine=call.engine)
+        page = await pager.page(place)
+        await call.demand.note(view, query, scope, pager.reading.records - pager.matched)
+        return page
+    within = Budget(call.account.scripts)
+
+    async def work(remote: Remote) -> Page:
+        user_functions = caller(functions, within, call.now)
+        return await Pager(Scans(remote), view, query, scope, call.now, size, user_functions).page(place)
+
+    return await call.threads.run(work, within)
 
 
 def _metrics(page: Page, elapsed_us: int) -> bytes:

@@ -19,7 +19,10 @@ from mayflydb.frontends.cosmos.commands import (
     offers,
     partitions,
     permissions,
+    procedures,
     query,
+    scripts,
+    triggered,
     users,
 )
 from mayflydb.frontends.cosmos.paths import Resource
@@ -49,7 +52,7 @@ def _issues(handler: Handler) -> Command:
     return Command(handler, issues_tokens=True)
 
 
-COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
+COMMANDS: dict[tuple[Resource, bool, str], Command] = {
     (Resource.ACCOUNT, True, "GET"): _reads(account.read),
     (Resource.DATABASE, True, "GET"): _reads(databases.read_feed),
     (Resource.DATABASE, True, "POST"): _writes(databases.create),
@@ -83,7 +86,17 @@ COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
     (Resource.PERMISSION, False, "GET"): _issues(permissions.read),
     (Resource.PERMISSION, False, "PUT"): _writes(permissions.replace),
     (Resource.PERMISSION, False, "DELETE"): _writes(permissions.delete),
+    (Resource.STORED_PROCEDURE, False, "POST"): _writes(procedures.execute),
 }
+
+for _kind in scripts.KINDS:
+    COMMANDS |= {
+        (_kind, True, "GET"): _reads(scripts.read_feed),
+        (_kind, True, "POST"): _writes(scripts.create),
+        (_kind, False, "GET"): _reads(scripts.read),
+        (_kind, False, "PUT"): _writes(scripts.replace),
+        (_kind, False, "DELETE"): _writes(scripts.delete),
+    }
 
 QUERIES: Mapping[Resource, Command] = {
     Resource.DATABASE: _reads(databases.query),
@@ -94,23 +107,28 @@ QUERIES: Mapping[Resource, Command] = {
     Resource.CONFLICT: _reads(conflicts.query),
     Resource.USER: _reads(users.query),
     Resource.PERMISSION: _issues(permissions.query),
+    **dict.fromkeys(scripts.KINDS, _reads(scripts.query)),
 }
 
 UPSERTS: Mapping[Resource, Command] = {
     Resource.ITEM: _writes(items.upsert),
     Resource.USER: _writes(users.upsert),
     Resource.PERMISSION: _writes(permissions.upsert),
+    **dict.fromkeys(scripts.KINDS, _writes(scripts.upsert)),
 }
+
+TRIGGERED: Mapping[Handler, Command] = {
+    items.create: _writes(triggered.create),
+    items.upsert: _writes(triggered.upsert),
+    items.replace: _writes(triggered.replace),
+    items.delete: _writes(triggered.delete),
+}
+"""What answers a write that runs triggers."""
 
 OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all)}
 """POST …/operations/{name} of a container."""
 
-NAMES: Mapping[Resource, str] = {
-    Resource.STORED_PROCEDURE: "Stored procedures",
-    Resource.TRIGGER: "Triggers",
-    Resource.USER_DEFINED_FUNCTION: "User-defined functions",
-    Resource.CONFLICT: "Conflicts",
-}
+NAMES: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
 """What this version knows by name and refuses."""
 
 _PLAN, _BATCH = _reads(query.plan), _writes(batches.execute)
@@ -133,6 +151,19 @@ def command_for(request: Request) -> Command:
         return _empty_or_refused(request)
     path = request.path[:1024].decode("ascii", "backslashreplace")
     raise BadRequest(f"The method {request.method} is not known for the path '{path}'.")
+
+
+def with_triggers(command: Command, headers: Mapping[bytes, bytes]) -> Command:
+    """The same command with the triggers that its headers include; Unsupported for one that runs none."""
+    for name in triggered.INCLUDE.values():
+        if headers.get(name):
+            found = TRIGGERED.get(command.handler)
+            if found is None:
+                raise Unsupported(
+                    f"Triggers of this operation are not supported by Mayfly: {name.decode()} asks for one."
+                )
+            return found
+    return command
 
 
 def _special(request: Request) -> Command | None:

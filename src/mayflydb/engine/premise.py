@@ -1,0 +1,90 @@
+"""What a transaction that is made outside of the writer rests on, so that the writer can tell whether it still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any, Final
+
+from mayflydb.expiry.deadline import deadline, over, visible_at
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.errors import WriteConflict
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Get, Order, Position, Read, Scan, ask
+
+CHANGED: Final = "What the transaction has read was changed by somebody else."
+_FEW: Final = 16
+"""Records that are looked up one by one; more of them are found by reading their partitions."""
+
+_STRETCH: Final = 1_000
+
+
+class Premise:
+    """What was read of one container by its `rules` at `now`, from the time on at which `lsn` was the last one."""
+
+    def __init__(self, container: int, lsn: int, rules: tuple[Rule, ...], now: Instant) -> None:
+        self._container = container
+        self._lsn = lsn
+        self._rules = rules
+        self._now = now
+        self._versions: dict[tuple[bytes, bytes], int | None] = {}
+        self._partitions: set[bytes] = set()
+        self._ends: Instant | None = None
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing has been read."""
+        return not self._versions and not self._partitions
+
+    def read(self, partition: bytes, key: bytes, record: Record | None) -> None:
+        """This is what is stored there."""
+        if record is not None and not visible_at(record, self._rules, self._now):
+            record = None  # Whether it is purged or not makes no difference to anybody.
+        # What was read first counts: another version later on is a change by somebody else.
+        self._versions.setdefault((partition, key), None if record is None else record.lsn)
+        ends = None if record is None else deadline(record, self._rules)
+        if ends is not None and (self._ends is None or ends < self._ends):
+            self._ends = ends
+
+    def scanned(self, partition: bytes) -> None:
+        """What is visible in this partition has been looked for; what was found is told to `read`."""
+        self._partitions.add(partition)
+
+    def check(self, lsn: int, rules: Sequence[Rule], now: Instant) -> Generator[Read[Any], Any, None]:
+        """WriteConflict unless everything would be read again at `now`, when the container has come to `lsn`."""
+        if tuple(rules) != self._rules or (self._ends is not None and over(self._ends, now)):
+            raise WriteConflict(CHANGED)
+        if lsn == self._lsn:
+            return
+        for partition in self._partitions:
+            scan = Scan(self._container, partition, partition + b"\0", Order.CHANGED, Position(b"", self._lsn), 1)
+            if (yield from ask(scan)):
+                raise WriteConflict(CHANGED)
+        if len(self._versions) <= _FEW or not self._partitions:
+            for (partition, key), version in self._versions.items():
+                found = yield from ask(Get(self._container, partition, key))
+                if self._version(found, now) != version:
+                    raise WriteConflict(CHANGED)
+            return
+        visible = yield from self._visible(now)
+        if any(visible.get(identity) != version for identity, version in self._versions.items()):
+            raise WriteConflict(CHANGED)
+
+    def _version(self, record: Record | None, now: Instant) -> int | None:
+        return record.lsn if record is not None and visible_at(record, self._rules, now) else None
+
+    def _visible(self, now: Instant) -> Generator[Read[Any], Any, dict[tuple[bytes, bytes], int]]:
+        """The versions in the partitions that were scanned: a script reads in no other."""
+        versions: dict[tuple[bytes, bytes], int] = {}
+        for partition in self._partitions:
+            after: Position | None = None
+            while True:
+                scan = Scan(self._container, partition, partition + b"\0", Order.HASHED, after, _STRETCH)
+                records = yield from ask(scan)
+                if not records:
+                    break
+                after = Position(records[-1].partition, records[-1].seq)
+                for record in records:
+                    if visible_at(record, self._rules, now):
+                        versions[record.partition, record.key] = record.lsn
+        return versions

@@ -1,0 +1,65 @@
+"""Executing a stored procedure: one transaction over the logical partition that the request names."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.scripts import KINDS, stored
+from mayflydb.frontends.cosmos.paths import Resource
+from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.scripting.attempts import Stage, transact
+from mayflydb.frontends.cosmos.scripting.program import Left, Program, Surroundings
+from mayflydb.frontends.cosmos.wire import Headers, Response
+from mayflydb.model.errors import BadRequest, MayflyError
+
+LOGGING = b"x-ms-documentdb-script-enable-logging"
+LOG = b"x-ms-documentdb-script-log-results"
+
+
+def shown_headers(call: Call) -> dict[str, str]:
+    """The headers of a request as its scripts may read them: all but those that let somebody in."""
+    return {
+        name.decode("latin-1"): value.decode("latin-1")
+        for name, value in call.request.headers.items()
+        if name not in (b"authorization", b"cookie")
+    }
+
+
+async def execute(call: Call) -> Response:
+    """POST …/sprocs/{s} with an array of arguments."""
+    view = await call.owner()
+    script = await stored(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
+    partition = view.point(call.request.headers.get(KEY))
+    arguments = _arguments(call)
+    logs = call.request.flag(LOGGING)
+    given = Surroundings("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
+
+    async def work(stage: Stage) -> Left:
+        return await Program(script, given, arguments, stage.transaction, stage.budget).finish(stage.collection)
+
+    try:
+        done = await transact(call, partition, work)
+    except MayflyError as error:
+        headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log(error.detail.get("log"), logs)]
+        error.detail = {**error.detail, "headers": headers}
+        raise
+    lsn = max((written.record.lsn for written in done.written), default=0) or await call.engine.lsn(view.id)
+    headers = [*view.item_headers(partition, lsn), *_log(done.result.log, logs)]
+    body = done.final((done.result.response or '""').encode())
+    return Response(200, body, headers, budget.METADATA + done.stage.collection.charge)
+
+
+def _log(text: object, wanted: bool) -> Headers:
+    return [(LOG, quote(text).encode())] if wanted and isinstance(text, str) else []
+
+
+def _arguments(call: Call) -> list[Any]:
+    arguments = call.json() if call.request.body.strip() else []
+    if not isinstance(arguments, list):
+        raise BadRequest("The body must be an array with the arguments of the stored procedure.")
+    return arguments

@@ -1,0 +1,170 @@
+"""Stored procedures, triggers and user-defined functions of a container: list, query, create, upsert, read, replace, delete."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.companions import Judge, home_of
+from mayflydb.frontends.cosmos import policies
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, SCRIPTS, Call
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.paths import Resource
+from mayflydb.frontends.cosmos.resources import RidKind, parse_rid, script_body
+from mayflydb.frontends.cosmos.scripting.functions import row_name, script_at
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.model.errors import BadRequest, NotFound, TooLarge
+
+
+class Kind(msgspec.Struct, frozen=True):
+    """A kind of script: how paths, feeds, rids and messages call it."""
+
+    word: str
+    feed: str
+    rid: RidKind
+    noun: str
+
+
+KINDS: Final[Mapping[Resource, Kind]] = {
+    Resource.STORED_PROCEDURE: Kind("sprocs", "StoredProcedures", RidKind.STORED_PROCEDURE, "stored procedure"),
+    Resource.TRIGGER: Kind("triggers", "Triggers", RidKind.TRIGGER, "trigger"),
+    Resource.USER_DEFINED_FUNCTION: Kind(
+        "udfs", "UserDefinedFunctions", RidKind.USER_DEFINED_FUNCTION, "user-defined function"
+    ),
+}
+
+TYPES: Final = ("pre", "post")
+OPERATIONS: Final = ("all", "create", "update", "delete", "replace")
+"""By the numbers that some clients send for them."""
+
+
+def word_of(value: object, words: tuple[str, ...], name: str) -> str:
+    """The word in lower case that a trigger's property means, by name or number. BadRequest for any other."""
+    if isinstance(value, str) and value.lower() in words:
+        return value.lower()
+    if type(value) is int and 0 <= value < len(words):
+        return words[value]
+    allowed = ", ".join(word.capitalize() for word in words)
+    raise BadRequest(f"The property '{name}' of the trigger must be one of {allowed}.")
+
+
+async def stored(call: Call, view: ContainerView, kind: Kind, name: str) -> Node:
+    """The script of this name or rid. NotFound if there is none."""
+    node = await script_at(call.engine.store, view.id, kind.word, name)
+    rid = parse_rid(name) if node is None else None
+    if rid is not None and rid.kind is kind.rid and rid.owner == view.id:
+        home = await call.engine.node(*home_of(SCRIPTS, view.id))
+        found = await call.engine.node_by_id(rid.number)
+        node = found if found is not None and home is not None and found.parent == home.id else None
+    if node is None:
+        raise NotFound(NOT_FOUND)
+    return node
+
+
+def body_of(view: ContainerView, kind: Kind, node: Node) -> dict[str, Any]:
+    """A script as clients see it."""
+    properties = {"id": node.name.removeprefix(row_name(kind.word, "")), **node.body}
+    definition = node.definition
+    return script_body(properties, view.owner, kind.rid, kind.word, node.id, definition.version, definition.written)
+
+
+async def _bodies(call: Call, view: ContainerView, kind: Kind) -> list[dict[str, Any]]:
+    home = await call.engine.node(*home_of(SCRIPTS, view.id))
+    nodes = [] if home is None else await call.engine.children(home.id)
+    return [body_of(view, kind, node) for node in nodes if node.name.startswith(row_name(kind.word, ""))]
+
+
+async def read_feed(call: Call) -> Response:
+    """GET …/sprocs, …/triggers or …/udfs."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    return metadata.feed(call, kind.feed, view.owner.rid, await _bodies(call, view, kind))
+
+
+async def query(call: Call) -> Response:
+    """POST of the same with a query."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    return metadata.query(call, kind.feed, view.owner.rid, await _bodies(call, view, kind))
+
+
+async def create(call: Call) -> Response:
+    """POST …/sprocs, …/triggers or …/udfs."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    name, body = _parse(call, kind)
+    home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
+    row = row_name(kind.word, name)
+    node = await call.engine.companions.create(home.id, row, _judge(call, view, kind, body))
+    return _answer(201, view, kind, node)
+
+
+async def upsert(call: Call) -> Response:
+    """POST of the same with x-ms-documentdb-is-upsert."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    name, body = _parse(call, kind)
+    home = await call.engine.companions.home(SCRIPTS, view.id, call.now)
+    row = row_name(kind.word, name)
+    node, is_new = await call.engine.companions.upsert(home.id, row, _judge(call, view, kind, body), call.now)
+    return _answer(201 if is_new else 200, view, kind, node)
+
+
+async def read(call: Call) -> Response:
+    """GET …/sprocs/{s}, …/triggers/{t} or …/udfs/{u}."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    return _answer(200, view, kind, await stored(call, view, kind, call.target.id or ""))
+
+
+async def replace(call: Call) -> Response:
+    """PUT of the same: another text, and perhaps another name."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    node = await stored(call, view, kind, call.target.id or "")
+    name, body = _parse(call, kind)
+    row = row_name(kind.word, name)
+    changed = await call.engine.companions.replace(node.id, row, _judge(call, view, kind, body), call.now)
+    return _answer(200, view, kind, changed)
+
+
+async def delete(call: Call) -> Response:
+    """DELETE of the same."""
+    view, kind = await call.owner(), KINDS[call.target.resource]
+    node = await stored(call, view, kind, call.target.id or "")
+    call.check_match(body_of(view, kind, node)["_etag"])
+    await call.engine.definitions.drop(node.id)
+    return Response(204, charge=budget.METADATA)
+
+
+def _parse(call: Call, kind: Kind) -> tuple[str, dict[str, Any]]:
+    """The id and what is kept beside it. A text that is no function fails when it runs, as in the service."""
+    given = call.json()
+    if not isinstance(given, dict):
+        raise BadRequest(f"The body must be a JSON object that describes a {kind.noun}.")
+    known = {"id", "body"} | ({"triggerType", "triggerOperation"} if kind.rid is RidKind.TRIGGER else set())
+    for member in given:
+        if member not in known and not member.startswith("_"):
+            raise BadRequest(f"The property '{member[:255]}' of the {kind.noun} is not known.")
+    name, text = policies.check_name(given.get("id"), kind.noun), given.get("body")
+    if not isinstance(text, str):
+        raise BadRequest(f"The property 'body' of the {kind.noun} must be a string, the text of a function.")
+    if len(text) > (most := call.account.scripts.text):
+        raise TooLarge(f"The text of the {kind.noun} is longer than {most} characters.")
+    if kind.rid is RidKind.TRIGGER:
+        word_of(given.get("triggerType"), TYPES, "triggerType")
+        word_of(given.get("triggerOperation"), OPERATIONS, "triggerOperation")
+    return name, {member: given[member] for member in sorted(known - {"id"})}
+
+
+def _judge(call: Call, view: ContainerView, kind: Kind, body: dict[str, Any]) -> Judge:
+    def judge(before: Node | None) -> Definition:
+        if before is not None:
+            call.check_match(body_of(view, kind, before)["_etag"])
+        return Definition(body, call.now)
+
+    return judge
+
+
+def _answer(status: int, view: ContainerView, kind: Kind, node: Node) -> Response:
+    body = body_of(view, kind, node)
+    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)

@@ -1,0 +1,174 @@
+"""Writes of an item that run triggers before or after them, all in one transaction."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from mayflydb.engine import budget
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.commands import Command, Mode
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.items import key_of, partition_of
+from mayflydb.frontends.cosmos.commands.procedures import shown_headers
+from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, stored, word_of
+from mayflydb.frontends.cosmos.paths import Resource
+from mayflydb.frontends.cosmos.resources import item_body, item_etag
+from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.scripting.attempts import Committed, Stage, transact
+from mayflydb.frontends.cosmos.scripting.program import Program, Surroundings
+from mayflydb.frontends.cosmos.values import item_id, parse_item
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response
+from mayflydb.model.errors import BadRequest, MayflyError, NotFound
+
+INCLUDE: Final = {
+    "pre": b"x-ms-documentdb-pre-trigger-include",
+    "post": b"x-ms-documentdb-post-trigger-include",
+}
+NOTHING: Final = msgspec.Raw(b'""')
+
+
+class Result(msgspec.Struct, frozen=True):
+    """Which command of the transaction is the write itself, and the body that a post-trigger has answered with."""
+
+    index: int
+    body: str | None
+
+
+class Triggers(msgspec.Struct, frozen=True):
+    """What is to run before and after a write."""
+
+    pre: Node | None
+    post: Node | None
+
+
+async def create(call: Call) -> Response:
+    """POST …/docs."""
+    return await _write(call, Mode.CREATE)
+
+
+async def upsert(call: Call) -> Response:
+    """POST …/docs with x-ms-documentdb-is-upsert."""
+    return await _write(call, Mode.UPSERT)
+
+
+async def replace(call: Call) -> Response:
+    """PUT …/docs/{id}."""
+    return await _write(call, Mode.REPLACE)
+
+
+async def delete(call: Call) -> Response:
+    """DELETE …/docs/{id}."""
+    return await _write(call, Mode.DELETE)
+
+
+async def _write(call: Call, mode: Mode) -> Response:
+    view = await call.owner()
+    partition = view.point(call.request.headers.get(KEY))
+    triggers = Triggers(await _trigger(call, view, "pre", mode), await _trigger(call, view, "post", mode))
+    text = b""
+    if mode is not Mode.DELETE:
+        item = parse_item(call.request.body, call.account.limits)
+        item_id(item.doc, call.account.limits)
+        partition_of(view, item, partition)
+        text = item.text
+    key = await key_of(call, view, partition) if mode in (Mode.REPLACE, Mode.DELETE) else None
+    write = _Write(call, view, mode, partition, key, triggers)
+    try:
+        done = await transact(call, partition, lambda stage: write.run(stage, text))
+    except MayflyError as error:
+        headers = view.item_headers(partition, await call.engine.lsn(view.id))
+        error.detail = {**error.detail, "headers": headers}
+        raise
+    return _answer(call, view, done)
+
+
+async def _trigger(call: Call, view: ContainerView, kind: str, mode: Mode) -> Node | None:
+    """The trigger that the request includes; BadRequest for one that does not fit."""
+    name = (call.request.text(INCLUDE[kind]) or "").strip()
+    if not name:
+        return None
+    if "," in name:
+        raise BadRequest(f"Only one {kind}-trigger is permitted for an operation.")
+    try:
+        node = await stored(call, view, KINDS[Resource.TRIGGER], name)
+    except NotFound:
+        raise BadRequest(f"The {kind}-trigger '{name}' does not exist.") from None
+    defined = word_of(node.body["triggerType"], TYPES, "triggerType")
+    if defined != kind:
+        raise BadRequest(
+            f"Trigger '{name}' was defined with type '{defined.capitalize()}', and therefore is no {kind}-trigger."
+        )
+    on = word_of(node.body["triggerOperation"], OPERATIONS, "triggerOperation")
+    if on not in ("all", mode.value):
+        raise BadRequest(
+            f"Trigger '{name}' was defined with operation type '{on.capitalize()}', and therefore is invalid for "
+            f"'{mode.value.capitalize()}'."
+        )
+    return node
+
+
+class _Write:
+    """One write with its triggers, as often as it has to be attempted. `key`: the item that the path names, if it does."""
+
+    def __init__(
+        self, call: Call, view: ContainerView, mode: Mode, partition: bytes, key: bytes | None, triggers: Triggers
+    ) -> None:
+        self._call = call
+        self._view = view
+        self._mode = mode
+        self._partition = partition
+        self._key = key
+        self._triggers = triggers
+        self._headers = shown_headers(call)
+
+    async def run(self, stage: Stage, text: bytes) -> Result:
+        """Pre-trigger, write, post-trigger."""
+        operation = self._mode.value.capitalize()
+        if self._triggers.pre is not None:
+            given = Surroundings("pre", _raw(text), operation=operation, headers=self._headers)
+            program = Program(self._triggers.pre, given, [], stage.transaction, stage.budget)
+            changed = (await program.finish(stage.collection)).request
+            text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
+        command = self._command(stage, text)
+        index = stage.transaction.commands
+        written = await stage.collection.run(command)
+        if self._triggers.post is None:
+            return Result(index, None)
+        deleted = self._mode is Mode.DELETE
+        response = NOTHING if deleted else msgspec.Raw(item_body(self._view.owner, written.record))
+        given = Surroundings("post", _raw(text), response, operation, self._headers)
+        program = Program(self._triggers.post, given, [], stage.transaction, stage.budget)
+        return Result(index, (await program.finish(stage.collection)).response)
+
+    def _command(self, stage: Stage, text: bytes) -> Command:
+        if_match = self._call.if_match(self._view.id)
+        if self._mode is Mode.DELETE:
+            assert self._key is not None
+            return Command(Mode.DELETE, self._partition, self._key, None, if_match)
+        item = stage.collection.item(text)
+        id = item_id(item.doc, self._call.account.limits).encode()
+        draft = self._view.draft(item, self._partition)
+        return Command(self._mode, self._partition, self._key or id, draft, if_match, id)
+
+
+def _raw(text: bytes) -> msgspec.Raw:
+    return msgspec.Raw(text) if text else NOTHING
+
+
+def _answer(call: Call, view: ContainerView, done: Committed[Result]) -> Response:
+    written = done.written[done.result.index]
+    record = written.record
+    lsn = max(each.record.lsn for each in done.written)
+    headers = view.item_headers(done.stage.transaction.partition, lsn)
+    charge = budget.METADATA + done.stage.collection.charge
+    body = None if done.result.body is None else done.final(done.result.body.encode())
+    if written.mode is Mode.DELETE:
+        return Response(204 if body is None else 200, body or b"", headers, charge)
+    headers += ((b"etag", item_etag(view.owner, record).encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
+    if body is None:
+        quiet = call.request.headers.get(b"prefer") == b"return=minimal"
+        body = b"" if quiet else item_body(view.owner, record)
+    return Response(201 if written.created else 200, body, headers, charge)

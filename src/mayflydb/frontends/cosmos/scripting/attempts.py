@@ -1,0 +1,88 @@
+"""Transactions of scripts, from the first attempt to the commit: who was overtaken by somebody else's write runs again."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from mayflydb.engine.commands import Written
+from mayflydb.engine.engine import BatchRefused
+from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.scripting.collection import Collection
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget
+from mayflydb.frontends.cosmos.scripting.threads import Remote
+from mayflydb.frontends.cosmos.scripting.transaction import Transaction
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.model.errors import WriteConflict
+from mayflydb.model.instant import Instant
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 10
+OVERTAKEN: Final = (
+    "Conflicting request to resource has been attempted. Retry to avoid conflicts: others have changed again and again what the "
+    "script reads."
+)
+
+
+class Stage(msgspec.Struct, frozen=True):
+    """Where scripts of one attempt run: their transaction, their collection, and the time of the request."""
+
+    transaction: Transaction
+    collection: Collection
+    budget: Budget
+
+
+class Committed(msgspec.Struct, Generic[T], frozen=True):
+    """What a transaction came to: the `result` of its work, and what its commands have `written`."""
+
+    result: T
+    stage: Stage
+    written: list[Written]
+
+    def final(self, text: bytes) -> bytes:
+        """A text of the transaction with the rids and etags that were committed."""
+        return self.stage.transaction.final(text, self.written)
+
+
+Work = Callable[[Stage], Awaitable[T]]
+
+
+async def transact(call: Call, partition: bytes, work: Work[T]) -> Committed[T]:
+    """Do the work off the event loop, and commit all that it wrote, or nothing. WriteConflict when others were always first."""
+    budget = Budget(call.account.scripts)
+    now = call.now
+    for _ in range(ATTEMPTS):
+        view = await call.owner()
+        result, stage = await call.threads.run(_attempt(call, view, partition, now, budget, work), budget)
+        try:
+            written = await _commit(call, stage.transaction)
+        except WriteConflict:
+            now = await call.engine.now()
+            continue
+        return Committed(result, stage, written)
+    raise WriteConflict(OVERTAKEN)
+
+
+def _attempt(
+    call: Call, view: ContainerView, partition: bytes, now: Instant, budget: Budget, work: Work[T]
+) -> Callable[[Remote], Coroutine[Any, Any, tuple[T, Stage]]]:
+    async def attempt(remote: Remote) -> tuple[T, Stage]:
+        transaction = await Transaction.begin(remote, view, partition, now)
+        stage = Stage(transaction, Collection(call.account, remote, transaction, budget), budget)
+        return await work(stage), stage
+
+    return attempt
+
+
+async def _commit(call: Call, transaction: Transaction) -> list[Written]:
+    if transaction.premise.empty:
+        return []
+    steps = transaction.steps(call.account.limits)
+    try:
+        return await call.engine.write_all(transaction.view.id, steps, transaction.now, transaction.premise)
+    except BatchRefused as refusal:
+        # It was not refused when the script ran: so it is not as it was then.
+        raise WriteConflict(refusal.message) from refusal

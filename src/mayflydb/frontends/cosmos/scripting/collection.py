@@ -1,0 +1,197 @@
+"""What scripts ask of their collection: each operation, decided in their transaction."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mayflydb.engine import budget as prices
+from mayflydb.engine.commands import Command, Mode, Written
+from mayflydb.engine.engine import Reads, Scope
+from mayflydb.frontends.cosmos import continuation, errors, queries
+from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, version_of
+from mayflydb.frontends.cosmos.pages import Pager, Place
+from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
+from mayflydb.frontends.cosmos.scripting.functions import caller, named_in
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, decoded
+from mayflydb.frontends.cosmos.scripting.transaction import Transaction
+from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
+from mayflydb.model.errors import BadQuery, BadRequest, MayflyError, NotFound
+from mayflydb.query.cosmos_sql import compile_query
+from mayflydb.store.interface import Order
+
+OTHER_PARTITION: Final = (
+    "Requests originating from scripts cannot reference partition keys other than the one for which client request was "
+    "submitted."
+)
+_PAGE: Final = 100
+_MOST: Final = 1_000
+_EVERYTHING: Final = "SELECT * FROM c"
+
+
+class Operation(msgspec.Struct, rename="camel"):
+    """One operation as the host queues it: `id` is an id, or a rid unless `by_name`."""
+
+    op: Literal["create", "upsert", "replace", "delete", "read", "query"]
+    id: str = ""
+    by_name: bool = True
+    body: str = ""
+    etag: str | None = None
+    if_none_match: str | None = None
+    keep_id: bool = True
+    query: Any = None
+    page_size: float | None = None
+    continuation: str | None = None
+
+
+class Collection:
+    """The container of a script, as far as its transaction reaches. `charge`: what its operations have cost, in request units."""
+
+    def __init__(self, account: Account, reads: Reads, transaction: Transaction, budget: Budget) -> None:
+        self._account = account
+        self._reads = reads
+        self._transaction = transaction
+        self._budget = budget
+        self._view = transaction.view
+        self.charge = 0.0
+        self._operations: Mapping[str, Callable[[Operation], Awaitable[bytes]]] = {
+            "create": self._store,
+            "upsert": self._store,
+            "replace": self._replace,
+            "delete": self._delete,
+            "read": self._read,
+            "query": self._query,
+        }
+
+    async def answer(self, text: str) -> bytes:
+        """The answer to a queued operation, as the host wants it. Its refusal is an answer as well."""
+        try:
+            operation = decoded(text, Operation)
+            return await self._operations[operation.op](operation)
+        except MayflyError as error:
+            return _failed(error)
+
+    # --- writes ------------------------------------------------------------------------------------------------------------
+
+    def item(self, text: bytes) -> Item:
+        """A document that may be written here: BadRequest for one of another partition."""
+        item = parse_item(text, self._account.limits)
+        values = self._view.key.extract(item.doc)
+        self._view.key.check(values)
+        if self._view.key.logical_partition(values) != self._transaction.partition:
+            raise BadRequest(OTHER_PARTITION)
+        return item
+
+    async def write(self, mode: Mode, item: Item, if_match: int | None, key: bytes | None = None) -> Written:
+        """Create, upsert or replace. `key`: of the document that is replaced, which may get another id."""
+        id = item_id(item.doc, self._account.limits).encode()
+        partition = self._transaction.partition
+        return await self.run(Command(mode, partition, key or id, self._view.draft(item, partition), if_match, id))
+
+    async def run(self, command: Command) -> Written:
+        """Decide a command, and count what it costs."""
+        written = await self._transaction.run(command)
+        size = len(written.record.value)
+        if written.mode is Mode.DELETE:
+            self.charge += prices.DELETE
+        elif written.mode is Mode.READ:
+            self.charge += prices.point_read(size)
+        else:
+            self.charge += prices.create(size) if written.created else prices.replace(size)
+        return written
+
+    async def _store(self, operation: Operation) -> bytes:
+        text = operation.body.encode("utf-8", "surrogatepass")
+        if not operation.keep_id:
+            text = _with_id(text)
+        mode = Mode.CREATE if operation.op == "create" else Mode.UPSERT
+        if_match = self._version(operation.etag) if mode is Mode.UPSERT else None
+        return self._done(await self.write(mode, self.item(text), if_match))
+
+    async def _replace(self, operation: Operation) -> bytes:
+        item = self.item(operation.body.encode("utf-8", "surrogatepass"))
+        key = await self._key(operation)
+        return self._done(await self.write(Mode.REPLACE, item, self._version(operation.etag), key))
+
+    async def _delete(self, operation: Operation) -> bytes:
+        key, if_match = await self._key(operation), self._version(operation.etag)
+        await self.run(Command(Mode.DELETE, self._transaction.partition, key, None, if_match))
+        return b'{"options":{}}'
+
+    def _version(self, etag: str | None) -> int | None:
+        return version_of(etag, self._view.id) if etag else None
+
+    async def _key(self, operation: Operation) -> bytes:
+        """The key of the document that a link names. NotFound for a rid that nobody has."""
+        if operation.by_name:
+            return operation.id.encode("utf-8", "surrogatepass")
+        rid = parse_rid(operation.id)
+        if rid is None or rid.kind is not RidKind.ITEM or rid.owner != self._view.id:
+            raise NotFound(NOT_FOUND)
+        key = await self._transaction.key_at(rid.number)
+        if key is None:
+            raise NotFound(NOT_FOUND)
+        return key
+
+    # --- reads -------------------------------------------------------------------------------------------------------------
+
+    async def _read(self, operation: Operation) -> bytes:
+        key = await self._key(operation)
+        written = await self.run(Command(Mode.READ, self._transaction.partition, key))
+        etag = item_etag(self._view.owner, written.record)
+        if operation.if_none_match and etag_matches(operation.if_none_match, etag):
+            return b'{"options":{"notModified":true}}'
+        return self._done(written)
+
+    async def _query(self, operation: Operation) -> bytes:
+        """A page of a query, or of all documents."""
+        text, parameters = _EVERYTHING, dict[str, Any]()
+        if operation.query is not None:
+            text, parameters = queries.parse_body(msgspec.json.encode(operation.query), self._account.limits)
+        view, partition = self._view, self._transaction.partition
+        functions = await named_in(self._reads, view.id, text)
+        query = compile_query(text, parameters, view.declared_with(functions.keys()))
+        queries.check_order(query, view.composite_orders)
+        scope = Scope(partition, partition + b"\0", Order.HASHED)
+        secret = self._account.secret
+        bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())
+        token, place = operation.continuation, Place()
+        if token:
+            place = msgspec.convert(continuation.unseal(secret, bound, token), Place)
+        size = _PAGE if operation.page_size is None else int(operation.page_size)
+        limit = _MOST if size < 1 else min(size, _MOST)
+        call = caller(functions, self._budget, self._transaction.now)
+        page = await Pager(self._transaction, view, query, scope, self._transaction.now, limit, call).page(place)
+        self.charge += page.charge
+        options: dict[str, Any] = {}
+        if page.next is not None:
+            options["continuation"] = continuation.seal(secret, bound, msgspec.structs.astuple(page.next))
+        return b'{"body":[%b],"options":%b}' % (b",".join(page.rows), msgspec.json.encode(options))
+
+    def _done(self, written: Written) -> bytes:
+        owner = self._view.owner
+        options = msgspec.json.encode({"etag": item_etag(owner, written.record)})
+        return b'{"body":%b,"options":%b}' % (item_body(owner, written.record), options)
+
+
+def _with_id(text: bytes) -> bytes:
+    """A document that has no id gets one, as clients do it."""
+    try:
+        doc = msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return text  # It will be refused as what it is.
+    if not isinstance(doc, dict) or doc.get("id"):
+        return text
+    number = secrets.token_hex(16)
+    id = f"{number[:8]}-{number[8:12]}-4{number[13:16]}-8{number[17:20]}-{number[20:]}"
+    return msgspec.json.encode({**doc, "id": id})
+
+
+def _failed(error: MayflyError) -> bytes:
+    message = error.message
+    if isinstance(error, BadQuery):
+        message = f"{message} ({error.detail['code']})" if "code" in error.detail else message
+    return msgspec.json.encode({"error": {"number": errors.answer_of(error).status, "message": message}})

@@ -1,0 +1,78 @@
+"""Running one script: it queues operations and returns, they are done, its callbacks queue more, until nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.frontends.cosmos.scripting.collection import Collection
+from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
+from mayflydb.frontends.cosmos.scripting.transaction import Transaction
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import MILLISECOND
+
+
+class Surroundings(msgspec.Struct):
+    """What a script is given: `mode` sproc, or that of a trigger; JSON of the request and of the response; headers by name."""
+
+    mode: Literal["sproc", "pre", "post"]
+    request: msgspec.Raw
+    response: msgspec.Raw = msgspec.Raw(b'""')
+    operation: str = ""
+    headers: Mapping[str, str] = {}
+    logs: bool = False
+
+
+class Left(msgspec.Struct):
+    """What a script left: the bodies it has set as JSON (None: it has not), and what it has logged."""
+
+    request: str | None = None
+    response: str | None = None
+    log: str = ""
+
+
+class Program:
+    """A script in a sandbox of its own, which belongs to the thread that made it."""
+
+    def __init__(
+        self, script: Node, given: Surroundings, arguments: list[Any], transaction: Transaction, budget: Budget
+    ) -> None:
+        self._sandbox = Sandbox(budget)
+        self._setup = _setup(script, given, transaction, budget)
+        self._arguments = arguments
+
+    async def finish(self, collection: Collection) -> Left:
+        """Run it to its end. Errors as of a Sandbox, with the `log` in their detail."""
+        sandbox = self._sandbox
+        try:
+            sandbox("define", self._setup)
+            sandbox("run", self._arguments)
+            while wanted := sandbox("next"):
+                sandbox("reply", msgspec.Raw(await collection.answer(wanted)))
+        except MayflyError as error:
+            error.detail = {**error.detail, "log": sandbox.log}
+            raise
+        left = decoded(sandbox("outcome"), Left)
+        return msgspec.structs.replace(left, log=sandbox.log)
+
+
+def _setup(script: Node, given: Surroundings, transaction: Transaction, budget: Budget) -> dict[str, Any]:
+    view, limits = transaction.view, budget.limits
+    return {
+        "script": script.body["body"],
+        "mode": given.mode,
+        "operation": given.operation,
+        "request": given.request,
+        "response": given.response,
+        "headers": given.headers,
+        "now": transaction.now // MILLISECOND,
+        "selfLink": view.owner.self_link,
+        "altLink": f"dbs/{view.database}/colls/{view.node.name}",
+        "logs": given.logs,
+        "patience": budget.left * 1000 - limits.seconds * 1000 * (1 - limits.accepting),
+        "mostBody": limits.body,
+        "mostLog": limits.log,
+    }

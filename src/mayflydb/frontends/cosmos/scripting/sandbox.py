@@ -1,0 +1,132 @@
+"""A JavaScript context that knows nothing but its host (host.js), stops when its time is over, and has only so much memory.
+
+One belongs to the thread that made it. A script cannot catch the end of its time; that its memory is used up it can.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import cache
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from mayflydb.clock import monotonic_us
+from mayflydb.model.errors import BadRequest, MayflyError, TimedOut
+from mayflydb.model.instant import SECOND
+
+T = TypeVar("T")
+
+TIMED_OUT: Final = "The requested operation exceeded maximum alloted time."
+_EXECUTING: Final = "Encountered exception while executing function. Exception = "
+_COMPILING: Final = "Encountered exception while compiling Javascript. Exception = "
+_STACK_BYTES: Final = 256 * 1024
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """`seconds` for one request, as in the service, and the share of them after which no operation is accepted any more;
+    bytes of memory; characters of a response, of a log (encoded, as it fills a header), and of the text of a script."""
+
+    seconds: float = 5.0
+    accepting: float = 0.8
+    memory: int = 64 * 1024 * 1024
+    body: int = 2 * 1024 * 1024
+    log: int = 6_000
+    text: int = 256 * 1024
+
+
+class Budget:
+    """The time of one request, which all of its scripts share."""
+
+    def __init__(self, limits: Limits) -> None:
+        self.limits = limits
+        self._ends = monotonic_us() + int(limits.seconds * SECOND)
+
+    @property
+    def left(self) -> float:
+        """Seconds; TimedOut when there are none."""
+        left = (self._ends - monotonic_us()) / SECOND
+        if left <= 0:
+            raise TimedOut(TIMED_OUT)
+        return left
+
+
+class _Fault(msgspec.Struct):
+    """What a script has thrown: its text, its stack, and the number that came with it."""
+
+    text: str
+    stack: str
+    number: float
+
+
+@cache
+def _host() -> str:
+    from importlib import resources
+
+    return resources.files(__package__).joinpath("host.js").read_text(encoding="utf-8")
+
+
+class Sandbox:
+    """A fresh context. Errors of every method: BadRequest for what a script throws, with its number as substatus; TimedOut."""
+
+    def __init__(self, budget: Budget) -> None:
+        import quickjs
+
+        self._budget = budget
+        self._stopped = quickjs.JSException
+        self._context = context = quickjs.Context()
+        context.set_memory_limit(budget.limits.memory)
+        context.set_max_stack_size(_STACK_BYTES)
+        self._host: Any = self._limited(context.eval, _host())
+
+    def __call__(self, verb: str, argument: object = None) -> str:
+        """Ask the host; then whatever promises have left to do is done."""
+        text = msgspec.json.encode(argument).decode()
+        answer = self._limited(self._host, verb, text)
+        while self._limited(self._context.execute_pending_job):
+            pass
+        return _checked(answer, _COMPILING if verb == "define" else _EXECUTING)
+
+    def call(self, function: str, arguments: list[Any]) -> str:
+        """The result of a user-defined function as JSON; empty for undefined."""
+        asked = msgspec.json.encode((function, arguments)).decode()
+        return _checked(self._limited(self._host, "call", asked), _EXECUTING)
+
+    @property
+    def log(self) -> str:
+        """What was logged; nothing where there is no time left to ask."""
+        with contextlib.suppress(MayflyError):
+            return str(self._limited(self._host, "log", "null"))
+        return ""
+
+    def _limited(self, work: Any, *arguments: str) -> Any:
+        self._context.set_time_limit(self._budget.left)
+        try:
+            return work(*arguments)
+        except self._stopped as error:
+            # What the host could not catch itself. It catches whatever a script throws.
+            text = str(error)
+            if "interrupted" in text:
+                raise TimedOut(TIMED_OUT) from None
+            raise BadRequest(_EXECUTING + text) from None
+        except UnicodeDecodeError:
+            raise BadRequest("A text that a script has made is no Unicode.") from None
+
+
+def decoded(text: str, type: type[T]) -> T:
+    """What the host has written. BadRequest where a script has changed how things are written, or nested them too deeply."""
+    try:
+        return msgspec.json.decode(text, type=type)
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise BadRequest(f"What a script has left cannot be read: {error}") from None
+
+
+def _checked(answer: object, what: str) -> str:
+    if not isinstance(answer, str):
+        raise BadRequest("What a script has left cannot be read: it is no text.")
+    if not answer.startswith("!"):
+        return answer
+    fault = decoded(answer[1:], _Fault)
+    message = f"{what}{fault.text}\r\nStack trace: {fault.text}\n{fault.stack}"
+    number = int(fault.number) if 0 < fault.number < 65_536 else 0
+    raise BadRequest(message, substatus=number) if number else BadRequest(message)

@@ -1,0 +1,128 @@
+"""Threads on which scripts run, and through which what they want of the store is read on the event loop.
+
+A thread belongs to one request. The engine looks at its time between its steps only, so a step that takes long outlasts it:
+then the request is answered all the same, and the thread, which nobody waits for, ends when it can.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+import types
+from collections.abc import Callable, Coroutine, Generator
+from functools import partial
+from threading import Thread
+from typing import Any, Final, TypeVar
+
+from mayflydb.engine.engine import Reads
+from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, Budget
+from mayflydb.model.errors import TimedOut, Unavailable
+from mayflydb.store.interface import Read
+
+T = TypeVar("T")
+
+MOST: Final = 16
+"""Scripts that run at one time; others wait for their turn."""
+
+GRACE: Final = 0.5
+"""Seconds beyond its time in which a script may stop by itself."""
+
+
+class Remote:
+    """The store, as work in a thread sees it: what it asks is asked by whoever drives the work."""
+
+    async def read(self, request: Read[T]) -> T:
+        """Answer from committed state."""
+        answer: T = await _asked(request)
+        return answer
+
+
+@types.coroutine
+def _asked(request: Read[Any]) -> Generator[Read[Any], Any, Any]:
+    return (yield request)
+
+
+class Threads:
+    """Runs work that awaits nothing but reads of the store."""
+
+    def __init__(self, store: Reads) -> None:
+        self._store = store
+        self._free = asyncio.Semaphore(MOST)
+
+    async def run(self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget) -> T:
+        """What the work comes to, on a thread of its own. TimedOut, Unavailable if no thread becomes free in time."""
+        try:
+            await asyncio.wait_for(self._free.acquire(), budget.left)
+        except TimeoutError:
+            raise Unavailable(f"{MOST} scripts are running, and none has ended in time") from None
+        done, thread = self._start(work, budget)
+        try:
+            return await asyncio.wait_for(done, budget.left + GRACE)
+        except TimeoutError:
+            _give_way(thread)
+            raise TimedOut(TIMED_OUT) from None
+        except asyncio.CancelledError:
+            _give_way(thread)
+            raise
+
+    def _start(
+        self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget
+    ) -> tuple[asyncio.Future[T], Thread]:
+        """What will come of the work, and the thread that does it: at its end, whoever still waits, its place is free again."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[T] = loop.create_future()
+
+        def settle(settled: Callable[[], None]) -> None:
+            self._free.release()
+            if not done.done():
+                settled()
+
+        def body() -> None:
+            settled: Callable[[], None]
+            try:
+                settled = partial(done.set_result, self._drive(work(Remote()), loop, budget))
+            except BaseException as error:  # noqa: BLE001 -- whoever waits is told
+                settled = partial(done.set_exception, error)
+            with contextlib.suppress(RuntimeError):  # A loop that has been closed: nobody waits any more.
+                loop.call_soon_threadsafe(settle, settled)
+
+        try:
+            thread = Thread(target=body, name="script", daemon=True)
+            thread.start()
+        except RuntimeError as error:
+            self._free.release()
+            raise Unavailable(f"no thread for a script: {error}") from None
+        return done, thread
+
+    def _drive(self, work: Coroutine[Any, Any, T], loop: asyncio.AbstractEventLoop, budget: Budget) -> T:
+        answer: Any = None
+        try:
+            while True:
+                request = work.send(answer)
+                # Without a request somebody only gives way to others, of whom there are none here.
+                answer = None if request is None else self._read(request, loop, budget)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+    def _read(self, request: Read[Any], loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
+        reading = self._store.read(request)
+        try:
+            future = asyncio.run_coroutine_threadsafe(reading, loop)
+        except RuntimeError:
+            reading.close()
+            raise Unavailable("the server is stopping") from None
+        try:
+            return future.result(budget.left)
+        except TimeoutError:
+            future.cancel()
+            raise TimedOut(TIMED_OUT) from None
+
+
+def _give_way(thread: Thread) -> None:
+    """What still runs when nobody waits for it any more runs behind everybody else, where threads have priorities."""
+    if sys.platform == "linux" and thread.is_alive() and thread.native_id is not None:
+        with contextlib.suppress(OSError):  # It has ended just now.
+            os.setpriority(os.PRIO_PROCESS, thread.native_id, 19)

@@ -1,0 +1,184 @@
+"""A transaction over one logical partition, made while a script runs: nothing of it is seen until it is committed as a whole.
+
+It sees what is committed, and what it has done itself. Its commands are decided as the writer would (`Workspace`); to commit them
+the writer decides them once more, if all that was read is still so (`Premise`), else the script has to run again. What is
+written here has numbers for the time being; where their rids and etags stand in what is stored or answered, they are replaced.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.commands import Command, Draft, Mode, Step, Written
+from mayflydb.engine.engine import Batch, Reads, Scope, scan
+from mayflydb.engine.premise import Premise
+from mayflydb.engine.workspace import Workspace
+from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
+from mayflydb.frontends.cosmos.values import Limits, parse_item
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Get, Holders, Load, Order, Position, Read, Scan
+
+FIRST_SEQ: Final = 1 << 59
+FIRST_LSN: Final = 0xFFFF << 32
+"""Numbers from here on are for the time being: no container comes to them."""
+
+
+class Transaction:
+    """Reads and commands of one script, or of several that go together, at one instant."""
+
+    def __init__(self, reads: Reads, view: ContainerView, partition: bytes, lsn: int, now: Instant) -> None:
+        self.view = view
+        self.partition = partition
+        self.now = now
+        self.premise = Premise(view.id, lsn, view.node.rules, now)
+        self._reads = reads
+        self._space = Workspace(view.node, now)
+        self._commands: list[Command] = []
+        self._written: list[Written] = []
+        self._seq = FIRST_SEQ
+        self._lsn = FIRST_LSN
+        self._provisional = _pattern(view)
+
+    @classmethod
+    async def begin(cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant) -> Transaction:
+        """From what is committed now."""
+        row = await reads.read(Load(view.id))
+        lsn = 0 if row is None else row.lsn
+        # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A read
+        # in the order of commits waits for those under way: what is read from here on is no older than the lsn.
+        await reads.read(Scan(view.id, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
+        return cls(reads, view, partition, lsn, now)
+
+    async def run(self, command: Command) -> Written:
+        """Decide a command. Its refusals are those of the engine, and leave nothing behind."""
+        written = await self._decided(command)
+        if command.mode is not Mode.READ:
+            self._commands.append(command)
+            self._written.append(written)
+        return written
+
+    async def _decided(self, command: Command) -> Written:
+        decision = self._space.run(command)
+        answer: Any = None
+        while True:
+            try:
+                request = decision.send(answer)
+            except StopIteration as end:
+                written: Written = end.value
+                return written
+            answer = await self._answer(request)
+
+    async def _answer(self, request: Read[Any]) -> Any:
+        if not isinstance(request, Get | Holders):  # Allocate
+            self._lsn += 1
+            self._seq += 1
+            return self._lsn, self._seq
+        if isinstance(request, Get):
+            found = await self._reads.read(request)
+            self.premise.read(request.partition, request.key, found)
+            return found
+        holders = await self._reads.read(request)
+        for record in holders:
+            self.premise.read(record.partition, record.key, record)
+        return holders
+
+    # --- reads -----------------------------------------------------------------------------------------------------------
+
+    async def scan(
+        self, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
+    ) -> AsyncIterator[Batch]:
+        """The visible records of the partition, by creation, as they are here; `scope` may be no larger."""
+        self.premise.scanned(self.partition)
+        number = 0 if after is None else after.number
+        stored_ones = scan(self._reads, container, scope, after, now, batch)
+        async for stretch in stored_ones if number < FIRST_SEQ else _nothing():
+            records: list[Record] = []
+            for stored in stretch.records:
+                self.premise.read(stored.partition, stored.key, stored)
+                record = self._space.now_is(stored)
+                if record is not None and record.seq == stored.seq:
+                    records.append(record)
+            yield Batch(records, stretch.position)
+        new = [record for record in self._space.kept if record.seq > max(FIRST_SEQ, number)]
+        if new:
+            new.sort(key=lambda record: record.seq)
+            yield Batch(new, Position(self.partition, new[-1].seq))
+
+    async def key_at(self, seq: int) -> bytes | None:
+        """The key of the record with this number in the partition; None if there is none."""
+        for record in self._space.kept:
+            if record.seq == seq:
+                return record.key
+        if seq >= FIRST_SEQ:
+            return None
+        before = Position(self.partition, seq - 1)
+        stretch = Scan(self.view.id, self.partition, self.partition + b"\0", Order.HASHED, before, 1)
+        found = await self._reads.read(stretch)
+        return found[0].key if found and found[0].seq == seq else None
+
+    @property
+    def commands(self) -> int:
+        """How many commands it has so far."""
+        return len(self._commands)
+
+    # --- committing ------------------------------------------------------------------------------------------------------
+
+    def steps(self, limits: Limits) -> list[Command | Step]:
+        """The commands as the writer is to decide them."""
+        return [self._step(command, limits) for command in self._commands]
+
+    def _step(self, command: Command, limits: Limits) -> Command | Step:
+        draft = command.draft
+        mentions = isinstance(draft, Draft) and self._provisional.search(draft.value) is not None
+        if not mentions and (command.if_match is None or command.if_match < FIRST_LSN):
+            return command
+
+        def step(before: Sequence[Written]) -> Command:
+            versions = {ours.record.lsn: theirs.record.lsn for ours, theirs in self._pairs(before)}
+            changed = draft
+            if mentions and isinstance(draft, Draft):
+                item = parse_item(self.final(draft.value, before), limits)
+                changed = self.view.draft(item, self.partition)
+            version = command.if_match
+            if_match = None if version is None else versions.get(version, version)
+            return msgspec.structs.replace(command, draft=changed, if_match=if_match)
+
+        return step
+
+    def final(self, text: bytes, written: Sequence[Written]) -> bytes:
+        """A text with the rids and etags that the records have got when they were `written`."""
+        if self._provisional.search(text) is None:
+            return text
+        owner = self.view.owner
+        names: dict[bytes, bytes] = {}
+        for ours, theirs in self._pairs(written):
+            names[item_rid(owner, ours.record.seq).encode()] = item_rid(owner, theirs.record.seq).encode()
+            before, after = item_etag(owner, ours.record), item_etag(owner, theirs.record)
+            names[before[1:-1].encode()] = after[1:-1].encode()
+        return self._provisional.sub(lambda found: names.get(found.group(), found.group()), text)
+
+    def _pairs(self, written: Sequence[Written]) -> list[tuple[Written, Written]]:
+        return list(zip(self._written, written, strict=False))
+
+
+async def _nothing() -> AsyncIterator[Batch]:
+    none: tuple[Batch, ...] = ()
+    for batch in none:
+        yield batch
+
+
+def _pattern(view: ContainerView) -> re.Pattern[bytes]:
+    """Finds rids and etags that are for the time being."""
+    # Rids of 16 bytes are 22 characters; the number is in the last 8 bytes, and the first it can differ in comes late.
+    lowest, highest = item_rid(view.owner, FIRST_SEQ), item_rid(view.owner, FIRST_SEQ | 0xFFFFFFFF)
+    common = next(n for n in range(24) if lowest[n] != highest[n])
+    rid = re.escape(lowest[:common]).encode() + rb"[A-Za-z0-9+-]{%d}==" % (22 - common)
+    middle = etag(FIRST_LSN, view.owner.container, 0)[9:25].encode()
+    return re.compile(rid + rb"|[0-9a-f]{8}" + re.escape(middle) + rb"[0-9a-f]{8}0000")
