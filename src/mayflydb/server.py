@@ -27,6 +27,7 @@ from mayflydb.certificates import Authority, user_data_directory, write_private
 from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
 from mayflydb.config.settings import Settings, StorageSettings
 from mayflydb.config.values import is_loopback
+from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.reaper import Lease
@@ -36,6 +37,7 @@ from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
+from mayflydb.frontends.cosmos.throughput import ceiling
 from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener, bind
 from mayflydb.http.messages import Handler
@@ -111,7 +113,9 @@ class Server:
             )
         self._readiness.store = "checking"
         clock = await _clock(self._settings, opened)
-        engine = await open_engine(store, clock, self._settings.ttl.sweep_interval, opened.lease)
+        budgets = Budgets(ceiling) if self._settings.cosmos.throttling else None
+        ttl = self._settings.ttl
+        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)
@@ -123,7 +127,13 @@ class Server:
         # Derived from the key, so that continuation tokens outlive a restart.
         secret = hmac.digest(base64.b64decode(self._key), b"continuation tokens", "sha256")
         cosmos = self._settings.cosmos
-        account = Account(keys, secret, direct=cosmos.cross_partition == "direct", check_date=cosmos.check_date)
+        account = Account(
+            keys,
+            secret,
+            direct=cosmos.cross_partition == "direct",
+            check_date=cosmos.check_date,
+            serverless=cosmos.capacity == "serverless",
+        )
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
     @staticmethod

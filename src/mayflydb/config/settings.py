@@ -74,6 +74,8 @@ class CosmosSettings(msgspec.Struct, frozen=True):
     generate_key: bool
     cross_partition: Literal["azure", "direct"]
     check_date: bool
+    capacity: Literal["provisioned", "serverless"]
+    throttling: bool
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
@@ -83,9 +85,10 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 class TtlSettings(msgspec.Struct, frozen=True):
-    """How often the reaper looks."""
+    """How often the reaper looks, and what purging costs."""
 
     sweep_interval: Span
+    charge: Literal["leftover", "free", "serverless"]
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -77,7 +77,19 @@ class CosmosApp:
         call = Call(self._account, self._engine, self._names, request, await self._engine.now())
         if isinstance(who, Grant):
             await resource_tokens.authorize(who, call, command.writes)
-        return await command.handler(call)
+        charge = 0.0
+        try:
+            response = await command.handler(call)
+            charge = response.charge
+        except MayflyError as error:
+            charge = _charge(error)
+            raise
+        finally:
+            if command.operation is not None and call.view is not None:
+                self._engine.meter.units[call.view.id][command.operation] += charge
+                if call.spending is not None:
+                    call.spending.settle(charge)
+        return response
 
     def _authorize(self, request: Request) -> auth.Who | Grant:
         header = request.text(b"authorization")
@@ -122,5 +134,9 @@ def _refusal(error: MayflyError, activity: bytes, http: HttpRequest) -> Response
         headers.append((b"x-ms-substatus", b"%d" % rendered.substatus))
     if rendered.retry_after_ms is not None:
         headers.append((b"x-ms-retry-after-ms", b"%d" % rendered.retry_after_ms))
+    return Response(rendered.status, rendered.body, headers, _charge(error))
+
+
+def _charge(error: MayflyError) -> float:
     charge = error.detail.get("charge", 0.0)
-    return Response(rendered.status, rendered.body, headers, charge if isinstance(charge, float) else 0.0)
+    return charge if isinstance(charge, float) else 0.0

@@ -2,14 +2,42 @@
 
 from __future__ import annotations
 
+from mayflydb.engine.budgets import Spending
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView
+from mayflydb.model.errors import Throttled
 from mayflydb.store.interface import Order
 
+TOO_MANY = (
+    "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. "
+    "Learn more: http://aka.ms/cosmosdb-error-429"
+)
 KEY = b"x-ms-documentdb-partitionkey"
 START, END = b"x-ms-start-epk", b"x-ms-end-epk"
+
+
+def point_of(call: Call, view: ContainerView, likely: float) -> bytes:
+    """The logical partition that the key header names; BadRequest without one. Throttled over its budget.
+
+    `likely`: what the request will cost, as far as can be said before it is done.
+    """
+    partition = view.point(call.request.headers.get(KEY))
+    if view.purse is not None:
+        call.spending = spend(call, view, Scope(partition, partition + b"\0"), likely)
+    return partition
+
+
+def spend(call: Call, view: ContainerView, scope: Scope, likely: float) -> Spending | None:
+    """What the budget of these records grants; None where there is none. Throttled, with nothing done, when it is used up."""
+    if view.purse is None:
+        return None
+    granted = view.purse.spend(view.places(scope), likely)
+    if isinstance(granted, Spending):
+        return granted
+    call.engine.meter.throttled[view.id] += 1
+    raise Throttled(TOO_MANY, retry_after_ms=-(-granted // 1000))
 
 
 def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:

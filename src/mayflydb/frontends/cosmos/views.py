@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.engine.budgets import Purse
 from mayflydb.engine.catalog import Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
@@ -49,9 +50,10 @@ def range_view(definition: PartitionRange) -> RangeView:
 
 
 class ContainerView:
-    """One container at one version of its definition."""
+    """One container at one version of its definition. `purse`: what it may spend; None: whatever it likes."""
 
-    def __init__(self, node: Node, database: str) -> None:
+    def __init__(self, node: Node, database: str, purse: Purse | None = None) -> None:
+        self.purse = purse
         self.node = node
         self.id = node.id
         self.reached = 0
@@ -96,6 +98,16 @@ class ContainerView:
             if each.upper is None or partition < each.upper:
                 return each
         return self.ranges[-1]
+
+    def places(self, scope: Scope) -> range:
+        """Where the ranges that hold a scope are in `ranges`."""
+        first = self.ranges.index(self.range_of(scope.lower))
+        after = (
+            n
+            for n, each in enumerate(self.ranges)
+            if n > first and scope.upper is not None and scope.upper <= each.lower
+        )
+        return range(first, next(after, len(self.ranges)))
 
     def range_by_id(self, id: str) -> RangeView:
         """BadRequest with status 410, as for a range that was split away, for an unknown id."""

@@ -9,7 +9,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
-from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.scopes import scope_of, spend
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -33,6 +33,7 @@ async def read_feed(call: Call) -> Response:
     since = None if start else _since(call.request.text(b"if-modified-since"))
     scope, _ = scope_of(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
+    call.spending = spend(call, view, scope, budget.MISS)
     rows, reached = await _page(call, view, scope, start or 0, since, lsn)
     headers = [*view.scope_headers(scope, lsn), (b"etag", b'"%d"' % reached)]
     if not rows:

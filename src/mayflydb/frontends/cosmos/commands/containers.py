@@ -11,9 +11,10 @@ from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata
-from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
+from mayflydb.frontends.cosmos.commands.offers import of_container
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
+from mayflydb.frontends.cosmos.throughput import stored
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import NotFound, OwnerNotFound
@@ -45,7 +46,7 @@ async def create(call: Call) -> Response:
     """POST /dbs/{d}/colls."""
     database = await call.owning_database()
     wanted = policies.parse_container(call.json())
-    throughput = provisioned(call) or (None if database.definition.offer else STANDARD)
+    throughput = of_container(call, database)
     bounds = partition_key.ranges(1 if throughput is None else throughput.ranges, wanted.partition_key)
     definition = Definition(
         body=wanted.to_json(),

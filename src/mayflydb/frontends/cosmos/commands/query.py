@@ -17,7 +17,7 @@ from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
-from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.scopes import scope_of, spend
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
@@ -105,6 +105,7 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
 
 
 async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any]) -> Response:
+    call.spending = spend(call, view, scope, budget.query(0, 0, 0))
     lsn = await call.session_lsn(view)
     bound = continuation.binding(view.id, asked[0], asked[1], [scope.lower.hex(), scope.upper and scope.upper.hex()])
     token = call.request.text(b"x-ms-continuation")

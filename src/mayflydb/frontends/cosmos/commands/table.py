@@ -30,19 +30,23 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
-    """What answers a request; `writes`, `issues_tokens`: a read-only key may not."""
+    """What answers a request; `writes`, `issues_tokens`: a read-only key may not.
+
+    `operation`: as what it is metered, where it is paid for from the throughput of a container.
+    """
 
     handler: Handler
     writes: bool = False
     issues_tokens: bool = False
+    operation: str | None = None
 
 
-def _reads(handler: Handler) -> Command:
-    return Command(handler)
+def _reads(handler: Handler, operation: str | None = None) -> Command:
+    return Command(handler, operation=operation)
 
 
-def _writes(handler: Handler) -> Command:
-    return Command(handler, writes=True)
+def _writes(handler: Handler, operation: str | None = None) -> Command:
+    return Command(handler, writes=True, operation=operation)
 
 
 def _issues(handler: Handler) -> Command:
@@ -61,12 +65,12 @@ COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
     (Resource.CONTAINER, False, "PUT"): _writes(containers.replace),
     (Resource.CONTAINER, False, "DELETE"): _writes(containers.delete),
     (Resource.RANGE, True, "GET"): _reads(containers.ranges),
-    (Resource.ITEM, True, "GET"): _reads(query.read_feed),
-    (Resource.ITEM, True, "POST"): _writes(items.create),
-    (Resource.ITEM, False, "GET"): _reads(items.read),
-    (Resource.ITEM, False, "PUT"): _writes(items.replace),
-    (Resource.ITEM, False, "PATCH"): _writes(items.patch),
-    (Resource.ITEM, False, "DELETE"): _writes(items.delete),
+    (Resource.ITEM, True, "GET"): _reads(query.read_feed, "feed"),
+    (Resource.ITEM, True, "POST"): _writes(items.create, "create"),
+    (Resource.ITEM, False, "GET"): _reads(items.read, "read"),
+    (Resource.ITEM, False, "PUT"): _writes(items.replace, "replace"),
+    (Resource.ITEM, False, "PATCH"): _writes(items.patch, "patch"),
+    (Resource.ITEM, False, "DELETE"): _writes(items.delete, "delete"),
     (Resource.CONFLICT, True, "GET"): _reads(account.empty_feed),
     (Resource.CONFLICT, False, "GET"): _reads(conflicts.missing),
     (Resource.CONFLICT, False, "DELETE"): _writes(conflicts.missing),
@@ -88,7 +92,7 @@ COMMANDS: Mapping[tuple[Resource, bool, str], Command] = {
 QUERIES: Mapping[Resource, Command] = {
     Resource.DATABASE: _reads(databases.query),
     Resource.CONTAINER: _reads(containers.query),
-    Resource.ITEM: _reads(query.execute),
+    Resource.ITEM: _reads(query.execute, "query"),
     Resource.OFFER: _reads(offers.query),
     Resource.CONFLICT: _reads(conflicts.query),
     Resource.USER: _reads(users.query),
@@ -96,12 +100,12 @@ QUERIES: Mapping[Resource, Command] = {
 }
 
 UPSERTS: Mapping[Resource, Command] = {
-    Resource.ITEM: _writes(items.upsert),
+    Resource.ITEM: _writes(items.upsert, "upsert"),
     Resource.USER: _writes(users.upsert),
     Resource.PERMISSION: _writes(permissions.upsert),
 }
 
-OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all)}
+OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
 """POST …/operations/{name} of a container."""
 
 NAMES: Mapping[Resource, str] = {
@@ -112,8 +116,8 @@ NAMES: Mapping[Resource, str] = {
 }
 """What this version knows by name and refuses."""
 
-_PLAN, _BATCH = _reads(query.plan), _writes(batches.execute)
-_CHANGES = _reads(changes.read_feed)
+_PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
+_CHANGES = _reads(changes.read_feed, "change feed")
 
 
 def command_for(request: Request) -> Command:
