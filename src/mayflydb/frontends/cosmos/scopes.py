@@ -15,6 +15,7 @@ TOO_MANY = (
     "Learn more: http://aka.ms/cosmosdb-error-429"
 )
 KEY = b"x-ms-documentdb-partitionkey"
+CONTINUATION = b"x-ms-continuation"
 START, END = b"x-ms-start-epk", b"x-ms-end-epk"
 
 
@@ -40,16 +41,24 @@ def spend(call: Call, view: ContainerView, scope: Scope, likely: float) -> Spend
     raise Throttled(TOO_MANY, retry_after_ms=-(-granted // 1000))
 
 
+def range_named(call: Call) -> str | None:
+    """The id of the range that the headers name."""
+    text = call.request.text(RANGE_ID)
+    return None if text is None else text.rpartition(",")[2]
+
+
 def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
     """The scope that the headers name, first match: key, range id and/or hash range; else `whole` or everything.
 
-    The second value tells whether a header named it.
+    The second value tells whether a header named it. A range that was split is Gone, but a query that had begun in it may be
+    finished there: told of the split, some of the vendor's clients would begin it anew and repeat rows.
     """
     key = call.request.headers.get(KEY)
     if key is not None and (values := partition_key.parse_header(key)) != ():
         return view.scope_of_key(values), True
-    range_id = call.request.text(RANGE_ID)
-    within = None if range_id is None else view.range_by_id(range_id.rpartition(",")[2])
+    range_id = range_named(call)
+    find = view.ancestor if CONTINUATION in call.request.headers else view.range_by_id
+    within = None if range_id is None else find(range_id)
     start = call.request.text(START)
     if start is not None:
         return _hash_scope(call, view, start, within.lower if within else b""), True

@@ -114,7 +114,20 @@ class ContainerView:
         for each in self.ranges:
             if each.id == id:
                 return each
-        raise MayflyError(f"The partition key range '{id}' is gone.", status=410, code_text="Gone", substatus=1002)
+        raise self.gone(id)
+
+    def ancestor(self, id: str) -> RangeView:
+        """A range that is there, or one that was split. Gone for an unknown id."""
+        parts = [each for each in self.ranges if id == each.id or id in each.definition.parents]
+        if not parts:
+            raise self.gone(id)
+        whole = PartitionRange(id, parts[0].definition.lower, parts[-1].definition.upper)
+        return RangeView(id, parts[0].lower, parts[-1].upper, whole)
+
+    @staticmethod
+    def gone(id: str) -> MayflyError:
+        """What tells clients to read the ranges again."""
+        return MayflyError(f"The partition key range '{id}' is gone.", status=410, code_text="Gone", substatus=1002)
 
     def point(self, header: bytes | None) -> bytes:
         """The logical partition that a key header names; BadRequest without one."""
@@ -142,14 +155,22 @@ class ContainerView:
         range_id = self._only
         if range_id is None and partition is not None:
             range_id = self.range_of(partition).id.encode()
-        common = (b"lsn", b"%d" % lsn), *self._paths
         if range_id is not None:
-            return [(b"x-ms-session-token", session.render((range_id,), self.id, lsn)), (RANGE_ID, range_id), *common]
+            return self._range_headers(range_id, lsn)
         ids = [each.id.encode() for each in self.ranges]
-        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), *common]
+        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), (b"lsn", b"%d" % lsn), *self._paths]
 
-    def scope_headers(self, scope: Scope, lsn: int) -> list[tuple[bytes, bytes]]:
-        """The same for a feed or query; the id of its range only where all of it lies in one."""
+    def _range_headers(self, id: bytes, lsn: int) -> list[tuple[bytes, bytes]]:
+        token = session.render((id,), self.id, lsn)
+        return [(b"x-ms-session-token", token), (RANGE_ID, id), (b"lsn", b"%d" % lsn), *self._paths]
+
+    def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> list[tuple[bytes, bytes]]:
+        """The same for a feed or query; the id of its range only where all of it lies in one.
+
+        `asked`: the range that the client named. While it finishes a query in one that was split, it is told of that one alone.
+        """
+        if asked is not None and all(asked != each.id for each in self.ranges):
+            return self._range_headers(asked.encode("latin-1"), lsn)
         end = self.range_of(scope.lower).upper
         within = end is None or (scope.upper is not None and scope.upper <= end)
         return self.item_headers(scope.lower if within else None, lsn)

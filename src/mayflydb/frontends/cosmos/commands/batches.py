@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from typing import Any
 
 import msgspec
@@ -17,7 +18,7 @@ from mayflydb.frontends.cosmos.commands.items import charge, likely, partition_o
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of, spend
 from mayflydb.frontends.cosmos.values import item_id, parse_item
-from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView, RangeView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge
 
@@ -130,6 +131,9 @@ def _bystander() -> dict[str, Any]:
 
 
 async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
+    within = call.request.text(RANGE_ID)
+    if within is not None:
+        _check_range(view, view.range_by_id(within), operations)
     results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
     return await _answer(call, view, None, 207 if failed else 200, list(results))
@@ -159,6 +163,14 @@ async def _done(call: Call, view: ContainerView, command: Command) -> dict[str, 
     except MayflyError as error:
         return _failure(error)
     return _result(view, written)
+
+
+def _check_range(view: ContainerView, within: RangeView, operations: list[Operation]) -> None:
+    """Gone for all, as when the range was split, where one of them is not in the range it was sent to."""
+    for operation in operations:
+        with contextlib.suppress(BadRequest):  # Its own result says so.
+            if view.range_of(_own_partition(view, operation.partition_key)) is not within:
+                raise view.gone(within.id)
 
 
 def _own_partition(view: ContainerView, key: object) -> bytes:

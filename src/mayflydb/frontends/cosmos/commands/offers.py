@@ -11,8 +11,10 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.frontends.cosmos import throughput
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import RidKind, database_rid, offer_body, owner, parse_rid
+from mayflydb.frontends.cosmos.splitting import grown
 from mayflydb.frontends.cosmos.throughput import Throughput
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest, NotFound
@@ -96,7 +98,7 @@ async def read(call: Call) -> Response:
 
 
 async def replace(call: Call) -> Response:
-    """PUT /offers/{rid}: another throughput. The ranges of a container stay as they are."""
+    """PUT /offers/{rid}: another throughput. Ranges of a container that do not carry it are split, in the same commit."""
     node, is_database = await _node(call)
     wanted = throughput.parse_content(
         _content(call),
@@ -106,7 +108,12 @@ async def replace(call: Call) -> Response:
     )
 
     def change(before: Node) -> Definition:
-        return msgspec.structs.replace(before.definition, offer=throughput.stored(wanted))
+        offer = throughput.stored(wanted)
+        if is_database:
+            return msgspec.structs.replace(before.definition, offer=offer)
+        key = PartitionKeyDefinition.from_json(before.body["partitionKey"])
+        ranges = grown(before.definition.ranges, wanted.ceiling, key)
+        return msgspec.structs.replace(before.definition, offer=offer, ranges=ranges)
 
     return _answer(await call.engine.definitions.replace(node.id, change, call.now), is_database)
 
@@ -119,4 +126,6 @@ def _content(call: Call) -> object:
 def _answer(node: Node, is_database: bool) -> Response:
     body = body_of(node, is_database) or {}
     headers = [(b"etag", body["_etag"].encode()), (b"x-ms-cosmos-min-throughput", b"400")]
+    # An offer is in force when it is answered, splits included.
+    headers.append((b"x-ms-offer-replace-pending", b"false"))
     return json_response(200, body, headers, budget.METADATA)

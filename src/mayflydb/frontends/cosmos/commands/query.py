@@ -11,13 +11,14 @@ import msgspec
 from mayflydb.clock import monotonic_us
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos import continuation, queries
+from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
-from mayflydb.frontends.cosmos.pages import Page, Pager, Place
+from mayflydb.frontends.cosmos.pages import Page, Pager
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
-from mayflydb.frontends.cosmos.scopes import scope_of, spend
+from mayflydb.frontends.cosmos.resuming import Resuming
+from mayflydb.frontends.cosmos.scopes import CONTINUATION, range_named, scope_of, spend
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
@@ -107,20 +108,16 @@ def _key_values(values: tuple[Any, ...]) -> KeyValues:
 async def _page(call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any]) -> Response:
     call.spending = spend(call, view, scope, budget.query(0, 0, 0))
     lsn = await call.session_lsn(view)
-    bound = continuation.binding(view.id, asked[0], asked[1], [scope.lower.hex(), scope.upper and scope.upper.hex()])
-    token = call.request.text(b"x-ms-continuation")
-    place = Place()
-    if token:
-        place = msgspec.convert(continuation.unseal(call.account.secret, bound, token), Place)
+    resuming = Resuming(call.account.secret, view, scope, asked)
+    place = resuming.place(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
-    page = await Pager(call.engine, view, query, scope, call.now, page_size(call)).page(place)
-    headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
+    page = await Pager(call.engine, view, query, resuming.scope, call.now, page_size(call)).page(place)
+    headers = [*view.scope_headers(scope, lsn, range_named(call)), (b"x-ms-item-count", b"%d" % len(page.rows))]
     if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
         headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
     headers += _index_metrics(call, scope)
     if page.next is not None:
-        sealed = continuation.seal(call.account.secret, bound, msgspec.structs.astuple(page.next))
-        headers.append((b"x-ms-continuation", sealed.encode()))
+        headers.append((b"x-ms-continuation", resuming.token(page.next).encode()))
     return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
 
 
