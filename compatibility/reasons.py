@@ -48,6 +48,7 @@ REASONS = [
         id="with_static_continuation",
         said="is not a token that was issued",
     ),
+    Reason("COUNT reads the items it counts, not an index", id="count_is_index_only", said=r"assert \d+ == 0"),
     Reason(
         "Microsoft's wording of an error",
         said=r"assert ['\"](Requested throughput|One of the specified|Ensure to provide|Batch request has no|Partition key pro)",

@@ -92,7 +92,7 @@ class Budgets:
     def __init__(self, ceiling: Callable[[Mapping[str, Any]], int], stopwatch: Stopwatch = monotonic_us) -> None:
         self._ceiling = ceiling
         self.stopwatch = stopwatch
-        self._buckets: dict[tuple[int, str], Bucket] = {}
+        self._buckets: dict[int, dict[str, Bucket]] = {}
 
     def purse(self, container: Node, database: Node) -> Purse | None:
         """Of a container as it is now; None: nothing was provisioned for it."""
@@ -102,19 +102,15 @@ class Budgets:
         shared = payer is database
         names = [SHARED] if shared else [each.id for each in container.definition.ranges]
         share = rate(self._ceiling(payer.definition.offer), len(names))
-        buckets = tuple([self._bucket((payer.id, name), share) for name in names])
-        return Purse(buckets, shared, self._now)
+        now, before = self._now(), self._buckets.get(payer.id, {})
+        buckets = {name: before.get(name) or Bucket(share, now) for name in names}
+        for bucket in buckets.values():
+            bucket.set_rate(share, now)
+        self._buckets[payer.id] = buckets
+        return Purse(tuple(buckets.values()), shared, self._now)
 
     def _now(self) -> int:
         return self.stopwatch()
-
-    def _bucket(self, key: tuple[int, str], share: int) -> Bucket:
-        now = self._now()
-        bucket = self._buckets.get(key)
-        if bucket is None:
-            bucket = self._buckets[key] = Bucket(share, now)
-        bucket.set_rate(share, now)
-        return bucket
 
     def forget(self) -> None:
         """Everything was reset."""

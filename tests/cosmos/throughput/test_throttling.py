@@ -210,6 +210,18 @@ def test_another_offer_is_another_budget_at_once(service: Service, watch: Watch)
     assert 3980 < charged < 4002
 
 
+def test_children_of_a_split_have_budgets_of_their_own(service: Service, watch: Watch) -> None:
+    proxy = service.container(offer_throughput=400)
+    overdraw(service, proxy)
+    proxy.replace_throughput(11_000)
+    reads = [{"operationType": "Read", "partitionKey": '["a"]', "id": "absent"} for _ in range(100)]
+    answers = [service.raw("POST", path_of(proxy, "docs"), reads, BULK).json for _ in range(60)]
+    assert sum(result["requestCharge"] for answer in answers for result in answer) == 5500
+    assert is_throttled(service.raw("GET", path_of(proxy, "docs", "x"), pk="a"))
+    others = {service.raw("GET", path_of(proxy, "docs", "x"), pk=str(n)).status for n in range(20)}
+    assert others == {404, 429}
+
+
 def test_moving_the_clock_gives_nothing(service: Service, watch: Watch) -> None:
     """Time that people move is not the time that budgets are refilled by."""
     proxy = service.container(offer_throughput=400)

@@ -12,7 +12,7 @@ from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import auth, errors, resource_tokens
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
-from mayflydb.frontends.cosmos.commands.table import command_for
+from mayflydb.frontends.cosmos.commands.table import Command, command_for
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.frontends.cosmos.resource_tokens import Grant
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
@@ -77,19 +77,20 @@ class CosmosApp:
         call = Call(self._account, self._engine, self._names, request, await self._engine.now())
         if isinstance(who, Grant):
             await resource_tokens.authorize(who, call, command.writes)
-        charge = 0.0
         try:
             response = await command.handler(call)
-            charge = response.charge
         except MayflyError as error:
-            charge = _charge(error)
+            self._meter(call, command, _charge(error))
             raise
-        finally:
-            if command.operation is not None and call.view is not None:
-                self._engine.meter.units[call.view.id][command.operation] += charge
-                if call.spending is not None:
-                    call.spending.settle(charge)
+        self._meter(call, command, response.charge)
         return response
+
+    def _meter(self, call: Call, command: Command, charge: float) -> None:
+        if command.operation is None or call.view is None:
+            return
+        self._engine.meter.units[call.view.id][command.operation] += charge
+        if call.spending is not None:
+            call.spending.settle(charge)
 
     def _authorize(self, request: Request) -> auth.Who | Grant:
         header = request.text(b"authorization")

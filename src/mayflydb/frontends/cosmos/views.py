@@ -101,6 +101,8 @@ class ContainerView:
 
     def places(self, scope: Scope) -> range:
         """Where the ranges that hold a scope are in `ranges`."""
+        if self._only is not None:
+            return range(1)
         first = self.ranges.index(self.range_of(scope.lower))
         after = (
             n
