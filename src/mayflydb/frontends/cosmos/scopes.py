@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ParamSpec
+
 from mayflydb.engine.budgets import Spending
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import partition_key
@@ -9,6 +12,8 @@ from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView
 from mayflydb.model.errors import Throttled
 from mayflydb.store.interface import Order
+
+P = ParamSpec("P")
 
 TOO_MANY = (
     "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. "
@@ -19,14 +24,14 @@ CONTINUATION = b"x-ms-continuation"
 START, END = b"x-ms-start-epk", b"x-ms-end-epk"
 
 
-def point_of(call: Call, view: ContainerView, likely: float) -> bytes:
+def point_of(call: Call, view: ContainerView, price: Callable[P, float], *of: P.args, **named: P.kwargs) -> bytes:
     """The logical partition that the key header names; BadRequest without one. Throttled over its budget.
 
-    `likely`: what the request will cost, as far as can be said before it is done.
+    `price`, of the rest: what the request will cost, as far as can be said before it is done.
     """
     partition = view.point(call.request.headers.get(KEY))
     if view.purse is not None:
-        call.spending = spend(call, view, Scope(partition, partition + b"\0"), likely)
+        call.spending = spend(call, view, Scope(partition, partition + b"\0"), price(*of, **named))
     return partition
 
 

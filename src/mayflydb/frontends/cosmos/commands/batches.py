@@ -91,6 +91,10 @@ def _likely(operation: Operation) -> float:
     return likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
 
 
+def _likely_sum(operations: list[Operation]) -> float:
+    return sum(map(_likely, operations))
+
+
 def _id(operation: Operation) -> bytes:
     if not operation.id:
         raise BadRequest(f"The batch operation {operation.operation_type} needs an id.")
@@ -101,7 +105,7 @@ def _id(operation: Operation) -> bytes:
 
 
 async def _transaction(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
-    partition = point_of(call, view, sum(map(_likely, operations)))
+    partition = point_of(call, view, _likely_sum, operations)
     commands: list[Command] = []
     for index, operation in enumerate(operations):
         try:
@@ -143,7 +147,9 @@ async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[st
     try:
         partition = _own_partition(view, operation.partition_key)
         command = _command(call, view, operation, partition)
-        spending = spend(call, view, Scope(partition, partition + b"\0"), _likely(operation))
+        spending = None
+        if view.purse is not None:
+            spending = spend(call, view, Scope(partition, partition + b"\0"), _likely(operation))
     except MayflyError as error:
         return _failure(error)
     result = await _done(call, view, command)

@@ -26,7 +26,7 @@ Answer: TypeAlias = Coroutine[Any, Any, Response]
 async def read(call: Call) -> Response:
     """GET …/docs/{id}."""
     view = await call.owner()
-    partition = point_of(call, view, budget.MISS)
+    partition = point_of(call, view, likely, Mode.READ, 0)
     record = await call.engine.get(view.node, partition, await _key(call, view, partition), call.now)
     lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
@@ -59,7 +59,7 @@ async def _store(call: Call, mode: Mode) -> Response:
     view = await call.owner()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    partition = partition_of(view, item, point_of(call, view, likely(mode, len(item.text))))
+    partition = partition_of(view, item, point_of(call, view, likely, mode, len(item.text)))
     key = id.encode()
     if mode is Mode.REPLACE and key != await _key(call, view, partition):
         raise BadRequest("The 'id' in the body is not the id in the path: an item keeps its id.")
@@ -97,7 +97,7 @@ async def patch(call: Call) -> Response:
     """PATCH …/docs/{id}."""
     view = await call.owner()
     patch = patches.parse_patch(call.request.body, call.account.limits)
-    partition = point_of(call, view, likely(Mode.REPLACE, len(call.request.body)))
+    partition = point_of(call, view, likely, Mode.REPLACE, len(call.request.body))
     change = patch_change(call, view, partition, patch)
     key = await _key(call, view, partition)
     command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id))
@@ -107,7 +107,7 @@ async def patch(call: Call) -> Response:
 async def delete(call: Call) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.owner()
-    partition = point_of(call, view, budget.DELETE)
+    partition = point_of(call, view, likely, Mode.DELETE, 0)
     key = await _key(call, view, partition)
     command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id))
     written = await _commit(call, view, command)

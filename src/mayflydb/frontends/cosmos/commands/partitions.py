@@ -8,6 +8,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.items import likely
 from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
@@ -26,7 +27,7 @@ async def delete_all(call: Call) -> Response:
     are gone; after an interruption the same request deletes the rest.
     """
     view = await call.owner()
-    partition = point_of(call, view, budget.DELETE)
+    partition = point_of(call, view, likely, Mode.DELETE, 0)
     last = await call.engine.lsn(view.id)
     scope = Scope(partition, partition + b"\0", Order.HASHED)
     charge = 0.0
