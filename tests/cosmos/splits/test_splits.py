@@ -87,6 +87,10 @@ def test_the_old_range_is_gone(service: Service) -> None:
         service.raw("GET", docs, None, {"a-im": "Incremental Feed"} | parent), service.raw("POST", docs, [read], BULK | parent),
     ):  # fmt: skip
         assert (answer.status, answer.substatus, answer.json["code"]) == (410, 1002, "Gone")
+    # Who names a key needs no range: it is answered from the one that has the key now.
+    for old in ("0", "junk"):
+        answer = service.raw("GET", docs, None, {RANGE: old}, pk="p0")
+        assert (answer.status, answer.headers[RANGE] in ("1", "2")) == (200, True)
     # In bulk a key of another range is as good as gone; one that is no key is its own operation's fault.
     there = [service.raw("POST", docs, [read], BULK | {RANGE: id}).status for id in ("1", "2")]
     assert sorted(there) == [200, 410]
@@ -131,6 +135,23 @@ def test_a_token_of_the_parent_goes_on_in_its_children(service: Service, version
             token = answer.headers.get("x-ms-continuation")
     assert sorted(found) == EVERYTHING or "TOP" in text
     assert len(set(found)) == len(found) >= 50
+
+
+def test_a_query_is_finished_where_it_began(service: Service) -> None:
+    """The old range answers who goes on in it, and is told as the one that answered."""
+    proxy = filled(service)
+    docs, page = path_of(proxy, "docs"), {RANGE: "0", "x-ms-max-item-count": "25"}
+    answer = service.raw("GET", docs, None, page)
+    found = [row["id"] for row in answer.json["Documents"]]
+    proxy.replace_throughput(35_000)
+    while "x-ms-continuation" in answer.headers:
+        answer = service.raw("GET", docs, None, page | {"x-ms-continuation": answer.headers["x-ms-continuation"]})
+        assert (answer.status, answer.headers[RANGE]) == (200, "0")
+        assert answer.headers["x-ms-session-token"].startswith("0:")
+        found += [row["id"] for row in answer.json["Documents"]]
+    assert found == EVERYTHING
+    gone = page | {RANGE: "7", "x-ms-continuation": "x"}
+    assert service.raw("GET", docs, None, gone).substatus == 1002
 
 
 def test_a_token_of_a_child_is_not_one_of_its_parent(service: Service) -> None:

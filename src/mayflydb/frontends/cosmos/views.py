@@ -112,7 +112,7 @@ class ContainerView:
         return range(first, next(after, len(self.ranges)))
 
     def range_by_id(self, id: str) -> RangeView:
-        """BadRequest with status 410, as for a range that was split away, for an unknown id."""
+        """Gone for one that was split, and for an unknown id."""
         for each in self.ranges:
             if each.id == id:
                 return each
@@ -171,8 +171,8 @@ class ContainerView:
 
         `asked`: the range that the client named. While it finishes a query in one that was split, it is told of that one alone.
         """
-        if asked is not None and all(asked != each.id for each in self.ranges):
-            return self._range_headers(asked.encode("latin-1"), lsn)
         end = self.range_of(scope.lower).upper
         within = end is None or (scope.upper is not None and scope.upper <= end)
+        if not within and asked is not None and any(asked in each.definition.parents for each in self.ranges):
+            return self._range_headers(asked.encode(), lsn)
         return self.item_headers(scope.lower if within else None, lsn)
