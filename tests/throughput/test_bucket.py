@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mayflydb.engine.bucket import SECOND, Bucket, amount, rate
@@ -88,6 +88,7 @@ EVENTS = st.lists(
 )
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1_000_000), EVENTS)
 def test_no_more_is_granted_than_comes_in(units: int, events: list[tuple[int, float, bool]]) -> None:
     """To requests and purges together, whatever they cost: only the last request may go beyond what had come by then."""
@@ -107,6 +108,7 @@ def test_no_more_is_granted_than_comes_in(units: int, events: list[tuple[int, fl
             spent += last
 
 
+@settings(deadline=None)
 @given(st.integers(1, 1_000_000), EVENTS)
 def test_nobody_starves(units: int, events: list[tuple[int, float, bool]]) -> None:
     """Whoever waits as long as was said is granted his request, and not a microsecond before."""
