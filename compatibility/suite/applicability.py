@@ -10,17 +10,16 @@ NOT_APPLICABLE = "not applicable: "
 
 EMULATOR = "cosmosEmulator"
 REGIONS = "several regions of a live account"
-SPLIT = "a live account that splits a physical partition"
 BY_MARK = {
     "cosmosMultiRegion": REGIONS,
     "cosmosCircuitBreakerMultiRegion": REGIONS,
     "cosmosPerPartitionAutomaticFailover": REGIONS,
-    "cosmosSplit": SPLIT,
     "cosmosGSI": "an account that was set up for global secondary indexes",
     "semanticReranker": "the semantic reranking service",
 }
 BY_NAME = {
     r"^test_per_partition_circuit_breaker_mm": REGIONS,
+    r"^test_pk_range_child_update_live": "splits that last, so that ranges are seen in the middle of one",
 }
 
 

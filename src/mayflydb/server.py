@@ -27,6 +27,7 @@ from mayflydb.certificates import Authority, user_data_directory, write_private
 from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
 from mayflydb.config.settings import Settings, StorageSettings
 from mayflydb.config.values import is_loopback
+from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.reaper import Lease
@@ -37,6 +38,7 @@ from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
+from mayflydb.frontends.cosmos.throughput import ceiling
 from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener, bind
 from mayflydb.http.messages import Handler
@@ -119,7 +121,9 @@ class Server:
             )
         self._readiness.store = "checking"
         clock = await _clock(self._settings, opened)
-        engine = await open_engine(store, clock, self._settings.ttl.sweep_interval, opened.lease)
+        budgets = Budgets(ceiling) if self._settings.cosmos.throttling else None
+        ttl = self._settings.ttl
+        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)
@@ -138,6 +142,7 @@ class Server:
             check_date=cosmos.check_date,
             index_after=cosmos.index_after,
             told=self._settings.server.told,
+            serverless=cosmos.capacity == "serverless",
         )
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 

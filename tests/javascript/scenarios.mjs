@@ -196,6 +196,38 @@ const scenarios = {
         assert.deepEqual(await ids(c), ["0", "2", "4"]);
     },
 
+    async reading_goes_on_while_ranges_are_split() {
+        const c = await container({ throughput: 12000 });
+        const all = Array.from({ length: 60 }, (_, n) => `i${String(n).padStart(2, "0")}`);
+        const create = (id) => ({ operationType: "Create", partitionKey: `p${id}`, resourceBody: { id, pk: `p${id}` } });
+        for (const result of await c.items.bulk(all.map(create))) assert.equal(result.statusCode, 201);
+        const ordered = c.items.query("SELECT * FROM c ORDER BY c.id", { maxItemCount: 5, maxDegreeOfParallelism: 1 });
+        const plain = c.items.query("SELECT * FROM c", { maxItemCount: 5, maxDegreeOfParallelism: 1 });
+        const changes = c.items.getChangeFeedIterator({ changeFeedStartFrom: ChangeFeedStartFrom.Beginning(), maxItemCount: 5 });
+        const next = async (query) => ((await query.fetchNext()).resources ?? []).map(({ id }) => id);
+        const queries = [ordered, plain];
+        const found = [[], []];
+        for (const [n, query] of queries.entries()) while (!found[n].length) found[n].push(...(await next(query)));
+        const told = (await changes.readNext()).result.map(({ id }) => id);
+
+        const { resource: offer } = await c.readOffer();
+        await client.offer(offer.id).replace({ ...offer, content: { offerThroughput: 35000 } });
+
+        for (const [n, query] of queries.entries())
+            while (query.hasMoreResults()) found[n].push(...(await next(query)));
+        assert.deepEqual(found[0], all);
+        assert.deepEqual(found[1].sort(), all);
+        const more = all.map((id) => `${id}x`);
+        for (const result of await c.items.bulk(more.map(create))) assert.equal(result.statusCode, 201);
+        for (let idle = 0; idle < 5; ) {
+            const { result } = await changes.readNext();
+            idle = result?.length ? 0 : idle + 1;
+            told.push(...(result ?? []).map(({ id }) => id));
+        }
+        assert.deepEqual(told.sort(), [...all, ...more].sort());
+        assert.deepEqual(await ids(c), [...all, ...more].sort());
+    },
+
     async names_and_throughput() {
         const c = await container({ throughput: 500 });
         assert.equal((await c.readOffer()).resource.content.offerThroughput, 500);

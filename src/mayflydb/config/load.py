@@ -195,6 +195,13 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             hint="--allow-time-travel permits a virtual clock over a database that is for tests alone",
             exit_code=4,
         )
+    if settings.cosmos.throttling and settings.cosmos.capacity == "serverless":
+        raise StartFailed(
+            "in a serverless account nothing is provisioned that requests could be over",
+            setting="cosmos.throttling",
+            hint="leave out --throttling or --capacity serverless",
+            exit_code=2,
+        )
     if settings.cosmos.key_file and settings.cosmos.generate_key:
         raise StartFailed(
             "a key is either read from a file or generated",

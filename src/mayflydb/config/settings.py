@@ -88,6 +88,8 @@ class CosmosSettings(msgspec.Struct, frozen=True):
     cross_partition: Literal["azure", "direct"]
     check_date: bool
     index_after: int
+    capacity: Literal["provisioned", "serverless"]
+    throttling: bool
 
 
 class TlsSettings(msgspec.Struct, frozen=True):
@@ -97,9 +99,10 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 class TtlSettings(msgspec.Struct, frozen=True):
-    """How often the reaper looks."""
+    """How often the reaper looks, and what purging costs."""
 
     sweep_interval: Span
+    charge: Literal["leftover", "free", "serverless"]
 
 
 class Settings(msgspec.Struct, frozen=True):

@@ -171,6 +171,22 @@ TABLE: tuple[Row, ...] = (
         "ITEMS",
     ),
     Row(
+        "cosmos.capacity",
+        ("--capacity",),
+        "provisioned",
+        read.choice("provisioned", "serverless"),
+        "provisioned: containers and databases have throughput; serverless: none has, and asking for it is refused.",
+        "provisioned|serverless",
+    ),
+    Row(
+        "cosmos.throttling",
+        ("--throttling/--no-throttling",),
+        False,
+        read.switch,
+        "Answer 429 to requests over the provisioned throughput.",
+        switch=True,
+    ),
+    Row(
         "tls.names",
         ("--tls-name",),
         [],
@@ -186,6 +202,15 @@ TABLE: tuple[Row, ...] = (
         read.interval,
         "How often expired items are purged.",
         "DURATION",
+    ),
+    Row(
+        "ttl.charge",
+        ("--ttl-charge",),
+        "leftover",
+        read.choice("leftover", "free", "serverless"),
+        "What purging costs. leftover: as deletes, and with throttling only what requests left over of each second; serverless: "
+        "as deletes, never waiting; free: nothing.",
+        "leftover|free|serverless",
     ),
     Row(
         "mongo.port",

@@ -8,6 +8,7 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
+from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
@@ -100,11 +101,15 @@ class Engine:
         reaper: Reaper,
         nodes: Nodes,
         definitions: Definitions,
+        meter: Meter,
         lease: Lease | None = None,
+        budgets: Budgets | None = None,
     ) -> None:
-        """`lease`: how this node takes a name for itself, where several share the store."""
+        """`lease`: how this node takes a name for itself, where several share the store. `budgets`: what requests are held to."""
         self.store = store
         self.lease = lease
+        self.budgets = budgets
+        self.meter = meter
         self.time = time
         self.reaper = reaper
         self.definitions = definitions
@@ -168,6 +173,9 @@ class Engine:
         """Forget everything that is stored."""
         await self.store.reset()
         self.nodes.forget()
+        self.meter.forget()
+        if self.budgets is not None:
+            self.budgets.forget()
         await self.reaper.survey()
 
     def roll_back(self, instant: Instant) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from mayflydb.clock import Clock
+from mayflydb.engine.billing import Billing, Charge
+from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.engine import Engine
@@ -16,17 +18,27 @@ INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
 
 
-async def open_engine(store: Store, clock: Clock, sweep_interval: Span = SECOND, lease: Lease | None = None) -> Engine:
+async def open_engine(
+    store: Store,
+    clock: Clock,
+    sweep_interval: Span = SECOND,
+    lease: Lease | None = None,
+    budgets: Budgets | None = None,
+    charge: Charge = "leftover",
+) -> Engine:
     """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
 
-    `lease`: where several nodes share the store.
+    `lease`: where several nodes share the store. `budgets`: where requests are held to what was provisioned. `charge`: what
+    purging costs.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)
-    reaper = Reaper(store, time, nodes, _limits(store, clock), sweep_interval, lease)
+    meter = Meter()
+    billing = Billing(charge, store, nodes, budgets, meter)
+    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, sweep_interval, lease)
     definitions = Definitions(store, nodes, reaper.changed)
     await reaper.survey()
-    return Engine(store, time, reaper, nodes, definitions, lease)
+    return Engine(store, time, reaper, nodes, definitions, meter, lease, budgets)
 
 
 def _limits(store: Store, clock: Clock) -> Limits:

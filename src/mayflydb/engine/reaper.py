@@ -10,16 +10,17 @@ import asyncio
 import contextlib
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Container, Iterable
 from typing import TypeAlias
 
+from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, catalogue
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.sweeping import next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
-from mayflydb.model.instant import MINUTE, SECOND, Instant, Span
+from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
 from mayflydb.store.interface import Clear, Decision, Dropped, Outcome, Store
 
 log = logging.getLogger(__name__)
@@ -31,13 +32,15 @@ LOOK: Span = 5 * SECOND
 """What other nodes have written is noticed within so long."""
 
 RETRY: Span = SECOND
+SHORTEST_WAIT: Span = 50 * MILLISECOND
+"""Between two looks at a budget that was used up."""
 
 Lease: TypeAlias = Callable[[str, Span], Awaitable[bool]]
 """Takes or renews a name for a time; False: another node has it."""
 
 
 class Reaper:
-    """One per store. `run` is the background loop; `sweep_due` is the same work on demand."""
+    """One per store. `run` is the background loop, held to what can be paid; `sweep_due` is the same work on demand."""
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class Reaper:
         time: Timekeeper,
         nodes: Nodes,
         limits: Limits,
+        billing: Billing,
         interval: Span = SECOND,
         lease: Lease | None = None,
     ) -> None:
@@ -53,6 +57,8 @@ class Reaper:
         self._time = time
         self._nodes = nodes
         self._limits = limits
+        self._billing = billing
+        self._short: Span | None = None
         self._interval = interval
         self._lease = lease
         self._next: dict[int, Instant] = {}
@@ -102,25 +108,38 @@ class Reaper:
     # --- sweeping --------------------------------------------------------------------------------------------------
 
     async def sweep_due(
-        self, horizon: Instant, now: Instant, how: str, only: Iterable[int] | None = None
+        self, horizon: Instant, now: Instant, how: str, only: Iterable[int] | None = None, held: bool = False
     ) -> Counter[int]:
-        """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container."""
+        """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container.
+
+        `held`: only as much as can be paid; what cannot waits.
+        """
         wanted = None if only is None else set(only)
         done: Counter[int] = Counter()
+        short: dict[int, Span] = {}
         async with self._sweeping:
             while True:
                 await self._look_again()
-                backlog = self._backlog(horizon, wanted)
+                backlog = self._backlog(horizon, wanted, short)
                 sweep = next_sweep(backlog, self._last, self._limits)
                 if sweep is None:
+                    if held:
+                        self._short = min(short.values(), default=None)
                     return done
-                done[sweep.container] += await self._sweep(sweep.container, sweep.limit, horizon, now, how)
+                many, wait = await self._billing.affordable(sweep.container) if held else (None, 0)
+                if many == 0:
+                    short[sweep.container] = wait
+                else:
+                    limit = sweep.limit if many is None else min(sweep.limit, many)
+                    removed = await self._sweep(sweep.container, limit, horizon, now, how)
+                    await self._billing.pay(sweep.container, removed, held=many is not None)
+                    done[sweep.container] += removed
 
-    def _backlog(self, horizon: Instant, wanted: set[int] | None) -> dict[int, Waiting]:
+    def _backlog(self, horizon: Instant, wanted: set[int] | None, short: Container[int]) -> dict[int, Waiting]:
         return {
             container: Waiting(deadline, self._turns.get(container, 0))
             for container, deadline in self._next.items()
-            if deadline <= horizon and (wanted is None or container in wanted)
+            if deadline <= horizon and (wanted is None or container in wanted) and container not in short
         }
 
     async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
@@ -186,11 +205,21 @@ class Reaper:
                     await self._clear_dropped()
                     await self._forget_old(self._time.horizon())
                     if self._runs_by_itself():
-                        await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep")
+                        await self.sweep_as_scheduled()
                 await self._sleep()
             except MayflyError as error:
                 log.warning("a sweep failed and will be tried again: %s", error)
                 await self._pause(RETRY)
+
+    async def sweep_as_scheduled(self) -> Counter[int]:
+        """What the loop does at each turn: purge what is due and can be paid."""
+        return await self.sweep_due(self._time.horizon(), await self._time.now(), "sweep", held=True)
+
+    @property
+    def rest(self) -> Span:
+        """How long the loop rests after a turn: what dies within an interval goes together. Less where a budget was used up,
+        or what requests leave over meanwhile would be lost."""
+        return self._interval if self._short is None else min(self._interval, max(self._short, SHORTEST_WAIT))
 
     async def _has_the_lease(self) -> bool:
         if self._lease is None:
@@ -207,7 +236,7 @@ class Reaper:
         return self._time.clock.until(self._time.clock.now()) is not None
 
     async def _sleep(self) -> None:
-        await self._pause(self._interval)  # What dies within an interval goes together.
+        await self._pause(self.rest)
         await self._look_again()
         wait = self._time.clock.until(min(self._next.values(), default=FOREVER))
         if wait is None:

@@ -26,9 +26,15 @@ _HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
     "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
     "mayfly_ttl_next_expiry_timestamp_seconds": ("gauge", "When the next record dies."),
+    "mayfly_cosmos_request_units_total": (
+        "counter",
+        "Request units spent since the server started; purge: by what expired.",
+    ),
+    "mayfly_throttled_requests_total": ("counter", "Requests answered 429 since the server started."),
 }
 
 Sample = tuple[str, dict[str, str], float]
+Labels = tuple[tuple[str, str], ...]
 
 
 async def exposition(admin: Admin) -> str:
@@ -58,12 +64,15 @@ async def _clock(admin: Admin) -> list[Sample]:
 async def _containers(admin: Admin) -> list[Sample]:
     """Per container; beyond the 200th, added up under `_other` (times: the worst of them)."""
     now = await admin.engine.now()
-    folded: dict[tuple[str, tuple[tuple[str, str], ...]], float] = {}
+    folded: dict[tuple[str, Labels], float] = {}
     for number, place in enumerate(await admin.directory.containers()):
         protocol, _, path = place.target.partition(":")
         database, _, container = path.partition("/") if number < MOST_CONTAINERS else ("_other", "", "_other")
-        labels = (("protocol", protocol), ("db", database), ("container", container))
-        for family, value in await _counts(admin, place, now):
+        names = (("db", database), ("container", container))
+        counts = [
+            (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, place, now)
+        ]
+        for family, labels, value in [*counts, *_units(admin, place, names)]:
             before = folded.get((family, labels))
             folded[family, labels] = value if before is None else _fold(family, before, value)
     return [(family, dict(labels), value) for (family, labels), value in folded.items()]
@@ -84,6 +93,15 @@ async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, f
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }
     return [(family, value) for family, value in values.items() if value is not None]
+
+
+def _units(admin: Admin, place: Place, names: Labels) -> list[tuple[str, Labels, float]]:
+    meter, id = admin.engine.meter, place.node.id
+    units: list[tuple[str, Labels, float]] = [
+        ("mayfly_cosmos_request_units_total", (*names, ("operation", operation)), round(value, 2))
+        for operation, value in sorted(meter.units.get(id, {}).items())
+    ]
+    return [*units, ("mayfly_throttled_requests_total", names, meter.throttled[id])]
 
 
 def _fold(family: str, before: float, value: float) -> float:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mayflydb.engine.catalog import PartitionRange
 from mayflydb.frontends.cosmos import resources
 from mayflydb.frontends.cosmos.resources import Rid, RidKind, owner, parse_rid
 from mayflydb.frontends.cosmos.throughput import Throughput
@@ -110,7 +111,7 @@ def test_container_body() -> None:
 
 
 def test_range_rows() -> None:
-    rows = resources.range_rows(OWNER, [("", "1F"), ("1F", "FF")], 1, 5 * SECOND)
+    rows = resources.range_rows(OWNER, [PartitionRange("0", "", "1F"), PartitionRange("1", "1F", "FF")], 1, 5 * SECOND)
     assert [(r["id"], r["minInclusive"], r["maxExclusive"], r["ridPrefix"]) for r in rows] == [
         ("0", "", "1F", 0), ("1", "1F", "FF", 1)]  # fmt: skip
     assert all(r["status"] == "online" and r["parents"] == [] and r["throughputFraction"] == 0.5 for r in rows)

@@ -14,7 +14,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import auth, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
-from mayflydb.frontends.cosmos.commands.table import command_for, with_triggers
+from mayflydb.frontends.cosmos.commands.table import Command, command_for, with_triggers
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.frontends.cosmos.resource_tokens import Grant
@@ -89,7 +89,20 @@ class CosmosApp:
         )
         if isinstance(who, Grant):
             await resource_tokens.authorize(who, call, command.writes)
-        return await command.handler(call)
+        try:
+            response = await command.handler(call)
+        except MayflyError as error:
+            self._meter(call, command, _charge(error))
+            raise
+        self._meter(call, command, response.charge)
+        return response
+
+    def _meter(self, call: Call, command: Command, charge: float) -> None:
+        if command.operation is None or call.view is None:
+            return
+        self._engine.meter.units[call.view.id][command.operation] += charge
+        if call.spending is not None:
+            call.spending.settle(charge)
 
     def _told(self, scheme: str, host: bytes) -> bytes:
         """The address that a client which came by this one is to use."""
@@ -139,5 +152,9 @@ def _refusal(error: MayflyError, activity: bytes, http: HttpRequest) -> Response
         headers.append((b"x-ms-substatus", b"%d" % rendered.substatus))
     if rendered.retry_after_ms is not None:
         headers.append((b"x-ms-retry-after-ms", b"%d" % rendered.retry_after_ms))
+    return Response(rendered.status, rendered.body, headers, _charge(error))
+
+
+def _charge(error: MayflyError) -> float:
     charge = error.detail.get("charge", 0.0)
-    return Response(rendered.status, rendered.body, headers, charge if isinstance(charge, float) else 0.0)
+    return charge if isinstance(charge, float) else 0.0

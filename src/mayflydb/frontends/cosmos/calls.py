@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.engine.budgets import Spending
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import ANY_VERSION
 from mayflydb.engine.engine import Engine
@@ -45,7 +46,8 @@ def version_of(etag: str, container: int) -> int:
 
 
 class Account(msgspec.Struct, frozen=True):
-    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole.
+    """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole;
+    `serverless`: nothing has throughput.
 
     `index_after`: how many items queries read in vain before an index is built (0: none ever is).
     `told`: where a client is to go that came by an address; both are `scheme://host:port`.
@@ -55,6 +57,7 @@ class Account(msgspec.Struct, frozen=True):
     secret: bytes
     direct: bool = False
     check_date: bool = False
+    serverless: bool = False
     limits: Limits = Limits()
     index_after: int = 10_000
     told: Callable[[str], str] = str
@@ -110,7 +113,8 @@ class Names:
                 node = await self._by_id(rid.owner)
         if node is None or node.parent != parent.id:
             raise NotFound(NOT_FOUND)
-        return ContainerView(node, parent.name)
+        budgets = self._engine.budgets
+        return ContainerView(node, parent.name, None if budgets is None else budgets.purse(node, parent))
 
     async def _below_space(self, id: int) -> Node | None:
         node, space = await self._by_id(id), await self._engine.node(SPACE)
@@ -121,9 +125,14 @@ class Names:
 
 
 class Call:
-    """A request that has been authorized: what it names, and the one instant it is answered at."""
+    """A request that has been authorized: what it names, and the one instant it is answered at.
 
-    __slots__ = ("account", "demand", "engine", "names", "now", "request", "target", "threads")
+    `view`: the container that it turned out to be about; `spending`: what its budget has granted.
+    """
+
+    __slots__ = (
+        "account", "demand", "engine", "names", "now", "request", "spending", "target", "threads", "view",
+    )  # fmt: skip
 
     def __init__(
         self, account: Account, engine: Engine, names: Names, demand: Demand, threads: Threads, request: Request,
@@ -137,6 +146,8 @@ class Call:
         self.request = request
         self.target: Target = request.target
         self.now = now
+        self.view: ContainerView | None = None
+        self.spending: Spending | None = None
 
     async def database(self) -> Node:
         """The database that the path names."""
@@ -166,6 +177,7 @@ class Call:
             raise BadRequest(
                 "Collection rid does not match: the container was deleted and created again.", substatus=1024
             )
+        self.view = view
         return view
 
     async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:

@@ -41,6 +41,11 @@ class Place(msgspec.Struct, frozen=True, array_like=True):
     seen: int = 0
     keys: bytes = b""
 
+    @property
+    def is_counted(self) -> bool:
+        """Whether it is but a number of rows of the result, behind no record."""
+        return self.seen > 0 and self.number == 0 and not self.keys
+
 
 class Reading(msgspec.Struct):
     """What was read for a page so far: records, and the bytes of their values."""

@@ -8,6 +8,7 @@ Sources: the public azure-cosmos and @azure/cosmos clients.
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Mapping
 from functools import lru_cache
 from itertools import pairwise
@@ -328,9 +329,33 @@ def value_at(doc: Mapping[str, Any], path: tuple[str, ...]) -> KeyValue:
 
 def ranges(count: int, definition: PartitionKeyDefinition) -> list[tuple[str, str]]:
     """(minInclusive, maxExclusive) in upper hex of `count` ranges that divide the key space evenly."""
+    return list(pairwise([BEGIN, *divided(BEGIN, END, count, definition), END]))
+
+
+BEGIN, END = "", "FF"
+"""The bounds of everything."""
+
+
+def divided(lower: str, upper: str, count: int, definition: PartitionKeyDefinition) -> list[str]:
+    """The bounds between `count` even parts of the range from `lower` to `upper`, each the bound of such a division."""
+    low, high = _place(lower, definition), _place(upper, definition)
     if definition.version == 1:
-        inner = [encode_number(float((2**32 - 1) * i // count)).hex().upper() for i in range(1, count)]
-    else:
-        inner = [f"{(2**126 - 1) // count * i:032X}" for i in range(1, count)]
-    bounds = ["", *inner, "FF"]
-    return list(pairwise(bounds))
+        return [_bound_1(low + (high - low) * i // count) for i in range(1, count)]
+    return [f"{low + (high - low) // count * i:032X}" for i in range(1, count)]
+
+
+def width(lower: str, upper: str, definition: PartitionKeyDefinition) -> int:
+    """How much of the key space lies between two bounds."""
+    return _place(upper, definition) - _place(lower, definition)
+
+
+def _bound_1(place: int) -> str:
+    return encode_number(float(place)).hex().upper()
+
+
+def _place(bound: str, definition: PartitionKeyDefinition) -> int:
+    last = (2**32 if definition.version == 1 else 2**126) - 1
+    if bound in (BEGIN, END):
+        return 0 if bound == BEGIN else last
+    # Bounds of version 1 are ordered as the numbers they stand for.
+    return bisect_left(range(last), bound, key=_bound_1) if definition.version == 1 else int(bound, 16)

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from binascii import a2b_base64, b2a_base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any, Final
 
 import msgspec
 
+from mayflydb.engine.catalog import PartitionRange
 from mayflydb.frontends.cosmos.throughput import Throughput
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Record
@@ -302,29 +303,25 @@ def script_body(
     }
 
 
-def range_rows(of: Owner, bounds: Iterable[tuple[str, str]], version: int, written: Instant) -> list[dict[str, Any]]:
-    """The rows of `pkranges`, from the (min, max) hex bounds in order; ids count from "0"."""
-    bounds = list(bounds)
-    return [
-        _range_row(of, number, low, high, len(bounds), version, written) for number, (low, high) in enumerate(bounds)
-    ]
+def range_rows(of: Owner, ranges: Sequence[PartitionRange], version: int, written: Instant) -> list[dict[str, Any]]:
+    """The rows of `pkranges`, in order."""
+    return [_range_row(of, each, len(ranges), version, written) for each in ranges]
 
 
-def _range_row(
-    of: Owner, number: int, low: str, high: str, count: int, version: int, written: Instant
-) -> dict[str, Any]:
+def _range_row(of: Owner, each: PartitionRange, count: int, version: int, written: Instant) -> dict[str, Any]:
+    number = int(each.id)
     rid = child_rid(RidKind.RANGE, of.database, of.container, number)
     return {
         "_rid": rid,
-        "id": str(number),
+        "id": each.id,
         "_etag": etag(version, of.container, written),
-        "minInclusive": low,
-        "maxExclusive": high,
+        "minInclusive": each.lower,
+        "maxExclusive": each.upper,
         "ridPrefix": number,
         "_self": f"{of.self_link}pkranges/{rid}/",
         "throughputFraction": 1 / count if count > 1 else 1,
         "status": "online",
-        "parents": [],
+        "parents": list(each.parents),
         "_ts": written // SECOND,
     }
 

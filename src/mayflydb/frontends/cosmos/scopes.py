@@ -2,26 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import ParamSpec
+
+from mayflydb.engine.budgets import Spending
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView
+from mayflydb.model.errors import Throttled
 from mayflydb.store.interface import Order
 
+P = ParamSpec("P")
+
+TOO_MANY = (
+    "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. "
+    "Learn more: http://aka.ms/cosmosdb-error-429"
+)
 KEY = b"x-ms-documentdb-partitionkey"
+CONTINUATION = b"x-ms-continuation"
 START, END = b"x-ms-start-epk", b"x-ms-end-epk"
+
+
+def point_of(call: Call, view: ContainerView, price: Callable[P, float], *of: P.args, **named: P.kwargs) -> bytes:
+    """The logical partition that the key header names; BadRequest without one. Throttled over its budget.
+
+    `price`, of the rest: what the request will cost, as far as can be said before it is done.
+    """
+    partition = view.point(call.request.headers.get(KEY))
+    if view.purse is not None:
+        call.spending = spend(call, view, Scope(partition, partition + b"\0"), price(*of, **named))
+    return partition
+
+
+def spend(call: Call, view: ContainerView, scope: Scope, likely: float) -> Spending | None:
+    """What the budget of these records grants; None where there is none. Throttled, with nothing done, when it is used up."""
+    if view.purse is None:
+        return None
+    granted = view.purse.spend(view.places(scope), likely)
+    if isinstance(granted, Spending):
+        return granted
+    call.engine.meter.throttled[view.id] += 1
+    raise Throttled(TOO_MANY, retry_after_ms=-(-granted // 1000))
+
+
+def range_named(call: Call) -> str | None:
+    """The id of the range that the headers name."""
+    text = call.request.text(RANGE_ID)
+    return None if text is None else text.rpartition(",")[2]
 
 
 def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scope, bool]:
     """The scope that the headers name, first match: key, range id and/or hash range; else `whole` or everything.
 
-    The second value tells whether a header named it.
+    The second value tells whether a header named it. A range that was split is Gone, but a query that had begun in it may be
+    finished there: told of the split, some of the vendor's clients would begin it anew and repeat rows.
     """
     key = call.request.headers.get(KEY)
     if key is not None and (values := partition_key.parse_header(key)) != ():
         return view.scope_of_key(values), True
-    range_id = call.request.text(RANGE_ID)
-    within = None if range_id is None else view.range_by_id(range_id)
+    range_id = range_named(call)
+    find = view.ancestor if CONTINUATION in call.request.headers else view.range_by_id
+    within = None if range_id is None else find(range_id)
     start = call.request.text(START)
     if start is not None:
         return _hash_scope(call, view, start, within.lower if within else b""), True

@@ -45,6 +45,21 @@ class Throughput(msgspec.Struct, frozen=True):
         return content
 
 
+def stored(offer: Throughput | None) -> dict[str, Any] | None:
+    """Throughput as a definition keeps it."""
+    return None if offer is None else msgspec.to_builtins(offer)
+
+
+def loaded(offer: Mapping[str, Any]) -> Throughput:
+    """What a definition keeps."""
+    return msgspec.convert(offer, Throughput)
+
+
+def ceiling(offer: Mapping[str, Any]) -> int:
+    """The RU/s that a definition's offer grants at most."""
+    return loaded(offer).ceiling
+
+
 def parse_headers(manual: str | None, autopilot: str | None) -> Throughput | None:
     """From `x-ms-offer-throughput` and `x-ms-cosmos-offer-autopilot-settings`; None without either. BadRequest if wrong."""
     if manual is not None and autopilot is not None:

@@ -9,6 +9,7 @@ from typing import Any, TypedDict, cast
 
 import msgspec
 
+from mayflydb.engine.budgets import Purse
 from mayflydb.engine.catalog import Index, Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
@@ -67,9 +68,10 @@ def gone(message: str) -> MayflyError:
 
 
 class ContainerView:
-    """One container at one version of its definition."""
+    """One container at one version of its definition. `purse`: what it may spend; None: whatever it likes."""
 
-    def __init__(self, node: Node, database: str) -> None:
+    def __init__(self, node: Node, database: str, purse: Purse | None = None) -> None:
+        self.purse = purse
         self.node = node
         self.id = node.id
         self.reached = 0
@@ -138,13 +140,33 @@ class ContainerView:
                 return each
         return self.ranges[-1]
 
+    def places(self, scope: Scope) -> range:
+        """Where the ranges that hold a scope are in `ranges`."""
+        if self._only is not None:
+            return range(1)
+        first = self.ranges.index(self.range_of(scope.lower))
+        after = (
+            n
+            for n, each in enumerate(self.ranges)
+            if n > first and scope.upper is not None and scope.upper <= each.lower
+        )
+        return range(first, next(after, len(self.ranges)))
+
     def range_by_id(self, id: str) -> RangeView:
-        """The range that a header names, as `id` or `rid of the container,id`; `gone` for an unknown one."""
+        """The range that a header names, as `id` or `rid of the container,id`; Gone for one that was split, or is not known."""
         id = id.rpartition(",")[2]
         for each in self.ranges:
             if each.id == id:
                 return each
         raise gone(f"The partition key range '{id}' is gone.")
+
+    def ancestor(self, id: str) -> RangeView:
+        """A range that is there, or one that was split. Gone for an unknown id."""
+        parts = [each for each in self.ranges if id == each.id or id in each.definition.parents]
+        if not parts:
+            raise gone(f"The partition key range '{id}' is gone.")
+        whole = PartitionRange(id, parts[0].definition.lower, parts[-1].definition.upper)
+        return RangeView(id, parts[0].lower, parts[-1].upper, whole)
 
     def point(self, header: bytes | None) -> bytes:
         """The logical partition that a key header names; BadRequest without one."""
@@ -172,14 +194,22 @@ class ContainerView:
         range_id = self._only
         if range_id is None and partition is not None:
             range_id = self.range_of(partition).id.encode()
-        common = (b"lsn", b"%d" % lsn), *self._paths
         if range_id is not None:
-            return [(b"x-ms-session-token", session.render((range_id,), self.id, lsn)), (RANGE_ID, range_id), *common]
+            return self._range_headers(range_id, lsn)
         ids = [each.id.encode() for each in self.ranges]
-        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), *common]
+        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), (b"lsn", b"%d" % lsn), *self._paths]
 
-    def scope_headers(self, scope: Scope, lsn: int) -> list[tuple[bytes, bytes]]:
-        """The same for a feed or query; the id of its range only where all of it lies in one."""
+    def _range_headers(self, id: bytes, lsn: int) -> list[tuple[bytes, bytes]]:
+        token = session.render((id,), self.id, lsn)
+        return [(b"x-ms-session-token", token), (RANGE_ID, id), (b"lsn", b"%d" % lsn), *self._paths]
+
+    def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> list[tuple[bytes, bytes]]:
+        """The same for a feed or query; the id of its range only where all of it lies in one.
+
+        `asked`: the range that the client named. While it finishes a query in one that was split, it is told of that one alone.
+        """
         end = self.range_of(scope.lower).upper
         within = end is None or (scope.upper is not None and scope.upper <= end)
+        if not within and asked is not None and any(asked in each.definition.parents for each in self.ranges):
+            return self._range_headers(asked.encode(), lsn)
         return self.item_headers(scope.lower if within else None, lsn)

@@ -10,17 +10,17 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Mode, Written
-from mayflydb.engine.engine import BatchRefused
+from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import Call, version_of
-from mayflydb.frontends.cosmos.commands.items import charge, partition_of, patch_change
+from mayflydb.frontends.cosmos.commands.items import charge, likely, partition_of, patch_change
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
-from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.scopes import point_of, spend
 from mayflydb.frontends.cosmos.values import item_id, parse_item
 from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView, gone
 from mayflydb.frontends.cosmos.wire import Response
-from mayflydb.model.errors import BadRequest, MayflyError, TooLarge, Unsupported
+from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, Unsupported
 
 MAX_OPERATIONS = 100
 
@@ -99,6 +99,14 @@ def _command(call: Call, view: ContainerView, operation: Operation, partition: b
     return Command(mode, partition, key.encode(), view.draft(item, partition), if_match, id.encode())
 
 
+def _likely(operation: Operation) -> float:
+    return likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
+
+
+def _likely_sum(operations: list[Operation]) -> float:
+    return sum(map(_likely, operations))
+
+
 def _id(operation: Operation) -> bytes:
     if not operation.id:
         raise BadRequest(f"The batch operation {operation.operation_type} needs an id.")
@@ -109,7 +117,7 @@ def _id(operation: Operation) -> bytes:
 
 
 async def _transaction(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
-    partition = view.point(call.request.headers.get(KEY))
+    partition = point_of(call, view, _likely_sum, operations)
     commands: list[Command] = []
     for index, operation in enumerate(operations):
         try:
@@ -162,6 +170,19 @@ async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[st
     try:
         partition = _own_partition(view, operation.partition_key)
         command = _command(call, view, operation, partition)
+        spending = None
+        if view.purse is not None:
+            spending = spend(call, view, Scope(partition, partition + b"\0"), _likely(operation))
+    except MayflyError as error:
+        return _failure(error)
+    result = await _done(call, view, command)
+    if spending is not None:
+        spending.settle(result["requestCharge"])
+    return result
+
+
+async def _done(call: Call, view: ContainerView, command: Command) -> dict[str, Any]:
+    try:
         if command.mode is Mode.READ:
             (written,) = await call.engine.write_all(view.id, [command], call.now)
         else:
@@ -204,8 +225,13 @@ def _result(view: ContainerView, written: Written) -> dict[str, Any]:
 
 def _failure(error: MayflyError) -> dict[str, Any]:
     answer = errors.answer_of(error)
-    result = {"statusCode": answer.status, "requestCharge": budget.MISS, "message": error.message}
-    return result | ({"subStatusCode": answer.substatus} if answer.substatus else {})
+    charged = 0.0 if isinstance(error, Throttled) else budget.MISS
+    result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": error.message}
+    if answer.substatus:
+        result["subStatusCode"] = answer.substatus
+    if isinstance(error, Throttled):
+        result["retryAfterMilliseconds"] = error.detail["retry_after_ms"]
+    return result
 
 
 async def _answer(

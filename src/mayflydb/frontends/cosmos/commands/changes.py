@@ -14,7 +14,7 @@ from mayflydb.frontends.cosmos.commands import all_versions
 from mayflydb.frontends.cosmos.commands.all_versions import PAGE_BYTES
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
-from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.scopes import scope_of, spend
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest
@@ -35,6 +35,7 @@ async def read_feed(call: Call) -> Response:
     start = _start(call.request.text(b"if-none-match"), lsn)
     scope, _ = scope_of(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
+    call.spending = spend(call, view, scope, budget.MISS)
     if mode == "full-fidelity feed":
         rows, reached = await all_versions.page(call, view, scope, start, lsn)
     else:

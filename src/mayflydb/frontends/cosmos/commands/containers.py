@@ -12,10 +12,11 @@ from mayflydb.engine.indexes import dropped
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata, statistics
-from mayflydb.frontends.cosmos.commands.offers import STANDARD, provisioned, stored
+from mayflydb.frontends.cosmos.commands.offers import of_container
 from mayflydb.frontends.cosmos.indexing import may_stand
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
+from mayflydb.frontends.cosmos.throughput import stored
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import STATISTICS, Response, json_response
 from mayflydb.model.errors import NotFound, OwnerNotFound
@@ -48,7 +49,7 @@ async def create(call: Call) -> Response:
     """POST /dbs/{d}/colls."""
     database = await call.owning_database()
     wanted = policies.parse_container(call.json())
-    throughput = provisioned(call) or (None if database.definition.offer else STANDARD)
+    throughput = of_container(call, database)
     bounds = partition_key.ranges(1 if throughput is None else throughput.ranges, wanted.partition_key)
     definition = Definition(
         body=wanted.to_json(),
@@ -118,7 +119,7 @@ async def delete(call: Call) -> Response:
 async def ranges(call: Call) -> Response:
     """GET …/pkranges; Python asks again with the etag until it is told 304."""
     view, rows = await _ranges(call)
-    # Ranges never move while a container lives, so its rid is their version.
+    # Ranges only ever become more while a container lives.
     etag = f'"{view.owner.rid}-{len(rows)}"'
     headers = [(b"etag", etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
     seen = call.request.text(b"if-none-match")
@@ -147,8 +148,7 @@ async def _ranges(call: Call) -> tuple[ContainerView, list[dict[str, Any]]]:
     except NotFound:
         raise OwnerNotFound(NOT_FOUND) from None
     definition = view.node.definition
-    bounds = [(each.lower, each.upper) for each in definition.ranges]
-    return view, range_rows(view.owner, bounds, 1, definition.written)
+    return view, range_rows(view.owner, definition.ranges, 1, definition.written)
 
 
 def _answer(status: int, node: Node) -> Response:

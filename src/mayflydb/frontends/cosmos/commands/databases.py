@@ -9,8 +9,9 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.frontends.cosmos import policies
 from mayflydb.frontends.cosmos.calls import SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
-from mayflydb.frontends.cosmos.commands.offers import provisioned, stored
+from mayflydb.frontends.cosmos.commands.offers import provisioned
 from mayflydb.frontends.cosmos.resources import database_body
+from mayflydb.frontends.cosmos.throughput import stored
 from mayflydb.frontends.cosmos.wire import Response, json_response
 
 

@@ -12,7 +12,7 @@ from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
 from mayflydb.frontends.cosmos.partition_key import MISMATCH
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
-from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
@@ -26,7 +26,7 @@ Answer: TypeAlias = Coroutine[Any, Any, Response]
 async def read(call: Call) -> Response:
     """GET …/docs/{id}."""
     view = await call.owner()
-    partition = view.point(call.request.headers.get(KEY))
+    partition = point_of(call, view, likely, Mode.READ, 0)
     record = await call.engine.get(view.node, partition, await key_of(call, view, partition), call.now)
     lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
@@ -59,7 +59,7 @@ async def _store(call: Call, mode: Mode) -> Response:
     view = await call.owner()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    partition = partition_of(view, item, view.point(call.request.headers.get(KEY)))
+    partition = partition_of(view, item, point_of(call, view, likely, mode, len(item.text)))
     # A replace may give its item another id.
     key = await key_of(call, view, partition) if mode is Mode.REPLACE else id.encode()
     command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode())
@@ -95,8 +95,9 @@ def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:
 async def patch(call: Call) -> Response:
     """PATCH …/docs/{id}."""
     view = await call.owner()
-    partition = view.point(call.request.headers.get(KEY))
-    change = patch_change(call, view, partition, patches.parse_patch(call.request.body, call.account.limits))
+    patch = patches.parse_patch(call.request.body, call.account.limits)
+    partition = point_of(call, view, likely, Mode.REPLACE, len(call.request.body))
+    change = patch_change(call, view, partition, patch)
     key = await key_of(call, view, partition)
     command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id))
     return await _write(call, view, command)
@@ -105,7 +106,7 @@ async def patch(call: Call) -> Response:
 async def delete(call: Call) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.owner()
-    partition = view.point(call.request.headers.get(KEY))
+    partition = point_of(call, view, likely, Mode.DELETE, 0)
     key = await key_of(call, view, partition)
     command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id))
     written = await _commit(call, view, command)
@@ -131,7 +132,7 @@ async def _commit(call: Call, view: ContainerView, command: Command) -> Written:
     except MayflyError as error:
         # Clients take session tokens from refusals too.
         headers = view.item_headers(command.partition, await call.engine.lsn(view.id))
-        error.detail = {**error.detail, "headers": headers}
+        error.detail = {"charge": budget.MISS, **error.detail, "headers": headers}
         raise
 
 
@@ -145,6 +146,15 @@ def patch_change(call: Call, view: ContainerView, partition: bytes, patch: patch
         return view.draft(patches.patched(patch, current.value, view.key, call.account.limits), partition)
 
     return change
+
+
+def likely(mode: Mode, size: int) -> float:
+    """What a write of a body of so many bytes will cost, if what it meets is no surprise."""
+    if mode is Mode.DELETE:
+        return budget.DELETE
+    if mode is Mode.READ:
+        return budget.MISS
+    return budget.create(size) if mode is Mode.CREATE else budget.replace(size)
 
 
 def charge(written: Written) -> float:

@@ -11,30 +11,40 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.frontends.cosmos import throughput
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
+from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import RidKind, database_rid, offer_body, owner, parse_rid
+from mayflydb.frontends.cosmos.splitting import grown
 from mayflydb.frontends.cosmos.throughput import Throughput
 from mayflydb.frontends.cosmos.wire import Response, json_response
-from mayflydb.model.errors import NotFound
+from mayflydb.model.errors import BadRequest, NotFound
 
 STANDARD = Throughput(400)
 """What a container gets that asked for nothing and shares nothing."""
 
 
 def provisioned(call: Call) -> Throughput | None:
-    """The throughput a create request asks for."""
-    return throughput.parse_headers(
+    """The throughput a create request asks for. BadRequest in a serverless account, where nothing has any."""
+    wanted = throughput.parse_headers(
         call.request.text(b"x-ms-offer-throughput"), call.request.text(b"x-ms-cosmos-offer-autopilot-settings")
     )
+    if wanted is not None and call.account.serverless:
+        kind = "database" if call.target.resource is Resource.DATABASE else "container"
+        raise BadRequest(f"Setting offer throughput or autopilot on {kind} is not supported for serverless accounts.")
+    return wanted
 
 
-def stored(offer: Throughput | None) -> dict[str, Any] | None:
-    """Throughput as a definition keeps it."""
-    return None if offer is None else msgspec.to_builtins(offer)
+def of_container(call: Call, database: Node) -> Throughput | None:
+    """The throughput of a new container: what it asks for, else what its database shares (None), else what all get."""
+    wanted = provisioned(call)
+    if wanted is None and database.definition.offer is None and not call.account.serverless:
+        return STANDARD
+    return wanted
 
 
 def _loaded(node: Node) -> Throughput | None:
     offer = node.definition.offer
-    return None if offer is None else msgspec.convert(offer, Throughput)
+    return None if offer is None else throughput.loaded(offer)
 
 
 def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
@@ -52,6 +62,8 @@ def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
 
 
 async def _bodies(call: Call) -> list[dict[str, Any]]:
+    if call.account.serverless:
+        return []
     space = await call.engine.node(SPACE)
     found: list[dict[str, Any] | None] = []
     for database in [] if space is None else await call.engine.children(space.id):
@@ -73,7 +85,7 @@ async def query(call: Call) -> Response:
 async def _node(call: Call) -> tuple[Node, bool]:
     rid = parse_rid(call.target.id or "")
     node = await call.engine.node_by_id(rid.number) if rid is not None and rid.kind is RidKind.OFFER else None
-    if node is None or node.definition.offer is None:
+    if node is None or node.definition.offer is None or call.account.serverless:
         raise NotFound(NOT_FOUND)
     space = await call.engine.node(SPACE)
     return node, space is not None and node.parent == space.id
@@ -86,7 +98,7 @@ async def read(call: Call) -> Response:
 
 
 async def replace(call: Call) -> Response:
-    """PUT /offers/{rid}: another throughput. The ranges of a container stay as they are."""
+    """PUT /offers/{rid}: another throughput. Ranges of a container that do not carry it are split, in the same commit."""
     node, is_database = await _node(call)
     wanted = throughput.parse_content(
         _content(call),
@@ -96,7 +108,12 @@ async def replace(call: Call) -> Response:
     )
 
     def change(before: Node) -> Definition:
-        return msgspec.structs.replace(before.definition, offer=stored(wanted))
+        offer = throughput.stored(wanted)
+        if is_database:
+            return msgspec.structs.replace(before.definition, offer=offer)
+        key = PartitionKeyDefinition.from_json(before.body["partitionKey"])
+        ranges = grown(before.definition.ranges, wanted.ceiling, key)
+        return msgspec.structs.replace(before.definition, offer=offer, ranges=ranges)
 
     return _answer(await call.engine.definitions.replace(node.id, change, call.now), is_database)
 
@@ -109,4 +126,6 @@ def _content(call: Call) -> object:
 def _answer(node: Node, is_database: bool) -> Response:
     body = body_of(node, is_database) or {}
     headers = [(b"etag", body["_etag"].encode()), (b"x-ms-cosmos-min-throughput", b"400")]
+    # An offer is in force when it is answered, splits included.
+    headers.append((b"x-ms-offer-replace-pending", b"false"))
     return json_response(200, body, headers, budget.METADATA)

@@ -8,7 +8,8 @@ from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.commands.items import likely
+from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import NotFound, PreconditionFailed
@@ -26,7 +27,7 @@ async def delete_all(call: Call) -> Response:
     are gone; after an interruption the same request deletes the rest.
     """
     view = await call.owner()
-    partition = view.point(call.request.headers.get(KEY))
+    partition = point_of(call, view, likely, Mode.DELETE, 0)
     last = await call.engine.lsn(view.id)
     scope = Scope(partition, partition + b"\0", Order.HASHED)
     charge = 0.0

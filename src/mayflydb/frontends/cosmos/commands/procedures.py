@@ -8,10 +8,12 @@ from urllib.parse import quote
 import msgspec
 
 from mayflydb.engine import budget
+from mayflydb.engine.commands import Mode
 from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.commands.items import likely
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, stored
 from mayflydb.frontends.cosmos.paths import Resource
-from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.scripting.attempts import Stage, transact
 from mayflydb.frontends.cosmos.scripting.program import Left, Program, Surroundings
 from mayflydb.frontends.cosmos.wire import Headers, Response
@@ -34,8 +36,8 @@ async def execute(call: Call) -> Response:
     """POST …/sprocs/{s} with an array of arguments."""
     view = await call.owner()
     script = await stored(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
-    partition = view.point(call.request.headers.get(KEY))
     arguments = _arguments(call)
+    partition = point_of(call, view, likely, Mode.READ, 0)
     logs = call.request.flag(LOGGING)
     given = Surroundings("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
 

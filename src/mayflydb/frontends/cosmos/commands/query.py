@@ -11,14 +11,15 @@ import msgspec
 from mayflydb.clock import monotonic_us
 from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
-from mayflydb.frontends.cosmos import continuation, queries
+from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
 from mayflydb.frontends.cosmos.index_metrics import index_metrics
 from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
-from mayflydb.frontends.cosmos.scopes import scope_of
+from mayflydb.frontends.cosmos.resuming import Resuming
+from mayflydb.frontends.cosmos.scopes import CONTINUATION, range_named, scope_of, spend
 from mayflydb.frontends.cosmos.scripting.functions import Scans, caller, named_in
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
 from mayflydb.frontends.cosmos.scripting.threads import Remote
@@ -108,21 +109,18 @@ async def _page(
     call: Call, view: ContainerView, query: Query, scope: Scope, asked: tuple[str, Any],
     functions: Mapping[str, str] = MappingProxyType({}),
 ) -> Response:  # fmt: skip
+    call.spending = spend(call, view, scope, budget.query(0, 0, 0))
     lsn = await call.session_lsn(view)
-    bound = continuation.binding(view.id, asked[0], asked[1], [scope.lower.hex(), scope.upper and scope.upper.hex()])
-    token = call.request.text(b"x-ms-continuation")
-    place = Place()
-    if token:
-        place = msgspec.convert(continuation.unseal(call.account.secret, bound, token), Place)
+    resuming = Resuming(call.account.secret, view, scope, asked)
+    place = resuming.place(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
-    page = await _read_page(call, view, query, scope, place, functions)
-    headers = [*view.scope_headers(scope, lsn), (b"x-ms-item-count", b"%d" % len(page.rows))]
+    page = await _read_page(call, view, query, resuming.scope, place, functions)
+    headers = [*view.scope_headers(scope, lsn, range_named(call)), (b"x-ms-item-count", b"%d" % len(page.rows))]
     if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
         headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
     headers += index_metrics(call.request, view, query, scope)
     if page.next is not None:
-        sealed = continuation.seal(call.account.secret, bound, msgspec.structs.astuple(page.next))
-        headers.append((b"x-ms-continuation", sealed.encode()))
+        headers.append((b"x-ms-continuation", resuming.token(page.next).encode()))
     return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
 
 

@@ -33,19 +33,23 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
 
 
 class Command(msgspec.Struct, frozen=True, gc=False):
-    """What answers a request; `writes`, `issues_tokens`: a read-only key may not."""
+    """What answers a request; `writes`, `issues_tokens`: a read-only key may not.
+
+    `operation`: as what it is metered, where it is paid for from the throughput of a container.
+    """
 
     handler: Handler
     writes: bool = False
     issues_tokens: bool = False
+    operation: str | None = None
 
 
-def _reads(handler: Handler) -> Command:
-    return Command(handler)
+def _reads(handler: Handler, operation: str | None = None) -> Command:
+    return Command(handler, operation=operation)
 
 
-def _writes(handler: Handler) -> Command:
-    return Command(handler, writes=True)
+def _writes(handler: Handler, operation: str | None = None) -> Command:
+    return Command(handler, writes=True, operation=operation)
 
 
 def _issues(handler: Handler) -> Command:
@@ -64,12 +68,12 @@ COMMANDS: dict[tuple[Resource, bool, str], Command] = {
     (Resource.CONTAINER, False, "PUT"): _writes(containers.replace),
     (Resource.CONTAINER, False, "DELETE"): _writes(containers.delete),
     (Resource.RANGE, True, "GET"): _reads(containers.ranges),
-    (Resource.ITEM, True, "GET"): _reads(query.read_feed),
-    (Resource.ITEM, True, "POST"): _writes(items.create),
-    (Resource.ITEM, False, "GET"): _reads(items.read),
-    (Resource.ITEM, False, "PUT"): _writes(items.replace),
-    (Resource.ITEM, False, "PATCH"): _writes(items.patch),
-    (Resource.ITEM, False, "DELETE"): _writes(items.delete),
+    (Resource.ITEM, True, "GET"): _reads(query.read_feed, "feed"),
+    (Resource.ITEM, True, "POST"): _writes(items.create, "create"),
+    (Resource.ITEM, False, "GET"): _reads(items.read, "read"),
+    (Resource.ITEM, False, "PUT"): _writes(items.replace, "replace"),
+    (Resource.ITEM, False, "PATCH"): _writes(items.patch, "patch"),
+    (Resource.ITEM, False, "DELETE"): _writes(items.delete, "delete"),
     (Resource.CONFLICT, True, "GET"): _reads(account.empty_feed),
     (Resource.CONFLICT, False, "GET"): _reads(conflicts.missing),
     (Resource.CONFLICT, False, "DELETE"): _writes(conflicts.missing),
@@ -86,7 +90,7 @@ COMMANDS: dict[tuple[Resource, bool, str], Command] = {
     (Resource.PERMISSION, False, "GET"): _issues(permissions.read),
     (Resource.PERMISSION, False, "PUT"): _writes(permissions.replace),
     (Resource.PERMISSION, False, "DELETE"): _writes(permissions.delete),
-    (Resource.STORED_PROCEDURE, False, "POST"): _writes(procedures.execute),
+    (Resource.STORED_PROCEDURE, False, "POST"): _writes(procedures.execute, "execute"),
 }
 
 for _kind in scripts.KINDS:
@@ -102,7 +106,7 @@ QUERIES: Mapping[Resource, Command] = {
     Resource.DATABASE: _reads(databases.query),
     Resource.CONTAINER: _reads(containers.query),
     Resource.RANGE: _reads(containers.query_ranges),
-    Resource.ITEM: _reads(query.execute),
+    Resource.ITEM: _reads(query.execute, "query"),
     Resource.OFFER: _reads(offers.query),
     Resource.CONFLICT: _reads(conflicts.query),
     Resource.USER: _reads(users.query),
@@ -111,28 +115,28 @@ QUERIES: Mapping[Resource, Command] = {
 }
 
 UPSERTS: Mapping[Resource, Command] = {
-    Resource.ITEM: _writes(items.upsert),
+    Resource.ITEM: _writes(items.upsert, "upsert"),
     Resource.USER: _writes(users.upsert),
     Resource.PERMISSION: _writes(permissions.upsert),
     **dict.fromkeys(scripts.KINDS, _writes(scripts.upsert)),
 }
 
 TRIGGERED: Mapping[Handler, Command] = {
-    items.create: _writes(triggered.create),
-    items.upsert: _writes(triggered.upsert),
-    items.replace: _writes(triggered.replace),
-    items.delete: _writes(triggered.delete),
+    items.create: _writes(triggered.create, "create"),
+    items.upsert: _writes(triggered.upsert, "upsert"),
+    items.replace: _writes(triggered.replace, "replace"),
+    items.delete: _writes(triggered.delete, "delete"),
 }
 """What answers a write that runs triggers."""
 
-OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all)}
+OPERATIONS: Mapping[str, Command] = {"partitionkeydelete": _writes(partitions.delete_all, "delete partition")}
 """POST …/operations/{name} of a container."""
 
 NAMES: Mapping[Resource, str] = {Resource.CONFLICT: "Conflicts"}
 """What this version knows by name and refuses."""
 
-_PLAN, _BATCH = _reads(query.plan), _writes(batches.execute)
-_CHANGES = _reads(changes.read_feed)
+_PLAN, _BATCH = _reads(query.plan), _writes(batches.execute, "batch")
+_CHANGES = _reads(changes.read_feed, "change feed")
 
 
 def command_for(request: Request) -> Command:

@@ -10,12 +10,12 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands.items import key_of, partition_of
+from mayflydb.frontends.cosmos.commands.items import key_of, likely, partition_of
 from mayflydb.frontends.cosmos.commands.procedures import shown_headers
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, stored, word_of
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
-from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.scripting.attempts import Committed, Stage, transact
 from mayflydb.frontends.cosmos.scripting.program import Program, Surroundings
 from mayflydb.frontends.cosmos.values import item_id, parse_item
@@ -66,7 +66,7 @@ async def delete(call: Call) -> Response:
 
 async def _write(call: Call, mode: Mode) -> Response:
     view = await call.owner()
-    partition = view.point(call.request.headers.get(KEY))
+    partition = point_of(call, view, likely, mode, len(call.request.body))
     triggers = Triggers(await _trigger(call, view, "pre", mode), await _trigger(call, view, "post", mode))
     text = b""
     if mode is not Mode.DELETE:
