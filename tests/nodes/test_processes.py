@@ -127,7 +127,7 @@ def copied(cluster: Cluster, url: str, file: Path) -> Path:
     database = cluster.url.removesuffix("/postgres") + urlsplit(url).path
     tables = {
         "catalog": ("id, name, parent", "id, convert_from(name, 'UTF8'), parent"),
-        "expiry": ("container, version", "container, version"),
+        "expiry": ("container, version, lsn", "container, version, lsn"),
         "record": ("container, lsn", "container, lsn"),
     }
 

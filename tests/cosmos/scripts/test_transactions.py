@@ -44,7 +44,12 @@ SEEN = [
     # Refusals go to the callback, with their number, and nothing is lost by them.
     ("__.createDocument(self, {id: 'a', pk: 'k'}, (e) => say([e.number, typeof e.body]))", [409, "string"]),
     ("__.deleteDocument(alt + '/docs/none', (e) => say(e.number))", 404),
-    ("__.replaceDocument(alt + '/docs/a', {id: 'other', pk: 'k'}, (e) => say(e.number))", 400),
+    # Another id renames, and keeps the place in creation order; a taken one is refused.
+    (("__.replaceDocument(alt + '/docs/a', {id: 'z', pk: 'k'}); __.queryDocuments(self, 'SELECT VALUE c.id FROM c', then(say))"),
+     ["z", "b"]),
+    (("__.replaceDocument(alt + '/docs/a', {id: 'z', pk: 'k'}, then((d) => __.readDocument(d._self, then((e) =>"
+      " say([e.id, d._rid === e._rid])))))"), ["z", True]),
+    ("__.replaceDocument(alt + '/docs/a', {id: 'b', pk: 'k'}, (e) => say(e.number))", 409),
     # Versions.
     (("__.readDocument(alt + '/docs/a', then((d, o) => __.replaceDocument(d._self, d, {etag: o.etag}, then((r) =>"
       " __.replaceDocument(r._self, r, {etag: d._etag}, (e) => say([d._etag === o.etag, e.number]))))))"), [True, 412]),
