@@ -68,6 +68,10 @@ def test_what_is_spent_is_counted_by_operation(service: Service) -> None:
     ask("batch", service.raw("POST", docs, [{"operationType": "Read", "id": "1", "partitionKey": '["a"]'}], BULK))
     query = json.dumps({"query": "SELECT * FROM c"}).encode()
     ask("query", service.raw("POST", docs, query, {"content-type": "application/query+json"}, pk="a"))
+    body = "function () { __.createDocument(__.getSelfLink(), {id: 'made', pk: 'a', ttl: -1}); }"
+    proxy.scripts.create_stored_procedure({"id": "makes", "body": body})
+    ask("execute", service.raw("POST", path_of(proxy, "sprocs", "makes"), [], pk="a"))
+    assert charged["execute"] > 5
     service.raw("GET", path_of(proxy, "pkranges"))
     service.at(10)
     assert turn(service.server) == 19

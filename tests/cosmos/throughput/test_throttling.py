@@ -49,6 +49,8 @@ def requests(proxy: ContainerProxy) -> dict[str, tuple[Any, ...]]:
         "upsert": ("POST", docs, new, {"x-ms-documentdb-is-upsert": "True"}), "delete": ("DELETE", item),
         "patch": ("PATCH", item, PATCH), "query": ("POST", docs, {"query": "SELECT * FROM c"}, QUERY), "feed": ("GET", docs),
         "changes": ("GET", docs, None, CHANGES), "batch": ("POST", docs, [read], BATCH),
+        "procedure": ("POST", path_of(proxy, "sprocs", "makes"), ["new"]),
+        "trigger": ("POST", docs, new, {"x-ms-documentdb-pre-trigger-include": "nothing"}),
         "delete partition": ("POST", path_of(proxy, "operations", "partitionkeydelete"), b""),
     }  # fmt: skip
 
@@ -56,6 +58,11 @@ def requests(proxy: ContainerProxy) -> dict[str, tuple[Any, ...]]:
 def test_every_operation_waits_and_does_nothing_meanwhile(service: Service, watch: Watch) -> None:
     proxy = service.container(offer_throughput=400)
     proxy.create_item({"id": "a", "pk": "a", "n": 1})
+    makes = "function (id) { __.createDocument(__.getSelfLink(), {id: id, pk: 'a'}); }"
+    proxy.scripts.create_stored_procedure({"id": "makes", "body": makes})
+    proxy.scripts.create_trigger({
+        "id": "nothing", "triggerType": "Pre", "triggerOperation": "All", "body": "function () {}",
+    })  # fmt: skip
     there = overdraw(service, proxy) + 1
     for name, request in requests(proxy).items():
         assert is_throttled(service.raw(*request, pk="a")), name
