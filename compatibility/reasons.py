@@ -48,7 +48,6 @@ REASONS = [
         id="with_static_continuation",
         said="is not a token that was issued",
     ),
-    Reason("COUNT reads the items it counts, not an index", id="count_is_index_only", said=r"assert \d+ == 0"),
     Reason(
         "All that a batch of the service writes has one LSN; with Mayfly each write has its own",
         id="test_batch_lsn",

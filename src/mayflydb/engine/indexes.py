@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
@@ -105,6 +105,11 @@ class Indexes:
             yield [(key[:-HASH_BYTES], record) for key, record in found if visible_at(record, rules, now)]
             await asyncio.sleep(0)
 
+    async def stand(self, container: int, indexes: Iterable[Index]) -> bool:
+        """Whether a container still has these indexes. Who has read one asks afterwards: it may have been dropped meanwhile."""
+        row = await self._store.read(Load(container))
+        return row is not None and set(self._nodes.of(row).definition.indexes).issuperset(indexes)
+
     # --- building and removing -------------------------------------------------------------------------------------
 
     async def define(self, container: int, keys: SortKeys, key_of: KeyOf) -> None:
@@ -122,10 +127,17 @@ class Indexes:
         if (await self._store.write(decide)).reply:
             self.resume(container, key_of)
 
+    def want(self, container: int, keys: SortKeys, key_of: KeyOf) -> None:
+        """Define and build an index over these keys in the background, unless something is being done there already."""
+        self._start(container, lambda: self._begin(container, keys, key_of))
+
     def resume(self, container: int, key_of: KeyOf) -> None:
         """Go on with what a container's indexes lack, in the background, unless that is being done."""
+        self._start(container, lambda: self._complete(container, key_of))
+
+    def _start(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if container not in self._working:
-            task = asyncio.create_task(self._complete(container, key_of), name=f"indexes of {container}")
+            task = asyncio.create_task(self._logged(container, work), name=f"indexes of {container}")
             self._working[container] = task
             task.add_done_callback(lambda _: self._working.pop(container, None))
 
@@ -143,16 +155,23 @@ class Indexes:
         if tasks:
             await asyncio.wait(tasks)
 
-    async def _complete(self, container: int, key_of: KeyOf) -> None:
+    async def _logged(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         try:
-            while (index := await self._unfinished(container)) is not None:
-                if index.state == "dropped":
-                    await self._remove(container, index)
-                else:
-                    await self._build(container, index, key_of)
+            await work()
         except MayflyError as error:
             # Queries go on without it, and ask again.
             log.warning("the indexes of container %d are not complete: %s", container, error)
+
+    async def _begin(self, container: int, keys: SortKeys, key_of: KeyOf) -> None:
+        await self.define(container, keys, key_of)
+        await self._complete(container, key_of)
+
+    async def _complete(self, container: int, key_of: KeyOf) -> None:
+        while (index := await self._unfinished(container)) is not None:
+            if index.state == "dropped":
+                await self._remove(container, index)
+            else:
+                await self._build(container, index, key_of)
 
     async def _unfinished(self, container: int) -> Index | None:
         row = await self._store.read(Load(container))
@@ -180,6 +199,7 @@ class Indexes:
                 return
 
     async def _remove(self, container: int, index: Index) -> None:
+        await self._told(container, index)
         while True:
 
             def decide() -> Decision[None]:
@@ -190,6 +210,15 @@ class Indexes:
             if not removed.purged or removed.purged[0].records < STRETCH:
                 await self._forget(container, index)
                 return
+
+    async def _told(self, container: int, index: Index) -> None:
+        """Returns when all nodes know that the index is dropped: a change of the catalogue, be it none, is answered then."""
+
+        def decide() -> Decision[None]:
+            node = yield from self._node_with(container, index)
+            return Outcome(() if node is None else (PutRow(row_of(node)),), None)
+
+        await self._store.write(decide, "sweep")
 
     async def _forget(self, container: int, index: Index) -> None:
         def decide() -> Decision[None]:

@@ -14,6 +14,7 @@ from cosmos.service import Answer, Service, path_of
 from mayflydb.embedded import serve
 from mayflydb.engine.catalog import Index, SortKeys
 from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.model.errors import Unavailable
 
 A, B, N = (("a",), False), (("b", "c"), False), (("n",), False)
 ID = (("id",), False)
@@ -272,6 +273,28 @@ def forbid(indexed: Indexed, *paths: str) -> None:
     indexed.settled()
 
 
+def test_an_index_that_goes_while_it_is_read(hundred: Indexed, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is made again, by scanning."""
+    hundred.define((A,), (N,))
+    indexes = hundred._engine.indexes
+    for text in ("SELECT VALUE c.n FROM c ORDER BY c.n", "SELECT VALUE c.n FROM c WHERE c.a IN (2, 5)"):
+        expected, _ = hundred.query(text)
+        for name in ("walk", "seek"):
+            read = getattr(indexes, name)
+
+            def then_drop(*arguments: Any, read: Any = read) -> Any:
+                monkeypatch.setattr(indexes, "stand", nothing_stands)
+                return read(*arguments)
+
+            monkeypatch.setattr(indexes, name, then_drop)
+        assert hundred.query(text)[0] == expected
+        monkeypatch.undo()
+
+
+async def nothing_stands(container: int, asked: Any) -> bool:
+    return not asked
+
+
 def test_the_policy_decides(hundred: Indexed) -> None:
     """Excluded paths lose their index and get none; `none` loses all; no etag moves."""
     etag = hundred.service.raw("GET", "/" + hundred.proxy.container_link).headers["etag"]
@@ -376,3 +399,40 @@ def test_an_interrupted_build_goes_on(hundred: Indexed) -> None:
     assert hundred.indexes[0].state == "building"
     assert hundred.query("SELECT VALUE c.n FROM c WHERE c.a = 3")[1] == 100
     assert hundred.settled()[0].state == "ready"
+
+
+def test_a_query_does_not_fail_with_its_index(eager: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What cannot be written is logged; the query has its answer, and another one asks again."""
+    container = filled(eager)
+
+    async def full(*_: Any) -> None:
+        raise Unavailable("the disk is full")
+
+    monkeypatch.setattr(container._engine.indexes, "define", full)
+    for _ in range(3):
+        assert len(container.query("SELECT * FROM c WHERE c.a = 3")[0]) == 3
+    assert container.settled() == ()
+    monkeypatch.undo()
+    for _ in range(2):
+        container.query("SELECT * FROM c WHERE c.a = 3")
+    assert [index.keys for index in container.settled()] == [(A,)]
+
+
+def test_ranking_asks_for_no_index(eager: Service) -> None:
+    """It looks at every item in any case."""
+    container = filled(eager)
+    for _ in range(4):
+        container.query("SELECT TOP 1 * FROM c WHERE c.a > 3 ORDER BY RANK FullTextScore(c.id, 'i3')", pk="p3")
+    assert container.settled() == ()
+
+
+def test_another_source_may_be_called_root(hundred: Indexed, service: Service) -> None:
+    """Then ROOT is not the document, whose index has nothing to say of it."""
+    rows = [{"id": f"r{n}", "pk": "r", "a": 9 - n, "items": [{"a": 1, "n": n}]} for n in range(5)]
+    service.fill(hundred.proxy, rows)
+    texts = ["SELECT VALUE root.n FROM c JOIN root IN c.items WHERE root.a = 1",
+             "SELECT VALUE root.n FROM c JOIN root IN c.items ORDER BY root.a"]  # fmt: skip
+    expected = [hundred.query(text)[0] for text in texts]
+    assert expected == [[0, 1, 2, 3, 4]] * 2
+    hundred.define((A,))
+    assert [hundred.query(text, size=2)[0] for text in texts] == expected

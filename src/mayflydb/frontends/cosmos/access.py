@@ -90,12 +90,16 @@ async def route(engine: Engine, view: ContainerView, query: Query, scope: Scope)
 async def _sought(engine: Engine, view: ContainerView, query: Query, scope: Scope) -> Sequence[int] | None:
     """What all usable indexes agree on; None: none is of use."""
     agreed: set[int] | None = None
+    asked: list[Index] = []
     for index, spans in _usable(view, query, scope)[:MOST_INDEXES]:
         ranges = [_key_range(span, scope) for span in spans]
         seqs = await engine.indexes.seek(view.node, index, ranges, MOST_SOUGHT)
         if seqs is not None:
             agreed = set(seqs) if agreed is None else agreed.intersection(seqs)
-    return None if agreed is None else sorted(agreed)
+            asked.append(index)
+    if agreed is None or not await engine.indexes.stand(view.id, asked):
+        return None
+    return sorted(agreed)
 
 
 def _usable(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index, tuple[Span, ...]]]:
@@ -196,7 +200,7 @@ class Demand:
         self._enough = enough
         self._read: Counter[tuple[int, SortKeys]] = Counter()
 
-    async def note(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
+    def note(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
         """A query read this many records more than it could use."""
         if view.unfinished:
             self._engine.indexes.resume(view.id, view.index_key)
@@ -206,7 +210,7 @@ class Demand:
             self._read[view.id, keys] += vain
             if self._read[view.id, keys] >= self._enough:
                 del self._read[view.id, keys]
-                await self._engine.indexes.define(view.id, keys, view.index_key)
+                self._engine.indexes.want(view.id, keys, view.index_key)
                 return
 
 

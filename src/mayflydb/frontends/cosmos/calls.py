@@ -87,10 +87,12 @@ class Names:
         """NotFound if there is none; OwnerNotFound if there is no such database."""
         while (view := self.known(database, name)) is None:
             version = self._version
-            found = await self._find(database, name)
+            parent, node = await self._find(database, name)
             if self._engine.store.catalog_version == version:
                 # Else what was found may be of the catalogue before: it must neither be kept nor used.
-                self._views[database, name] = found
+                budgets = self._engine.budgets
+                purse = None if budgets is None else budgets.purse(node, parent)
+                self._views[database, name] = ContainerView(node, parent.name, purse)
         return view
 
     def known(self, database: str, name: str) -> ContainerView | None:
@@ -101,7 +103,7 @@ class Names:
             self._version = version
         return self._views.get((database, name))
 
-    async def _find(self, database: str, name: str) -> ContainerView:
+    async def _find(self, database: str, name: str) -> tuple[Node, Node]:
         try:
             parent = await self.database(database)
         except NotFound:
@@ -113,8 +115,7 @@ class Names:
                 node = await self._by_id(rid.owner)
         if node is None or node.parent != parent.id:
             raise NotFound(NOT_FOUND)
-        budgets = self._engine.budgets
-        return ContainerView(node, parent.name, None if budgets is None else budgets.purse(node, parent))
+        return parent, node
 
     async def _below_space(self, id: int) -> Node | None:
         node, space = await self._by_id(id), await self._engine.node(SPACE)

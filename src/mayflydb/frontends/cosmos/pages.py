@@ -112,7 +112,7 @@ class Pager:
         return None
 
     async def _records(self, place: Place) -> AsyncIterator[Record]:
-        after = Position(place.partition, place.number) if place.number else None
+        after = Position(place.partition, place.number) if place.number or place.partition else None
         batch = min(256, max(self._limit, 16))
         reading = self.reading
         async for stretch in self._source.stretches(after, batch):
@@ -205,6 +205,8 @@ class Pager:
             self.reading.size += len(record.value)
             if access.within(self._scope, record):
                 page.add(self._document(record), record.seq)
+        if not await engine.indexes.stand(self._view.id, [by.index]):
+            return await self._sorted(place)
         return self._cut(page, wanted, place)
 
     def _sorted_page(self, place: Place) -> tuple[SortedPage, int]:

@@ -130,7 +130,8 @@ class ContainerView:
         """How to see stored items for a query that looks at these properties alone (None: at any)."""
         if names is None or not names.isdisjoint(SYSTEM):
             return self.document
-        decode = _narrow(names)
+        # msgspec finds names beyond ASCII in no typed dictionary.
+        decode = _narrow(names) if all(map(str.isascii, names)) else decode_item
         return lambda record: decode(record.value)
 
     def range_of(self, partition: bytes) -> RangeView:

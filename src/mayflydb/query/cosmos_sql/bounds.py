@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, TypeAlias
 
 from mayflydb.query.cosmos_sql.index_keys import Span, beginning, beyond, common, joined, point
-from mayflydb.query.cosmos_sql.keys import KeyPath, constant, document_alias, path_names
+from mayflydb.query.cosmos_sql.keys import Document, KeyPath, constant, document_of, path_names
 from mayflydb.query.cosmos_sql.scope import Parameters
 from mayflydb.query.cosmos_sql.syntax import Between, Binary, Call, Expression, In, Logical, Path, Select
 from mayflydb.query.cosmos_sql.values import UNDEFINED
@@ -25,16 +25,16 @@ _MIRRORED: Final = {"=": "=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 def bounds_of(select: Select, parameters: Parameters) -> Bounds:
     """The spans that WHERE admits, by path."""
-    alias = document_alias(select)
-    if select.where is None or alias is None:
+    document = document_of(select)
+    if select.where is None or document is None:
         return {}
-    found = _Reader(alias, parameters).read(select.where)
+    found = _Reader(document, parameters).read(select.where)
     return {path: spans for path, spans in found.items() if len(spans) <= MOST_SPANS}
 
 
 class _Reader:
-    def __init__(self, alias: str, parameters: Parameters) -> None:
-        self.alias = alias
+    def __init__(self, document: Document, parameters: Parameters) -> None:
+        self.document = document
         self.parameters = parameters
 
     def read(self, node: Expression) -> dict[KeyPath, tuple[Span, ...]]:
@@ -59,7 +59,7 @@ class _Reader:
         return self._found(node, (point(True),)) if isinstance(node, Path) else {}
 
     def _found(self, node: Expression, spans: tuple[Span, ...]) -> dict[KeyPath, tuple[Span, ...]]:
-        path = path_names(node, self.alias)
+        path = path_names(node, self.document)
         return {} if path is None else {path: spans}
 
     def _compared(self, node: Binary) -> dict[KeyPath, tuple[Span, ...]]:
@@ -67,7 +67,7 @@ class _Reader:
             (node.left, node.operator, node.right),
             (node.right, _MIRRORED.get(node.operator), node.left),
         ):
-            if operator in _MIRRORED and path_names(one, self.alias) is not None:
+            if operator in _MIRRORED and path_names(one, self.document) is not None:
                 spans = self._side(other, operator)
                 if spans is not None:
                     return self._found(one, spans)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import product
 from math import prod
 from typing import Any, Final, TypeAlias
+
+import msgspec
 
 from mayflydb.query.cosmos_sql.scope import ROOT, Parameters
 from mayflydb.query.cosmos_sql.syntax import (
@@ -22,6 +24,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     Subquery,
     Unary,
     children,
+    output_name,
 )
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key
 
@@ -36,10 +39,10 @@ _KEY_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 
 def fixed_keys(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
     """The keys WHERE admits, over the longest run of leading `paths` that it fixes; None if it does not fix the first."""
-    alias = document_alias(select)
-    if select.where is None or alias is None:
+    document = document_of(select)
+    if select.where is None or document is None:
         return None
-    finder = _Finder(alias, parameters)
+    finder = _Finder(document, parameters)
     found: list[list[Value]] = []
     for path in paths:
         values = finder.admitted(select.where, path)
@@ -53,41 +56,54 @@ def fixed_keys(select: Select, parameters: Parameters, paths: Sequence[KeyPath])
 
 def sort_paths(select: Select) -> tuple[tuple[KeyPath | None, bool], ...]:
     """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
-    alias = document_alias(select)
-    return tuple((path_names(order.expression, alias), order.descending) for order in select.order_by)
+    document = document_of(select)
+    return tuple(
+        (None if document is None else path_names(order.expression, document), order.descending)
+        for order in select.order_by
+    )
 
 
 def filter_paths(select: Select) -> list[KeyPath]:
     """The paths of the document in WHERE, in the order of the text; subqueries have their own."""
-    alias = document_alias(select)
-    found: dict[KeyPath, None] = {}
-
-    def collect(node: Node) -> None:
-        path = path_names(node, alias)
-        if path is not None:
-            found[path] = None
-        elif not isinstance(node, Subquery):
-            for child in children(node):
-                collect(child)
-
-    if select.where is not None and alias is not None:
-        collect(select.where)
-    return list(found)
+    document = document_of(select)
+    if select.where is None or document is None:
+        return []
+    return list(dict.fromkeys(_paths_in(select.where, document)))
 
 
-def document_alias(select: Select) -> str | None:
+def _paths_in(node: Node, document: Document) -> Iterator[KeyPath]:
+    path = path_names(node, document)
+    if path is not None:
+        yield path
+    elif not isinstance(node, Subquery):
+        for child in children(node):
+            yield from _paths_in(child, document)
+
+
+class Document(msgspec.Struct, frozen=True):
+    """What a query calls the document: its alias, and ROOT unless another source has that name."""
+
+    alias: str
+    root: bool
+
+    def is_called(self, name: str) -> bool:
+        """Whether a name of the query means the document."""
+        return name == self.alias or (self.root and name.upper() == ROOT)
+
+
+def document_of(select: Select) -> Document | None:
     """What the query calls the document; None if FROM does not start with the container itself."""
-    if not select.sources or select.sources[0].unnest:
+    if not select.sources or select.sources[0].unnest or not isinstance(select.sources[0].expression, Name):
         return None
-    source = select.sources[0]
-    return (source.alias or source.expression.name) if isinstance(source.expression, Name) else None
+    source, *others = select.sources
+    assert isinstance(source.expression, Name)
+    taken = {output_name(other.expression) if other.alias is None else other.alias for other in others}
+    return Document(source.alias or source.expression.name, all(name is None or name.upper() != ROOT for name in taken))
 
 
-def path_names(node: Node, alias: str | None) -> KeyPath | None:
+def path_names(node: Node, document: Document) -> KeyPath | None:
     """The property names of a path of the document."""
-    if not isinstance(node, Path) or not isinstance(node.base, Name):
-        return None
-    if node.base.name != alias and (alias is None or node.base.name.upper() != ROOT):
+    if not isinstance(node, Path) or not isinstance(node.base, Name) or not document.is_called(node.base.name):
         return None
     names = [step.value for step in node.steps if isinstance(step, Literal) and type(step.value) is str]
     return tuple(names) if len(names) == len(node.steps) else None
@@ -96,8 +112,8 @@ def path_names(node: Node, alias: str | None) -> KeyPath | None:
 class _Finder:
     """Looks for equalities between a path of the document and constants."""
 
-    def __init__(self, alias: str, parameters: Parameters) -> None:
-        self.alias = alias
+    def __init__(self, document: Document, parameters: Parameters) -> None:
+        self.document = document
         self.parameters = parameters
 
     def admitted(self, node: Expression, path: KeyPath) -> list[Value] | None:
@@ -117,7 +133,7 @@ class _Finder:
         return None
 
     def _is_path(self, node: Expression, path: KeyPath) -> bool:
-        return path_names(node, self.alias) == path
+        return path_names(node, self.document) == path
 
     def _constants(self, nodes: Sequence[Expression]) -> list[Value] | None:
         """The values of constants, without undefined ones, which equal nothing; None if one is no constant or no key."""

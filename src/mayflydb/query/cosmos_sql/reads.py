@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Container
 
-from mayflydb.query.cosmos_sql.keys import document_alias
-from mayflydb.query.cosmos_sql.scope import ROOT
+from mayflydb.query.cosmos_sql.keys import document_of
 from mayflydb.query.cosmos_sql.syntax import Literal, Name, Node, Path, Select, children
 
 
@@ -15,8 +14,8 @@ def properties(select: Select, identity: bool, computed: Container[str]) -> froz
     `identity`: its rows are the documents themselves, which whoever holds them need not decode. A name that another source hides
     counts as well.
     """
-    alias = document_alias(select)
-    if alias is None or (select.star and not identity):
+    document = document_of(select)
+    if document is None or (select.star and not identity):
         return None
     found: set[str] = set()
     nodes: list[Node] = [select.where] if identity and select.where is not None else []
@@ -24,21 +23,17 @@ def properties(select: Select, identity: bool, computed: Container[str]) -> froz
         nodes = [child for child in children(select) if child is not select.sources[0]]
     while nodes:
         node = nodes.pop()
-        if isinstance(node, Path) and isinstance(node.base, Name) and _is_document(node.base, alias):
+        if isinstance(node, Path) and isinstance(node.base, Name) and document.is_called(node.base.name):
             first, *rest = node.steps
             if not isinstance(first, Literal) or type(first.value) is not str or first.value in computed:
                 return None
             found.add(first.value)
             nodes += rest
         elif isinstance(node, Name):
-            if _is_document(node, alias):
+            if document.is_called(node.name):
                 return None
         elif isinstance(node, Select) and node.star:
             return None
         else:
             nodes += children(node)
     return frozenset(found)
-
-
-def _is_document(node: Name, alias: str) -> bool:
-    return node.name == alias or node.name.upper() == ROOT

@@ -132,7 +132,8 @@ async def _read_page(
     if not functions:
         pager = Pager(call.engine, view, query, scope, call.now, size, engine=call.engine)
         page = await pager.page(place)
-        await call.demand.note(view, query, scope, pager.reading.records - pager.matched)
+        if query.ranking is None:
+            call.demand.note(view, query, scope, pager.reading.records - pager.matched)
         return page
     within = Budget(call.account.scripts)
 
