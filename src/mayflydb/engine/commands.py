@@ -48,7 +48,8 @@ class Command(msgspec.Struct, frozen=True):
     """One write of one record. `draft` may be a Change where the mode demands a visible record.
 
     `if_match`: the version (lsn) the visible record must have, or ANY_VERSION; None: no condition. `renamed`: the key that a
-    REPLACE gives its record from now on; None: the one it has.
+    REPLACE gives its record from now on; None: the one it has. `seq`: the number the visible record must have, where somebody
+    named it by that and `key` is only where it was seen; None: any.
     """
 
     mode: Mode
@@ -57,6 +58,7 @@ class Command(msgspec.Struct, frozen=True):
     draft: Draft | Change | None = None
     if_match: int | None = None
     renamed: bytes | None = None
+    seq: int | None = None
 
     @property
     def key_after(self) -> bytes:

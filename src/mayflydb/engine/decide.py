@@ -11,6 +11,7 @@ from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFa
 from mayflydb.model.instant import Instant, floor_to_second
 from mayflydb.model.record import Expiry, Record
 
+MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 TAKEN = "Entity with the specified id already exists in the system."
 NOT_UNIQUE = "Unique index constraint violation."
 STALE = "Operation cannot be performed because one of the specified precondition is not met."
@@ -25,7 +26,9 @@ def judge(command: Command, current: Record | None, rules: Sequence[Rule], now: 
     if visible is None:
         if command.mode in (Mode.CREATE, Mode.UPSERT):
             return None
-        raise NotFound("Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found")
+        raise NotFound(MISSING)
+    if command.seq not in (None, visible.seq):
+        raise NotFound(MISSING)  # A namesake of the record that is meant.
     if command.mode is Mode.CREATE:
         raise Conflict(TAKEN)
     if command.if_match not in (None, ANY_VERSION, visible.lsn):

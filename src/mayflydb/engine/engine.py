@@ -82,6 +82,13 @@ async def scan(
         await asyncio.sleep(0)
 
 
+async def record_at(reads: Reads, container: int, partition: bytes, seq: int) -> Record | None:
+    """The record of this partition with this number, its place in creation order; it may be hidden."""
+    before = Position(partition, seq - 1)
+    found = await reads.read(Scan(container, partition, partition + b"\0", Order.HASHED, before, 1))
+    return found[0] if found and found[0].seq == seq else None
+
+
 class BatchRefused(MayflyError):
     """A transaction was refused: `index` is the command that failed, `cause` why. Nothing of it was done."""
 

@@ -11,7 +11,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 
 from cosmos.scripts.verbs import elsewhere, message, procedure, run
-from cosmos.service import Service, T, ids, in_memory, rows
+from cosmos.service import Service, T, ids, in_memory, path_of, rows
 from mayflydb.frontends.cosmos.scripting import attempts
 
 OWN = "var self = __.getSelfLink(), alt = __.getAltLink(), say = (x) => getContext().getResponse().setBody(x);"
@@ -50,6 +50,19 @@ SEEN = [
     (("__.replaceDocument(alt + '/docs/a', {id: 'z', pk: 'k'}, then((d) => __.readDocument(d._self, then((e) =>"
       " say([e.id, d._rid === e._rid])))))"), ["z", True]),
     ("__.replaceDocument(alt + '/docs/a', {id: 'b', pk: 'k'}, (e) => say(e.number))", 409),
+    # A rid stays that of its document, whoever has the name now.
+    (("__.readDocument(alt + '/docs/a', then((old) => __.deleteDocument(old._self, then(() => __.createDocument(self, "
+      "{id: 'a', pk: 'k'}, then(() => __.readDocument(old._self, (e) => __.replaceDocument(old._self, {id: 'a', pk: 'k', n: 5}, "
+      "(f) => __.deleteDocument(old._self, (g) => __.readDocument(alt + '/docs/a', then((d) => "
+      "say([e.number, f.number, g.number, d.n === undefined]))))))))))))"), [404, 404, 404, True]),
+    (("__.createDocument(self, {id: 'n', pk: 'k'}, then((old) => __.deleteDocument(old._self, then(() => __.createDocument(self,"
+      " {id: 'n', pk: 'k'}, then(() => __.readDocument(old._self, (e) => say(e.number))))))))"), 404),
+    (("__.readDocument(alt + '/docs/a', then((old) => __.replaceDocument(old._self, {id: 'z', pk: 'k'}, then(() => "
+      "__.createDocument(self, {id: 'a', pk: 'k'}, then(() => __.deleteDocument(old._self, then(() => "
+      "__.queryDocuments(self, 'SELECT VALUE c.id FROM c', then(say))))))))))"), ["b", "a"]),
+    (("__.createDocument(self, {id: 'n', pk: 'k'}, then((made) => __.replaceDocument(made._self, {id: 'm', pk: 'k'}, then(() => "
+      "__.deleteDocument(made._self, then(() => __.queryDocuments(self, 'SELECT VALUE c.id FROM c', then(say))))))))"),
+     ["a", "b"]),
     # Versions.
     (("__.readDocument(alt + '/docs/a', then((d, o) => __.replaceDocument(d._self, d, {etag: o.etag}, then((r) =>"
       " __.replaceDocument(r._self, r, {etag: d._etag}, (e) => say([d._etag === o.etag, e.number]))))))"), [True, 412]),
@@ -190,6 +203,30 @@ def test_no_phantom_is_missed(service: Service, proxy: ContainerProxy) -> None:
     assert sorted(counts) == list(range(2, 2 + len(counts))) and len(counts) >= 4
 
 
+def test_sessions_go_on_behind_what_is_deleted(service: Service, proxy: ContainerProxy) -> None:
+    """A deletion is a change like any other: the answer's token is no older than it."""
+    answer = run(service, proxy, script("__.deleteDocument(alt + '/docs/a')"))
+    reached = service.raw("GET", path_of(proxy, "docs"), pk="k").headers["x-ms-session-token"]
+    assert (answer.status, answer.headers["x-ms-session-token"]) == (200, reached)
+
+
+CHARGES = [
+    ("throw new Error('no')", 400, "1.00"),
+    ("__.createDocument(self, {id: 'm', pk: 'k'}, then(() => __.createDocument(self, {id: 'n', pk: 'k'}, () => { throw 1 })))",
+     400, "12.38"),
+    ("__.deleteDocument(alt + '/docs/a'); __.deleteDocument(alt + '/docs/none')", 400, "6.71"),
+    ("__.deleteDocument(alt + '/docs/none', () => 0)", 200, "3.00"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("body", "status", "charge"), CHARGES)
+def test_what_fails_is_charged_what_it_has_done(
+    service: Service, proxy: ContainerProxy, body: str, status: int, charge: str
+) -> None:
+    answer = run(service, proxy, script(body))
+    assert (answer.status, answer.headers["x-ms-request-charge"]) == (status, charge)
+
+
 @in_memory
 def test_who_is_overtaken_again_and_again(
     service: Service, proxy: ContainerProxy, monkeypatch: pytest.MonkeyPatch
@@ -197,6 +234,7 @@ def test_who_is_overtaken_again_and_again(
     monkeypatch.setattr(attempts, "ATTEMPTS", 0)
     answer = run(service, proxy, script("__.deleteDocument(alt + '/docs/a')"))
     assert answer.status == 449 and answer.json["code"] == "RetryWith"
+    assert answer.headers["x-ms-request-charge"] == "1.00"
     assert ids(proxy.read_all_items()) == ["a", "a", "b"]
 
 

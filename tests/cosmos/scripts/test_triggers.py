@@ -69,12 +69,21 @@ def test_preconditions_and_conflicts(service: Service, proxy: ContainerProxy) ->
     replaced = service.raw("PUT", path, item, {PRE: "stamp", "if-match": etag}, pk="k")
     assert replaced.status == 200 and replaced.headers["etag"] == replaced.json["_etag"] != etag
     assert service.raw("PUT", path, item, {PRE: "stamp", "if-match": etag}, pk="k").status == 412
-    assert service.raw("POST", path_of(proxy, "docs"), item, {POST: "count"}, pk="k").status == 409
+    taken = service.raw("POST", path_of(proxy, "docs"), item, {POST: "count"}, pk="k")
+    assert (taken.status, taken.headers["x-ms-request-charge"]) == (409, "1.00")
     assert (
         service.raw("PUT", path_of(proxy, "docs", "none"), {"id": "none", "pk": "k"}, {POST: "count"}, pk="k").status
         == 404
     )
     assert proxy.read_item("count", "k")["n"] == 0
+
+
+def test_sessions_go_on_behind_a_deletion(service: Service, proxy: ContainerProxy) -> None:
+    proxy.create_item({"id": "a", "pk": "k"})
+    trigger(proxy, "nothing", "Pre", "function () { }")
+    deleted = service.raw("DELETE", path_of(proxy, "docs", "a"), None, {PRE: "nothing"}, pk="k")
+    reached = service.raw("GET", path_of(proxy, "docs"), pk="k").headers["x-ms-session-token"]
+    assert (deleted.status, deleted.headers["x-ms-session-token"]) == (204, reached)
 
 
 def test_time_to_live(service: Service, proxy: ContainerProxy) -> None:

@@ -9,6 +9,10 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
 from cosmos.service import Service, ids, path_of, rows, status_of
+from mayflydb.engine.budget import DELETE
+from mayflydb.frontends.cosmos.commands import partitions
+from mayflydb.model.errors import Unavailable
+from mayflydb.model.record import Record
 
 CROSS: Any = {"enable_cross_partition_query": True}
 TEXT = "SELECT VALUE c.id FROM c"
@@ -347,6 +351,23 @@ def test_deleting_a_partition_leaves_the_others(service: Service, name: str) -> 
     proxy.delete_all_items_by_partition_key(told)
     proxy.delete_all_items_by_partition_key("nobody")
     assert proxy.create_item({"id": "0", "pk": "new"})["id"] == "0"
+
+
+def test_deleting_a_partition_fails_midway(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is deleted stays so, and is charged."""
+    proxy = service.container()
+    service.fill(proxy, [{"id": str(n), "pk": "p"} for n in range(5)])
+    delete = partitions._delete
+
+    async def failing(call: Any, view: Any, record: Record) -> bool:
+        if record.key == b"1":
+            raise Unavailable("the disk is full")
+        return await delete(call, view, record)
+
+    monkeypatch.setattr(partitions, "_delete", failing)
+    answer = service.raw("POST", path_of(proxy, "operations", "partitionkeydelete"), pk="p")
+    assert (answer.status, answer.headers["x-ms-request-charge"]) == (503, f"{4 * DELETE:.2f}")
+    assert ids(proxy.read_all_items()) == ["1"]
 
 
 def test_deleting_a_partition_needs_a_whole_key(service: Service) -> None:

@@ -12,7 +12,11 @@ import pytest
 from azure.core import MatchConditions
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
-from cosmos.service import BULK, Service, T, ids, path_of, status_of
+from cosmos.service import BULK, Answer, Service, T, ids, path_of, status_of
+from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.engine import record_at
+from mayflydb.frontends.cosmos.commands import items
+from mayflydb.frontends.cosmos.scripting import attempts, transaction
 
 IS = MatchConditions.IfNotModified
 
@@ -149,3 +153,87 @@ def test_in_bulk(service: Service) -> None:
     answer = service.raw("POST", path_of(proxy, "docs"), [renaming], BULK)
     assert [result["statusCode"] for result in answer.json] == [200]
     assert ids(proxy.read_all_items()) == ["b"]
+
+
+# --- by rid, while its name changes hands ----------------------------------------------------------------------------
+
+TRIGGER = {"x-ms-documentdb-pre-trigger-include": "nothing"}
+BY_RID: list[tuple[str, Any, dict[str, str]]] = [
+    ("GET", None, {}), ("DELETE", None, {}), ("PUT", {"id": "a", "pk": "p", "n": 5}, {}),
+    ("PATCH", [{"op": "set", "path": "/n", "value": 5}], {}),
+    ("DELETE", None, TRIGGER), ("PUT", {"id": "a", "pk": "p", "n": 5}, TRIGGER),
+]  # fmt: skip
+
+
+class Overtaken:
+    """An item `a`, and somebody who renames it to `b` and makes another `a` when it suits least."""
+
+    def __init__(self, service: Service) -> None:
+        self.engine = service.server._admin.engine
+        self.service = service
+        self.proxy = service.container()
+        self.proxy.scripts.create_trigger({
+            "id": "nothing", "triggerType": "Pre", "triggerOperation": "All", "body": "function () {}",
+        })  # fmt: skip
+        self.item = self.proxy.create_item({"id": "a", "pk": "p"})
+        self.times = 0
+
+    async def happen(self, container: int, partition: bytes) -> None:
+        self.times += 1
+        if self.times == 1:
+            now = await self.engine.now()
+            renamed = Draft(b'{"id":"b","pk":"p"}')
+            await self.engine.write(container, Command(Mode.REPLACE, partition, b"a", renamed, None, b"b"), now)
+            await self.engine.write(
+                container, Command(Mode.CREATE, partition, b"a", Draft(b'{"id":"a","pk":"p"}')), now
+            )
+
+    def ask(self, method: str, body: Any, **headers: str) -> Answer:
+        return self.service.raw(method, "/" + self.item["_self"].rstrip("/"), body, headers, pk="p")
+
+    @property
+    def left(self) -> dict[str, tuple[bool, int | None]]:
+        """Ids, whether it is the item of the beginning, and `n`."""
+        return {each["id"]: (each["_rid"] == self.item["_rid"], each.get("n")) for each in self.proxy.read_all_items()}
+
+
+@pytest.mark.parametrize(("method", "body", "headers"), BY_RID)
+def test_who_has_its_name_is_not_taken_for_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch, method: str, body: Any, headers: dict[str, str]
+) -> None:
+    overtaken = Overtaken(service)
+
+    async def slow(reads: Any, container: int, partition: bytes, seq: int) -> Any:
+        found = await record_at(reads, container, partition, seq)
+        if headers:
+            service.server._home.call(overtaken.happen(container, partition))  # Scripts have threads of their own.
+        else:
+            await overtaken.happen(container, partition)
+        return found
+
+    monkeypatch.setattr(transaction if headers else items, "record_at", slow)
+    assert overtaken.ask(method, body, **headers).status == 404
+    assert overtaken.left == {"b": (True, None), "a": (False, None)}
+
+
+TRIGGERED = [
+    ("DELETE", None, 204, {"a": (False, None)}),
+    ("PUT", {"id": "c", "pk": "p", "n": 5}, 200, {"c": (True, 5), "a": (False, None)}),
+    ("PUT", {"id": "a", "pk": "p", "n": 5}, 409, {"b": (True, None), "a": (False, None)}),
+]
+
+
+@pytest.mark.parametrize(("method", "body", "status", "left"), TRIGGERED)
+def test_a_transaction_that_is_overtaken_follows_it(
+    service: Service, monkeypatch: pytest.MonkeyPatch, method: str, body: Any, status: int, left: Any
+) -> None:
+    overtaken = Overtaken(service)
+    commit = attempts._commit
+
+    async def slow(call: Any, made: Any) -> Any:
+        await overtaken.happen(made.view.id, made.partition)
+        return await commit(call, made)
+
+    monkeypatch.setattr(attempts, "_commit", slow)
+    answer = overtaken.ask(method, body, **TRIGGER)
+    assert (answer.status, overtaken.left) == (status, left)

@@ -136,6 +136,23 @@ def test_a_refused_write_costs_little(service: Service, watch: Watch) -> None:
     assert statuses == [409] * 40 + [429]
 
 
+FAILING = """function () {
+    var done = 0, link = __.getSelfLink();
+    (function next() {
+        if (done++ === 70) throw new Error('no');
+        __.createDocument(link, {id: 'n' + done, pk: 'a'}, next);
+    })();
+}"""
+
+
+def test_a_script_that_fails_has_spent_what_it_did(service: Service, watch: Watch) -> None:
+    proxy = service.container(offer_throughput=400)
+    proxy.scripts.create_stored_procedure({"id": "fails", "body": FAILING})
+    answer = service.raw("POST", path_of(proxy, "sprocs", "fails"), [], pk="a")
+    assert (answer.status, answer.headers["x-ms-request-charge"]) == (400, "433.30")
+    assert is_throttled(service.raw("GET", path_of(proxy, "docs", "x"), pk="a"))
+
+
 @pytest.mark.parametrize("version", [1, 2])
 def test_each_range_has_its_own_budget(service: Service, watch: Watch, version: int) -> None:
     proxy = service.container(offer_throughput=12_000, version=version)

@@ -10,7 +10,7 @@ import re
 from binascii import a2b_base64, b2a_base64
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -37,6 +37,10 @@ class RidKind(Enum):
     CONTAINER = "container"
     USER = "user"
     OFFER = "offer"
+
+
+Address: TypeAlias = "tuple[bytes, int | None]"
+"""Where an item is: its key, and the number that it must have there, if it was named by its rid."""
 
 
 class Rid(msgspec.Struct, frozen=True):
@@ -107,6 +111,12 @@ def parse_rid(text: str) -> Rid | None:
         kind = RidKind.CONTAINER if number & _TOP_BIT else RidKind.USER
         return Rid(kind, number >> 32, number & ~-_TOP_BIT)
     return _child(number)
+
+
+def item_number(container: int, text: str) -> int | None:
+    """The number of an item of this container in its rid; None for a text that is no such rid."""
+    rid = parse_rid(text)
+    return rid.number if rid is not None and rid.kind is RidKind.ITEM and rid.owner == container else None
 
 
 def _child(number: int) -> Rid | None:

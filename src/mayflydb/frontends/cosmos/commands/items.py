@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, TypeAlias
 
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
+from mayflydb.engine.engine import record_at
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
 from mayflydb.frontends.cosmos.partition_key import MISMATCH
-from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
+from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Order, Position, Scan
 
 Answer: TypeAlias = Coroutine[Any, Any, Response]
 
@@ -27,7 +28,10 @@ async def read(call: Call) -> Response:
     """GET …/docs/{id}."""
     view = await call.owner()
     partition = point_of(call, view, likely, Mode.READ, 0)
-    record = await call.engine.get(view.node, partition, await key_of(call, view, partition), call.now)
+    key, seq = await address_of(call, view, stored_in(call, view, partition))
+    record = await call.engine.get(view.node, partition, key, call.now)
+    if record is not None and seq not in (None, record.seq):
+        record = None
     lsn = await call.session_lsn(view, 0 if record is None else record.lsn)
     headers = view.item_headers(partition, lsn)
     if record is None:
@@ -61,26 +65,27 @@ async def _store(call: Call, mode: Mode) -> Response:
     id = item_id(item.doc, call.account.limits)
     partition = partition_of(view, item, point_of(call, view, likely, mode, len(item.text)))
     # A replace may give its item another id.
-    key = await key_of(call, view, partition) if mode is Mode.REPLACE else id.encode()
-    command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode())
+    key, seq = id.encode(), None
+    if mode is Mode.REPLACE:
+        key, seq = await address_of(call, view, stored_in(call, view, partition))
+    command = Command(mode, partition, key, view.draft(item, partition), call.if_match(view.id), id.encode(), seq)
     return await _write(call, view, command)
 
 
-async def key_of(call: Call, view: ContainerView, partition: bytes) -> bytes:
-    """The key of the item that the path names: by its id or, below the rid of its container, by its own rid.
+async def address_of(call: Call, view: ContainerView, find: Callable[[int], Awaitable[Record | None]]) -> Address:
+    """Where the item is that the path names: by its id or, below the rid of its container, by its own rid.
 
-    So clients name it that were given a whole item: they follow its `_self`.
+    So clients name it that were given a whole item: they follow its `_self`. `find`: the item with this number.
     """
     id = call.target.id or ""
-    if call.target.container == view.owner.rid:
-        rid = parse_rid(id)
-        if rid is not None and rid.kind is RidKind.ITEM and rid.owner == view.id:
-            # The number is its place in creation order.
-            before = Position(partition, rid.number - 1)
-            found = await call.engine.store.read(Scan(view.id, partition, partition + b"\0", Order.HASHED, before, 1))
-            if found and found[0].seq == rid.number:
-                return found[0].key
-    return id.encode()
+    number = item_number(view.id, id) if call.target.container == view.owner.rid else None
+    found = None if number is None else await find(number)
+    return (id.encode(), None) if found is None else (found.key, number)
+
+
+def stored_in(call: Call, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
+    """Finds items of a partition by their number, as they are stored: before a write is decided they may get another key."""
+    return partial(record_at, call.engine.store, view.id, partition)
 
 
 def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:
@@ -98,8 +103,8 @@ async def patch(call: Call) -> Response:
     patch = patches.parse_patch(call.request.body, call.account.limits)
     partition = point_of(call, view, likely, Mode.REPLACE, len(call.request.body))
     change = patch_change(call, view, partition, patch)
-    key = await key_of(call, view, partition)
-    command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id))
+    key, seq = await address_of(call, view, stored_in(call, view, partition))
+    command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id), seq=seq)
     return await _write(call, view, command)
 
 
@@ -107,8 +112,8 @@ async def delete(call: Call) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.owner()
     partition = point_of(call, view, likely, Mode.DELETE, 0)
-    key = await key_of(call, view, partition)
-    command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id))
+    key, seq = await address_of(call, view, stored_in(call, view, partition))
+    command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id), seq=seq)
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)
     return Response(204, b"", view.item_headers(partition, lsn), charge(written))

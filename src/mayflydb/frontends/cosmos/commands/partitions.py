@@ -12,7 +12,7 @@ from mayflydb.frontends.cosmos.commands.items import likely
 from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
-from mayflydb.model.errors import NotFound, PreconditionFailed
+from mayflydb.model.errors import MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Order
 
@@ -31,10 +31,17 @@ async def delete_all(call: Call) -> Response:
     last = await call.engine.lsn(view.id)
     scope = Scope(partition, partition + b"\0", Order.HASHED)
     charge = 0.0
-    async for batch in call.engine.scan(view.node, scope, None, call.now, TOGETHER):
-        records = [record for record in batch.records if record.lsn <= last]
-        deleted = await asyncio.gather(*(_delete(call, view, record) for record in records))
-        charge += sum(deleted) * budget.DELETE
+    try:
+        async for batch in call.engine.scan(view.node, scope, None, call.now, TOGETHER):
+            deletions = [_delete(call, view, record) for record in batch.records if record.lsn <= last]
+            outcomes = await asyncio.gather(*deletions, return_exceptions=True)
+            charge += outcomes.count(True) * budget.DELETE
+            for failure in outcomes:
+                if isinstance(failure, BaseException):
+                    raise failure
+    except MayflyError as error:
+        error.detail = {**error.detail, "charge": charge or budget.MISS}  # What is deleted stays so.
+        raise
     lsn = await call.engine.lsn(view.id)
     return Response(200, b"", view.item_headers(partition, lsn), charge or budget.MISS)
 

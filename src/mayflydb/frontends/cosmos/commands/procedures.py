@@ -50,8 +50,7 @@ async def execute(call: Call) -> Response:
         headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log(error.detail.get("log"), logs)]
         error.detail = {**error.detail, "headers": headers}
         raise
-    lsn = max((written.record.lsn for written in done.written), default=0) or await call.engine.lsn(view.id)
-    headers = [*view.item_headers(partition, lsn), *_log(done.result.log, logs)]
+    headers = [*view.item_headers(partition, await call.engine.lsn(view.id)), *_log(done.result.log, logs)]
     body = done.final((done.result.response or '""').encode())
     return Response(200, body, headers, budget.METADATA + done.stage.collection.charge)
 

@@ -10,11 +10,11 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands.items import key_of, likely, partition_of
+from mayflydb.frontends.cosmos.commands.items import address_of, likely, partition_of
 from mayflydb.frontends.cosmos.commands.procedures import shown_headers
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, stored, word_of
 from mayflydb.frontends.cosmos.paths import Resource
-from mayflydb.frontends.cosmos.resources import item_body, item_etag
+from mayflydb.frontends.cosmos.resources import Address, item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.scripting.attempts import Committed, Stage, transact
 from mayflydb.frontends.cosmos.scripting.program import Program, Surroundings
@@ -74,15 +74,15 @@ async def _write(call: Call, mode: Mode) -> Response:
         item_id(item.doc, call.account.limits)
         partition_of(view, item, partition)
         text = item.text
-    key = await key_of(call, view, partition) if mode in (Mode.REPLACE, Mode.DELETE) else None
-    write = _Write(call, view, mode, partition, key, triggers)
+    write = _Write(call, view, mode, partition, triggers)
     try:
         done = await transact(call, partition, lambda stage: write.run(stage, text))
     except MayflyError as error:
         headers = view.item_headers(partition, await call.engine.lsn(view.id))
         error.detail = {**error.detail, "headers": headers}
         raise
-    return _answer(call, view, done)
+    # A deletion moves the container's lsn as well, and has no record to tell it.
+    return _answer(call, view, done, await call.engine.lsn(view.id))
 
 
 async def _trigger(call: Call, view: ContainerView, kind: str, mode: Mode) -> Node | None:
@@ -111,16 +111,13 @@ async def _trigger(call: Call, view: ContainerView, kind: str, mode: Mode) -> No
 
 
 class _Write:
-    """One write with its triggers, as often as it has to be attempted. `key`: the item that the path names, if it does."""
+    """One write with its triggers, as often as it has to be attempted."""
 
-    def __init__(
-        self, call: Call, view: ContainerView, mode: Mode, partition: bytes, key: bytes | None, triggers: Triggers
-    ) -> None:
+    def __init__(self, call: Call, view: ContainerView, mode: Mode, partition: bytes, triggers: Triggers) -> None:
         self._call = call
         self._view = view
         self._mode = mode
         self._partition = partition
-        self._key = key
         self._triggers = triggers
         self._headers = shown_headers(call)
 
@@ -132,7 +129,7 @@ class _Write:
             program = Program(self._triggers.pre, given, [], stage.transaction, stage.budget)
             changed = (await program.finish(stage.collection)).request
             text = text if changed is None or self._mode is Mode.DELETE else changed.encode()
-        command = self._command(stage, text)
+        command = await self._command(stage, text)
         index = stage.transaction.commands
         written = await stage.collection.run(command)
         if self._triggers.post is None:
@@ -143,25 +140,27 @@ class _Write:
         program = Program(self._triggers.post, given, [], stage.transaction, stage.budget)
         return Result(index, (await program.finish(stage.collection)).response)
 
-    def _command(self, stage: Stage, text: bytes) -> Command:
+    async def _command(self, stage: Stage, text: bytes) -> Command:
+        mode, partition = self._mode, self._partition
         if_match = self._call.if_match(self._view.id)
-        if self._mode is Mode.DELETE:
-            assert self._key is not None
-            return Command(Mode.DELETE, self._partition, self._key, None, if_match)
+        address: Address | None = None
+        if mode in (Mode.REPLACE, Mode.DELETE):
+            address = await address_of(self._call, self._view, stage.transaction.record_at)
+            if mode is Mode.DELETE:
+                return Command(mode, partition, address[0], None, if_match, seq=address[1])
         item = stage.collection.item(text)
         id = item_id(item.doc, self._call.account.limits).encode()
-        draft = self._view.draft(item, self._partition)
-        return Command(self._mode, self._partition, self._key or id, draft, if_match, id)
+        key, seq = address or (id, None)
+        return Command(mode, partition, key, self._view.draft(item, partition), if_match, id, seq)
 
 
 def _raw(text: bytes) -> msgspec.Raw:
     return msgspec.Raw(text) if text else NOTHING
 
 
-def _answer(call: Call, view: ContainerView, done: Committed[Result]) -> Response:
+def _answer(call: Call, view: ContainerView, done: Committed[Result], lsn: int) -> Response:
     written = done.written[done.result.index]
     record = written.record
-    lsn = max(each.record.lsn for each in done.written)
     headers = view.item_headers(done.stage.transaction.partition, lsn)
     charge = budget.METADATA + done.stage.collection.charge
     body = None if done.result.body is None else done.final(done.result.body.encode())

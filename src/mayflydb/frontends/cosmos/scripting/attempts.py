@@ -7,6 +7,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from mayflydb.engine import budget as prices
 from mayflydb.engine.commands import Written
 from mayflydb.engine.engine import BatchRefused
 from mayflydb.frontends.cosmos.calls import Call
@@ -15,7 +16,7 @@ from mayflydb.frontends.cosmos.scripting.sandbox import Budget
 from mayflydb.frontends.cosmos.scripting.threads import Remote
 from mayflydb.frontends.cosmos.scripting.transaction import Transaction
 from mayflydb.frontends.cosmos.views import ContainerView
-from mayflydb.model.errors import WriteConflict
+from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 
 T = TypeVar("T")
@@ -51,28 +52,45 @@ Work = Callable[[Stage], Awaitable[T]]
 
 
 async def transact(call: Call, partition: bytes, work: Work[T]) -> Committed[T]:
-    """Do the work off the event loop, and commit all that it wrote, or nothing. WriteConflict when others were always first."""
+    """Do the work off the event loop, and commit all that it wrote, or nothing. WriteConflict when others were always first.
+
+    Errors say in their detail what the last attempt is to be charged (`charge`).
+    """
     budget = Budget(call.account.scripts)
     now = call.now
-    for _ in range(ATTEMPTS):
-        view = await call.owner()
-        result, stage = await call.threads.run(_attempt(call, view, partition, now, budget, work), budget)
-        try:
-            written = await _commit(call, stage.transaction)
-        except WriteConflict:
-            now = await call.engine.now()
-            continue
-        return Committed(result, stage, written)
-    raise WriteConflict(OVERTAKEN)
+    stages: list[Stage] = []
+    try:
+        for _ in range(ATTEMPTS):
+            view = await call.owner()
+            attempt = _attempt(call, view, partition, now, budget, work, stages.append)
+            result = await call.threads.run(attempt, budget)
+            try:
+                written = await _commit(call, stages[-1].transaction)
+            except WriteConflict:
+                now = await call.engine.now()
+                continue
+            return Committed(result, stages[-1], written)
+        raise WriteConflict(OVERTAKEN)
+    except MayflyError as error:
+        charge = stages[-1].collection.charge if stages else 0.0
+        error.detail = {**error.detail, "charge": max(charge, prices.MISS)}
+        raise
 
 
 def _attempt(
-    call: Call, view: ContainerView, partition: bytes, now: Instant, budget: Budget, work: Work[T]
-) -> Callable[[Remote], Coroutine[Any, Any, tuple[T, Stage]]]:
-    async def attempt(remote: Remote) -> tuple[T, Stage]:
+    call: Call,
+    view: ContainerView,
+    partition: bytes,
+    now: Instant,
+    budget: Budget,
+    work: Work[T],
+    enter: Callable[[Stage], None],
+) -> Callable[[Remote], Coroutine[Any, Any, T]]:
+    async def attempt(remote: Remote) -> T:
         transaction = await Transaction.begin(remote, view, partition, now)
         stage = Stage(transaction, Collection(call.account, remote, transaction, budget), budget)
-        return await work(stage), stage
+        enter(stage)
+        return await work(stage)
 
     return attempt
 

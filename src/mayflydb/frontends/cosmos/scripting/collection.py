@@ -14,7 +14,7 @@ from mayflydb.engine.engine import Reads, Scope
 from mayflydb.frontends.cosmos import continuation, errors, queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, version_of
 from mayflydb.frontends.cosmos.pages import Pager, Place
-from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, item_body, item_etag, parse_rid
+from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scripting.functions import caller, named_in
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget, decoded
 from mayflydb.frontends.cosmos.scripting.transaction import Transaction
@@ -72,6 +72,7 @@ class Collection:
             operation = decoded(text, Operation)
             return await self._operations[operation.op](operation)
         except MayflyError as error:
+            self.charge += prices.MISS
             return _failed(error)
 
     # --- writes ------------------------------------------------------------------------------------------------------------
@@ -85,11 +86,13 @@ class Collection:
             raise BadRequest(OTHER_PARTITION)
         return item
 
-    async def write(self, mode: Mode, item: Item, if_match: int | None, key: bytes | None = None) -> Written:
-        """Create, upsert or replace. `key`: of the document that is replaced, which may get another id."""
+    async def _write(self, mode: Mode, item: Item, if_match: int | None, address: Address | None = None) -> bytes:
+        """Create, upsert or replace. `address`: of the document that is replaced, which may get another id."""
         id = item_id(item.doc, self._account.limits).encode()
         partition = self._transaction.partition
-        return await self.run(Command(mode, partition, key or id, self._view.draft(item, partition), if_match, id))
+        key, seq = address or (id, None)
+        draft = self._view.draft(item, partition)
+        return self._done(await self.run(Command(mode, partition, key, draft, if_match, id, seq)))
 
     async def run(self, command: Command) -> Written:
         """Decide a command, and count what it costs."""
@@ -109,38 +112,36 @@ class Collection:
             text = _with_id(text)
         mode = Mode.CREATE if operation.op == "create" else Mode.UPSERT
         if_match = self._version(operation.etag) if mode is Mode.UPSERT else None
-        return self._done(await self.write(mode, self.item(text), if_match))
+        return await self._write(mode, self.item(text), if_match)
 
     async def _replace(self, operation: Operation) -> bytes:
         item = self.item(operation.body.encode("utf-8", "surrogatepass"))
-        key = await self._key(operation)
-        return self._done(await self.write(Mode.REPLACE, item, self._version(operation.etag), key))
+        address = await self._address(operation)
+        return await self._write(Mode.REPLACE, item, self._version(operation.etag), address)
 
     async def _delete(self, operation: Operation) -> bytes:
-        key, if_match = await self._key(operation), self._version(operation.etag)
-        await self.run(Command(Mode.DELETE, self._transaction.partition, key, None, if_match))
+        (key, seq), if_match = await self._address(operation), self._version(operation.etag)
+        await self.run(Command(Mode.DELETE, self._transaction.partition, key, None, if_match, seq=seq))
         return b'{"options":{}}'
 
     def _version(self, etag: str | None) -> int | None:
         return version_of(etag, self._view.id) if etag else None
 
-    async def _key(self, operation: Operation) -> bytes:
-        """The key of the document that a link names. NotFound for a rid that nobody has."""
+    async def _address(self, operation: Operation) -> Address:
+        """Where the document is that a link names. NotFound for a rid that nobody has."""
         if operation.by_name:
-            return operation.id.encode("utf-8", "surrogatepass")
-        rid = parse_rid(operation.id)
-        if rid is None or rid.kind is not RidKind.ITEM or rid.owner != self._view.id:
+            return operation.id.encode("utf-8", "surrogatepass"), None
+        number = item_number(self._view.id, operation.id)
+        found = None if number is None else await self._transaction.record_at(number)
+        if found is None:
             raise NotFound(NOT_FOUND)
-        key = await self._transaction.key_at(rid.number)
-        if key is None:
-            raise NotFound(NOT_FOUND)
-        return key
+        return found.key, number
 
     # --- reads -------------------------------------------------------------------------------------------------------------
 
     async def _read(self, operation: Operation) -> bytes:
-        key = await self._key(operation)
-        written = await self.run(Command(Mode.READ, self._transaction.partition, key))
+        key, seq = await self._address(operation)
+        written = await self.run(Command(Mode.READ, self._transaction.partition, key, seq=seq))
         etag = item_etag(self._view.owner, written.record)
         if operation.if_none_match and etag_matches(operation.if_none_match, etag):
             return b'{"options":{"notModified":true}}'

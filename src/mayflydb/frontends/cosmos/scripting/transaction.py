@@ -15,7 +15,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Step, Written
-from mayflydb.engine.engine import Batch, Reads, Scope, scan
+from mayflydb.engine.engine import Batch, Reads, Scope, record_at, scan
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
@@ -111,17 +111,15 @@ class Transaction:
             new.sort(key=lambda record: record.seq)
             yield Batch(new, Position(self.partition, new[-1].seq))
 
-    async def key_at(self, seq: int) -> bytes | None:
-        """The key of the record with this number in the partition; None if there is none."""
-        for record in self._space.kept:
-            if record.seq == seq:
-                return record.key
+    async def record_at(self, seq: int) -> Record | None:
+        """The record with this number in the partition, as it is here; None if there is none."""
         if seq >= FIRST_SEQ:
+            return next((record for record in self._space.kept if record.seq == seq), None)
+        stored = await record_at(self._reads, self.view.id, self.partition, seq)
+        if stored is None:
             return None
-        before = Position(self.partition, seq - 1)
-        stretch = Scan(self.view.id, self.partition, self.partition + b"\0", Order.HASHED, before, 1)
-        found = await self._reads.read(stretch)
-        return found[0].key if found and found[0].seq == seq else None
+        self.premise.read(stored.partition, stored.key, stored)
+        return self._space.now_is(stored)
 
     @property
     def commands(self) -> int:
@@ -137,18 +135,22 @@ class Transaction:
     def _step(self, command: Command, limits: Limits) -> Command | Step:
         draft = command.draft
         mentions = isinstance(draft, Draft) and self._provisional.search(draft.value) is not None
-        if not mentions and (command.if_match is None or command.if_match < FIRST_LSN):
+        made_here = (command.if_match or 0) >= FIRST_LSN or (command.seq or 0) >= FIRST_SEQ
+        if not mentions and not made_here:
             return command
 
         def step(before: Sequence[Written]) -> Command:
-            versions = {ours.record.lsn: theirs.record.lsn for ours, theirs in self._pairs(before)}
+            pairs = self._pairs(before)
+            versions = {ours.record.lsn: theirs.record.lsn for ours, theirs in pairs}
+            numbers = {ours.record.seq: theirs.record.seq for ours, theirs in pairs}
             changed = draft
             if mentions and isinstance(draft, Draft):
                 item = parse_item(self.final(draft.value, before), limits)
                 changed = self.view.draft(item, self.partition)
-            version = command.if_match
+            version, number = command.if_match, command.seq
             if_match = None if version is None else versions.get(version, version)
-            return msgspec.structs.replace(command, draft=changed, if_match=if_match)
+            seq = None if number is None else numbers.get(number, number)
+            return msgspec.structs.replace(command, draft=changed, if_match=if_match, seq=seq)
 
         return step
 
