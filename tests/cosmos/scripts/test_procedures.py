@@ -113,6 +113,16 @@ def test_logs(service: Service) -> None:
 
 
 @in_memory
+@pytest.mark.parametrize("size", [10, 511, 512, 600, 3000])
+def test_logs_of_many_pieces(service: Service, size: int) -> None:
+    """However the engine keeps a text that was put together from others."""
+    body = "function (size) { console.log('a'.repeat(size)); console.log('b'.repeat(size)); if (size % 2) throw 'no'; }"
+    answer = run(service, service.container(), body, size, **LOGGING)
+    assert answer.status == (400 if size % 2 else 200)
+    assert answer.headers["x-ms-documentdb-script-log-results"] == "a" * size + "b" * size
+
+
+@in_memory
 def test_what_a_request_must_have(service: Service) -> None:
     proxy = service.container()
     procedure(proxy, "function () { }")
