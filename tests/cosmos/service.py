@@ -22,9 +22,13 @@ from azure.cosmos.aio import CosmosClient as AsyncCosmosClient
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from mayflydb.embedded import RunningServer
+from mayflydb.engine.catalog import catalogue
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.model.record import Expiry
-from mayflydb.store.interface import Expiries
+from mayflydb.moving.copy import copy
+from mayflydb.moving.source import StoreSource
+from mayflydb.store.interface import Expiries, Row
+from mayflydb.store.reference import ReferenceStore
 
 START = "2030-01-01T00:00:00Z"
 T = 1893456000
@@ -259,6 +263,16 @@ class Service:
         """The events of records that age removed, oldest first."""
         server = self.server
         return server._home.call(server._admin.engine.store.read(Expiries(None, 0, 1000)))
+
+    def copied(self) -> list[Row]:
+        """The rows of the catalogue of a copy of everything."""
+
+        async def work() -> list[Row]:
+            target = ReferenceStore()
+            await copy(await StoreSource.open(self.server._admin.engine.store), target, lambda done, total: None)
+            return await catalogue(target)
+
+        return self.server._home.call(work())
 
     def set_default_ttl(self, proxy: ContainerProxy, default: int | None) -> None:
         """Replace the container's `defaultTtl` as the client does; None: off."""

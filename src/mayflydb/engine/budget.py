@@ -5,6 +5,8 @@ Anchors are the documented ones (a point read of 1 KB is 1 RU, a write of 1 KB a
 
 from __future__ import annotations
 
+from mayflydb.engine.commands import Mode, Written
+
 KILOBYTE = 1024
 MISS = 1.0
 METADATA = 2.0
@@ -38,3 +40,22 @@ def replace(size: int, entries: int = 0) -> float:
 def query(rows_read: int, bytes_read: int, rows_out: int) -> float:
     """One page of a query or feed."""
     return _QUERY + rows_read * _PER_ROW_READ + bytes_read / KILOBYTE * _PER_KB_READ + rows_out * _PER_ROW_OUT
+
+
+def likely(mode: Mode, size: int) -> float:
+    """What a command with a body of so many bytes will cost, if what it meets is no surprise."""
+    if mode is Mode.DELETE:
+        return DELETE
+    if mode is Mode.READ:
+        return MISS
+    return create(size) if mode is Mode.CREATE else replace(size)
+
+
+def charge(written: Written) -> float:
+    """What one command cost."""
+    if written.mode is Mode.DELETE:
+        return DELETE
+    size = len(written.record.value)
+    if written.mode is Mode.READ:
+        return point_read(size)
+    return create(size) if written.created else replace(size)

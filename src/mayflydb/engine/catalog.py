@@ -8,12 +8,13 @@ retention is one row, whatever the container holds. What belongs to a database a
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal
 
 import msgspec
 
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
+from mayflydb.model.keys import SortKeys
 from mayflydb.store.interface import Children, Row, Store
 
 ROOT = 0
@@ -36,10 +37,6 @@ class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 Paused = Literal["purge", "expiry"]
 """What stands still in a container. `purge`: nothing is removed, what is due is hidden as ever. `expiry`: nobody dies."""
-
-
-SortKeys: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
-"""Paths of property names, each with whether it descends."""
 
 
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -51,6 +51,16 @@ class Scope(msgspec.Struct, frozen=True):
     upper: bytes | None = None
     order: Order = Order.CREATED
 
+    @classmethod
+    def of_partition(cls, partition: bytes) -> Scope:
+        """One logical partition: nothing sorts between a byte string and itself with a zero."""
+        return cls(partition, partition + b"\0", Order.HASHED)
+
+    @property
+    def is_one_partition(self) -> bool:
+        """Whether it is no more than one logical partition."""
+        return self.upper == self.lower + b"\0"
+
 
 class Batch(msgspec.Struct, frozen=True):
     """Visible records of one stretch of a scan, and where it ended (records that are hidden count for the position)."""

@@ -14,10 +14,11 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import Index, Node, Nodes, SortKeys, row_of
+from mayflydb.engine.catalog import Index, Node, Nodes, row_of
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
+from mayflydb.model.keys import SortKeys
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
     FIRST_ORDERED,

@@ -28,6 +28,9 @@ UNDEFINED: Final = Undefined.UNDEFINED
 
 KeyValue: TypeAlias = Literal[Undefined.UNDEFINED] | bool | int | float | str | bytes | None
 
+SortKeys: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
+"""What an order or an index is by: paths of property names, each with whether it descends."""
+
 _UNDEFINED, _NULL, _FALSE, _TRUE, _NUMBER, _STRING, _BYTES = (bytes([tag]) for tag in range(0x10, 0x80, 0x10))
 
 _EXACT = 1 << 53

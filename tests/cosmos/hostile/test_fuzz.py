@@ -166,9 +166,7 @@ def mutate(
 
 
 @pytest.mark.parametrize("part", [0, 1])
-def test_broken_at_random(target: Target, part: int, record: Callable[[str], None]) -> None:
-    seed = random.SystemRandom().randrange(2**32)
-    print("seed", seed)
+def test_broken_at_random(target: Target, part: int, seed: int, record: Callable[[str], None]) -> None:
     source = random.Random(seed)
     valid = seeds(target)
     counts: dict[int, int] = {}

@@ -12,10 +12,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError
 from cosmos.service import START, Service, T, ids, in_memory, path_of, status_of
 from mayflydb.embedded import serve
 from mayflydb.engine.catalog import catalogue
-from mayflydb.moving.copy import copy
-from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import Row
-from mayflydb.store.reference import ReferenceStore
 
 TEXT = "function () { return 1; }"
 TRIGGER = {"triggerType": "Pre", "triggerOperation": "All"}
@@ -156,15 +153,7 @@ def test_they_go_with_their_container_and_its_database(service: Service) -> None
 def test_a_copy_has_them_too(service: Service) -> None:
     proxy = service.container()
     proxy.scripts.create_stored_procedure({"id": "p", "body": TEXT})
-    server = service.server
-
-    async def work() -> list[Row]:
-        target = ReferenceStore()
-        source = await StoreSource.open(server._admin.engine.store)
-        await copy(source, target, lambda done, total: None)
-        return await catalogue(target)
-
-    copied = server._home.call(work())
+    copied = service.copied()
     assert copied == stored(service)
     (row,) = (row for row in copied if row.name == "sprocs/p")
     assert msgspec.json.decode(row.data)["body"]["body"] == TEXT

@@ -21,10 +21,7 @@ from cosmos.service import Answer, Service, T, ids, in_memory, path_of, rows, st
 from mayflydb.engine.catalog import Definition, catalogue, node_of
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.calls import USERS
-from mayflydb.moving.copy import copy
-from mayflydb.moving.source import StoreSource
 from mayflydb.store.interface import Row
-from mayflydb.store.reference import ReferenceStore
 
 KEY = PartitionKey("/pk")
 Headers: TypeAlias = dict[str, str | bytes | None]
@@ -220,15 +217,7 @@ def test_dropping_a_user_drops_its_permissions(service: Service, database: Datab
 
 def test_a_copy_has_them_too(service: Service, user: UserProxy) -> None:
     user.create_permission({"id": "p", "permissionMode": "Read", "resource": "dbs/shop/colls/c"})
-    server = service.server
-
-    async def work() -> list[Row]:
-        target = ReferenceStore()
-        source = await StoreSource.open(server._admin.engine.store)
-        await copy(source, target, lambda done, total: None)
-        return await catalogue(target)
-
-    copied = server._home.call(work())
+    copied = service.copied()
     assert copied == stored(service)
     assert {"shop", "ann", "p"} <= {row.name for row in copied}
     (permission,) = (node_of(row) for row in copied if row.name == "p")

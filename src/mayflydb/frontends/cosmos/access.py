@@ -17,8 +17,9 @@ from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.indexes import hashed
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
+from mayflydb.model.keys import SortKeys
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import Cursor, Query, SortKeys, Span, cursor_key
+from mayflydb.query.cosmos_sql import Cursor, Query, Span, cursor_key
 from mayflydb.store.interface import KeyRange, Order, Position
 
 MOST_SOUGHT = 10_000
@@ -110,7 +111,7 @@ def _usable(view: ContainerView, query: Query, scope: Scope) -> list[tuple[Index
     found = []
     for keys, index in view.ready.items():
         spans = bounds.get(keys[0][0]) if len(keys) == 1 else None
-        if spans is not None and (not _one_partition(scope) or _all_points(spans)):
+        if spans is not None and (not scope.is_one_partition or _all_points(spans)):
             found.append((index, spans))
     return sorted(found, key=lambda each: not _all_points(each[1]))
 
@@ -119,19 +120,15 @@ def _all_points(spans: Sequence[Span]) -> bool:
     return all(span.is_point for span in spans)
 
 
-def _one_partition(scope: Scope) -> bool:
-    return scope.upper == scope.lower + b"\0"
-
-
 def _in_seq_order(scope: Scope) -> bool:
-    return scope.order is Order.CREATED or _one_partition(scope)
+    return scope.order is Order.CREATED or scope.is_one_partition
 
 
 def _key_range(span: Span, scope: Scope) -> KeyRange:
     """The entry keys of a span; of a single value only those of the scope's partitions."""
     if not span.is_point:
         return KeyRange(span.lower, span.upper)
-    if _one_partition(scope):
+    if scope.is_one_partition:
         key = span.lower + hashed(scope.lower)
         return KeyRange(key, key + b"\0")
     upper = span.upper if scope.upper is None else span.lower + hashed(scope.upper) + b"\0"
@@ -164,7 +161,7 @@ def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
 
 def ordered(view: ContainerView, query: Query, scope: Scope) -> Ordered | None:
     """The index that has the rows of a query in order; None: there is none, or the scope may be small beside the container."""
-    wanted = sort_keys(query) if view.ready and not _one_partition(scope) else None
+    wanted = sort_keys(query) if view.ready and not scope.is_one_partition else None
     index = None if wanted is None else view.ready.get(wanted[0])
     return None if wanted is None or index is None else Ordered(index, wanted[1])
 
@@ -217,7 +214,7 @@ class Demand:
 def wanted(view: ContainerView, query: Query, scope: Scope) -> list[SortKeys]:
     """The indexes that are not there and would help a query, the best first."""
     bounds = query.bounds()
-    small = _one_partition(scope)
+    small = scope.is_one_partition
     points = [path for path, spans in bounds.items() if _all_points(spans)]
     between = [path for path in bounds if path not in points and not small]
     found: list[SortKeys] = [((path, False),) for path in points or between]

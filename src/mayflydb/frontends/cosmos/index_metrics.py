@@ -1,7 +1,8 @@
 """What the service says of a query and its container's indexing policy: which indexes serve it, and which would.
 
 It speaks of the policy, as people tune it for the service: a path that is included has an index there. What Mayfly has built by
-itself shows in `retrievedDocumentCount`. Shapes: https://learn.microsoft.com/azure/cosmos-db/nosql/index-metrics.
+itself shows in `retrievedDocumentCount`. Composite indexes that might help are not looked for.
+Shapes: https://learn.microsoft.com/azure/cosmos-db/nosql/index-metrics.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ def index_metrics(request: Request, view: ContainerView, query: Query, scope: Sc
     order = [(path, descending) for path, descending in query.sort_paths() if path is not None]
     if len(order) == 1:
         paths = [*paths, order[0][0]]
-    used = [_single("/_epk/?")] if scope.upper == scope.lower + b"\0" else []
+    used = [_single("/_epk/?")] if scope.is_one_partition else []
     composite = [{"IndexSpecs": list(map(_ordered, order)), "IndexPreciseSet": True, "IndexImpactScore": "High"}]
     text = msgspec.json.encode({
         "UtilizedSingleIndexes": used + [_single(_spec(path)) for path in dict.fromkeys(paths) if indexed(path)],

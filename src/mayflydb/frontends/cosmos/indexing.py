@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Container, Iterable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 from mayflydb.frontends.cosmos.partition_key import parse_property_path
 from mayflydb.model.errors import BadRequest
+from mayflydb.model.keys import SortKeys
 
 ETAG_PATH: Final = '/"_etag"/?'
 SYSTEM: Final = frozenset({"_rid", "_self", "_etag", "_attachments", "_ts"})
@@ -262,11 +263,11 @@ def path_filter(policy: Mapping[str, Any]) -> Callable[[tuple[str, ...]], bool]:
     return indexed
 
 
-def may_stand(body: Mapping[str, Any], computed: Container[str]) -> Callable[[SortOrder], bool]:
+def may_stand(body: Mapping[str, Any], computed: Container[str]) -> Callable[[SortKeys], bool]:
     """Whether a container may have an ordered index over some paths: its policy indexes them, and items are stored with them."""
     indexed, composite = path_filter(body["indexingPolicy"]), composite_orders(body["indexingPolicy"])
 
-    def stands(keys: SortOrder) -> bool:
+    def stands(keys: SortKeys) -> bool:
         if len(keys) > 1 and keys not in composite:
             return False
         return all(path[0] not in computed and path[0] not in SYSTEM and indexed(path) for path, _ in keys)
@@ -279,11 +280,7 @@ def _precise(path: str) -> tuple[tuple[str, ...], str]:
     return parse_property_path(path[:-2], "path") if len(path) > len("/*") else (), path[-1]
 
 
-SortOrder: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
-"""Sort keys as (path, descending)."""
-
-
-def composite_orders(policy: Mapping[str, Any]) -> frozenset[SortOrder]:
+def composite_orders(policy: Mapping[str, Any]) -> frozenset[SortKeys]:
     """The orders that a policy's composite indexes serve: each as it is declared, and exactly reversed."""
     declared = [
         tuple((parse_property_path(part["path"], "composite path"), part["order"] == "descending") for part in index)

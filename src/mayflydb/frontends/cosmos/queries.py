@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from mayflydb.frontends.cosmos.indexing import SortOrder
 from mayflydb.frontends.cosmos.values import Limits, parse_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
+from mayflydb.model.keys import SortKeys
 from mayflydb.query.cosmos_sql import Context, Declared, Query, compile_query, run
 
 MAX_BODY = 1024 * 1024
@@ -44,7 +44,7 @@ def over_documents(
     return run(compile_query(text, parameters), documents, Context(now))
 
 
-def check_order(query: Query, composite: Collection[SortOrder]) -> None:
+def check_order(query: Query, composite: Collection[SortKeys]) -> None:
     """BadRequest for an ORDER BY of several paths that no composite index has."""
     order = query.sort_paths()
     if len(order) > 1 and order not in composite:

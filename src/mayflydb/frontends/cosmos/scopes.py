@@ -31,7 +31,7 @@ def point_of(call: Call, view: ContainerView, price: Callable[P, float], *of: P.
     """
     partition = view.point(call.request.headers.get(KEY))
     if view.purse is not None:
-        call.spending = spend(call, view, Scope(partition, partition + b"\0"), price(*of, **named))
+        call.spending = spend(call, view, Scope.of_partition(partition), price(*of, **named))
     return partition
 
 

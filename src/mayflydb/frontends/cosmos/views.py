@@ -20,8 +20,9 @@ from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefin
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
 from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.keys import SortKeys
 from mayflydb.model.record import Entry, Record
-from mayflydb.query.cosmos_sql import Declared, SortKeys, index_key
+from mayflydb.query.cosmos_sql import Declared, index_key
 from mayflydb.store.interface import Order
 
 RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
@@ -179,7 +180,7 @@ class ContainerView:
         """The records of a full key, or of everything below the first parts of a hierarchical one."""
         if len(values) == len(self.key.paths):
             partition = self.key.logical_partition(values)
-            return Scope(partition, partition + b"\0", Order.HASHED)
+            return Scope.of_partition(partition)
         lower, upper = self.key.prefix_range(values)
         return Scope(lower, upper, Order.HASHED)
 

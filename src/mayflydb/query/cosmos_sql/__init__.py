@@ -8,7 +8,7 @@ from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_prop
 from mayflydb.query.cosmos_sql.execute import Cursor
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
 from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, LANGUAGES
-from mayflydb.query.cosmos_sql.index_keys import SortKeys, Span, cursor_key, index_key
+from mayflydb.query.cosmos_sql.index_keys import Span, cursor_key, index_key
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
 from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query, functions_in
@@ -34,7 +34,6 @@ __all__ = [
     "Embeddings",
     "Query",
     "Search",
-    "SortKeys",
     "SortedPage",
     "Span",
     "Statement",

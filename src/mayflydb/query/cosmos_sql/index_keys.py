@@ -8,15 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
 from mayflydb.model import keys
+from mayflydb.model.keys import SortKeys
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
-
-SortKeys: TypeAlias = tuple[tuple[tuple[str, ...], bool], ...]
-"""What an index is ordered by: paths of the document, each with whether it descends."""
 
 LONGEST: Final = 200
 """Bytes of a key; what differs only behind them shares one."""

@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.engine.history import HistoryLost
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.targets import shown, values_in
 from mayflydb.frontends.cosmos.views import ContainerView
@@ -21,7 +22,6 @@ from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Kind, Record, Version
 
-PAGE_BYTES = 4 * 1024 * 1024
 WIRE_FORMAT = "2021-09-15"
 _FORMAT_HEADER = "x-ms-cosmos-changefeed-wire-format-version"
 LOST = (

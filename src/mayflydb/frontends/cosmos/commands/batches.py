@@ -14,7 +14,7 @@ from mayflydb.engine.engine import BatchRefused, Scope
 from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import Call, version_of
-from mayflydb.frontends.cosmos.commands.items import charge, likely, partition_of, patch_change
+from mayflydb.frontends.cosmos.commands.items import partition_of, patch_change
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of, spend
 from mayflydb.frontends.cosmos.values import item_id, parse_item
@@ -100,7 +100,7 @@ def _command(call: Call, view: ContainerView, operation: Operation, partition: b
 
 
 def _likely(operation: Operation) -> float:
-    return likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
+    return budget.likely(MODES.get(operation.operation_type, Mode.READ), len(operation.resource_body))
 
 
 def _likely_sum(operations: list[Operation]) -> float:
@@ -172,7 +172,7 @@ async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[st
         command = _command(call, view, operation, partition)
         spending = None
         if view.purse is not None:
-            spending = spend(call, view, Scope(partition, partition + b"\0"), _likely(operation))
+            spending = spend(call, view, Scope.of_partition(partition), _likely(operation))
     except MayflyError as error:
         return _failure(error)
     result = await _done(call, view, command)
@@ -214,10 +214,10 @@ def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key
 
 def _result(view: ContainerView, written: Written) -> dict[str, Any]:
     if written.mode is Mode.DELETE:
-        return {"statusCode": 204, "requestCharge": charge(written)}
+        return {"statusCode": 204, "requestCharge": budget.charge(written)}
     return {
         "statusCode": 201 if written.created else 200,
-        "requestCharge": charge(written),
+        "requestCharge": budget.charge(written),
         "eTag": item_etag(view.owner, written.record),
         "resourceBody": msgspec.Raw(item_body(view.owner, written.record)),
     }

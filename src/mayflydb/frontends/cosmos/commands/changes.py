@@ -11,8 +11,8 @@ from mayflydb.engine import budget
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands import all_versions
-from mayflydb.frontends.cosmos.commands.all_versions import PAGE_BYTES
 from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
 from mayflydb.frontends.cosmos.scopes import scope_of, spend
 from mayflydb.frontends.cosmos.views import ContainerView

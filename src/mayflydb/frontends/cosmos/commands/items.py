@@ -27,7 +27,7 @@ Answer: TypeAlias = Coroutine[Any, Any, Response]
 async def read(call: Call) -> Response:
     """GET …/docs/{id}."""
     view = await call.owner()
-    partition = point_of(call, view, likely, Mode.READ, 0)
+    partition = point_of(call, view, budget.likely, Mode.READ, 0)
     key, seq = await address_of(call, view, stored_in(call, view, partition))
     record = await call.engine.get(view.node, partition, key, call.now)
     if record is not None and seq not in (None, record.seq):
@@ -63,7 +63,7 @@ async def _store(call: Call, mode: Mode) -> Response:
     view = await call.owner()
     item = parse_item(call.request.body, call.account.limits)
     id = item_id(item.doc, call.account.limits)
-    partition = partition_of(view, item, point_of(call, view, likely, mode, len(item.text)))
+    partition = partition_of(view, item, point_of(call, view, budget.likely, mode, len(item.text)))
     # A replace may give its item another id.
     key, seq = id.encode(), None
     if mode is Mode.REPLACE:
@@ -101,7 +101,7 @@ async def patch(call: Call) -> Response:
     """PATCH …/docs/{id}."""
     view = await call.owner()
     patch = patches.parse_patch(call.request.body, call.account.limits)
-    partition = point_of(call, view, likely, Mode.REPLACE, len(call.request.body))
+    partition = point_of(call, view, budget.likely, Mode.REPLACE, len(call.request.body))
     change = patch_change(call, view, partition, patch)
     key, seq = await address_of(call, view, stored_in(call, view, partition))
     command = Command(Mode.REPLACE, partition, key, change, call.if_match(view.id), seq=seq)
@@ -111,12 +111,12 @@ async def patch(call: Call) -> Response:
 async def delete(call: Call) -> Response:
     """DELETE …/docs/{id}."""
     view = await call.owner()
-    partition = point_of(call, view, likely, Mode.DELETE, 0)
+    partition = point_of(call, view, budget.likely, Mode.DELETE, 0)
     key, seq = await address_of(call, view, stored_in(call, view, partition))
     command = Command(Mode.DELETE, partition, key, None, call.if_match(view.id), seq=seq)
     written = await _commit(call, view, command)
     lsn = await call.engine.lsn(view.id)
-    return Response(204, b"", view.item_headers(partition, lsn), charge(written))
+    return Response(204, b"", view.item_headers(partition, lsn), budget.charge(written))
 
 
 async def _write(call: Call, view: ContainerView, command: Command) -> Response:
@@ -128,7 +128,7 @@ async def _write(call: Call, view: ContainerView, command: Command) -> Response:
     headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
     quiet = call.request.headers.get(b"prefer") == b"return=minimal"
     body = b"" if quiet else item_body(view.owner, record)
-    return Response(201 if written.created else 200, body, headers, charge(written))
+    return Response(201 if written.created else 200, body, headers, budget.charge(written))
 
 
 async def _commit(call: Call, view: ContainerView, command: Command) -> Written:
@@ -151,22 +151,3 @@ def patch_change(call: Call, view: ContainerView, partition: bytes, patch: patch
         return view.draft(patches.patched(patch, current.value, view.key, call.account.limits), partition)
 
     return change
-
-
-def likely(mode: Mode, size: int) -> float:
-    """What a write of a body of so many bytes will cost, if what it meets is no surprise."""
-    if mode is Mode.DELETE:
-        return budget.DELETE
-    if mode is Mode.READ:
-        return budget.MISS
-    return budget.create(size) if mode is Mode.CREATE else budget.replace(size)
-
-
-def charge(written: Written) -> float:
-    """What one write cost."""
-    if written.mode is Mode.DELETE:
-        return budget.DELETE
-    size = len(written.record.value)
-    if written.mode is Mode.READ:
-        return budget.point_read(size)
-    return budget.create(size) if written.created else budget.replace(size)

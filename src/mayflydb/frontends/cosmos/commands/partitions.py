@@ -8,13 +8,11 @@ from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands.items import likely
 from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import MayflyError, NotFound, PreconditionFailed
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Order
 
 TOGETHER = 64
 """Items under way: enough to share commits, few enough to let others write."""
@@ -27,9 +25,9 @@ async def delete_all(call: Call) -> Response:
     are gone; after an interruption the same request deletes the rest.
     """
     view = await call.owner()
-    partition = point_of(call, view, likely, Mode.DELETE, 0)
+    partition = point_of(call, view, budget.likely, Mode.DELETE, 0)
     last = await call.engine.lsn(view.id)
-    scope = Scope(partition, partition + b"\0", Order.HASHED)
+    scope = Scope.of_partition(partition)
     charge = 0.0
     try:
         async for batch in call.engine.scan(view.node, scope, None, call.now, TOGETHER):

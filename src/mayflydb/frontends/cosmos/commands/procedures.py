@@ -10,7 +10,6 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Mode
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands.items import likely
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, stored
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.scopes import point_of
@@ -37,7 +36,7 @@ async def execute(call: Call) -> Response:
     view = await call.owner()
     script = await stored(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
     arguments = _arguments(call)
-    partition = point_of(call, view, likely, Mode.READ, 0)
+    partition = point_of(call, view, budget.likely, Mode.READ, 0)
     logs = call.request.flag(LOGGING)
     given = Surroundings("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
 

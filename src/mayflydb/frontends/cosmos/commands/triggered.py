@@ -10,7 +10,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.commands.items import address_of, likely, partition_of
+from mayflydb.frontends.cosmos.commands.items import address_of, partition_of
 from mayflydb.frontends.cosmos.commands.procedures import shown_headers
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, stored, word_of
 from mayflydb.frontends.cosmos.paths import Resource
@@ -66,7 +66,7 @@ async def delete(call: Call) -> Response:
 
 async def _write(call: Call, mode: Mode) -> Response:
     view = await call.owner()
-    partition = point_of(call, view, likely, mode, len(call.request.body))
+    partition = point_of(call, view, budget.likely, mode, len(call.request.body))
     triggers = Triggers(await _trigger(call, view, "pre", mode), await _trigger(call, view, "post", mode))
     text = b""
     if mode is not Mode.DELETE:

@@ -21,7 +21,6 @@ from mayflydb.frontends.cosmos.scripting.transaction import Transaction
 from mayflydb.frontends.cosmos.values import Item, item_id, parse_item
 from mayflydb.model.errors import BadQuery, BadRequest, MayflyError, NotFound
 from mayflydb.query.cosmos_sql import compile_query
-from mayflydb.store.interface import Order
 
 OTHER_PARTITION: Final = (
     "Requests originating from scripts cannot reference partition keys other than the one for which client request was "
@@ -97,13 +96,7 @@ class Collection:
     async def run(self, command: Command) -> Written:
         """Decide a command, and count what it costs."""
         written = await self._transaction.run(command)
-        size = len(written.record.value)
-        if written.mode is Mode.DELETE:
-            self.charge += prices.DELETE
-        elif written.mode is Mode.READ:
-            self.charge += prices.point_read(size)
-        else:
-            self.charge += prices.create(size) if written.created else prices.replace(size)
+        self.charge += prices.charge(written)
         return written
 
     async def _store(self, operation: Operation) -> bytes:
@@ -156,7 +149,7 @@ class Collection:
         functions = await named_in(self._reads, view.id, text)
         query = compile_query(text, parameters, view.declared_with(functions.keys()))
         queries.check_order(query, view.composite_orders)
-        scope = Scope(partition, partition + b"\0", Order.HASHED)
+        scope = Scope.of_partition(partition)
         secret = self._account.secret
         bound = continuation.binding(view.id, "script " + text, parameters, partition.hex())
         token, place = operation.continuation, Place()
