@@ -1,0 +1,1 @@
+"""MQL, MongoDB's query language: values and their order, filters, expressions, updates, pipelines, index bounds. Pure."""

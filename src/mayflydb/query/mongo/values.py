@@ -1,0 +1,334 @@
+"""BSON values as Python holds them: their types, their one order, and the codec between them and bytes.
+
+int32 is `int`, int64 `Int64`, double `float`, Decimal128, Date `DatetimeMS`, binary `Binary` or `bytes` (subtype 0), a document
+`dict` in its order, an array `list`; the rest are the classes of `bson`. A place where nothing is, is MISSING, which is no value
+and never stored. Arithmetic that yields an int64 must wrap it in `Int64`, or a small one goes back as an int32.
+
+Order of types: https://www.mongodb.com/docs/manual/reference/bson-type-comparison-order/
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from bson import (
+    BSON,
+    Binary,
+    Code,
+    DatetimeMS,
+    DBRef,
+    Decimal128,
+    Int64,
+    MaxKey,
+    MinKey,
+    ObjectId,
+    Regex,
+    Timestamp,
+)
+from bson import (
+    decode as _decode,
+)
+from bson import (
+    encode as _encode,
+)
+from bson.codec_options import CodecOptions, DatetimeConversion
+from bson.errors import BSONError
+from bson.raw_bson import RawBSONDocument
+
+from mayflydb.query.mongo.faults import MqlError
+
+
+class Missing(Enum):
+    """The type of `MISSING`."""
+
+    MISSING = "missing"
+
+    def __repr__(self) -> str:
+        return "MISSING"
+
+
+MISSING: Final = Missing.MISSING
+
+Value: TypeAlias = Any
+"""One of the types above, or MISSING where a docstring says so."""
+
+Document: TypeAlias = dict[str, Any]
+
+OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
+    document_class=dict,
+    datetime_conversion=DatetimeConversion.DATETIME_MS,
+    unicode_decode_error_handler="surrogateescape",
+)
+
+
+def decode(data: bytes) -> Document:
+    """The document these bytes are. MqlError 22 if they are none."""
+    try:
+        return _decode(data, OPTIONS)
+    except (BSONError, ValueError, OverflowError, RecursionError) as error:
+        raise MqlError(22, f"invalid BSON: {error}") from None
+
+
+def encode(document: Mapping[str, Any]) -> bytes:
+    """The bytes of a document. MqlError 2 for a value that has no BSON type, 22 for one that no document can hold."""
+    try:
+        return _encode(document, codec_options=OPTIONS)
+    except (BSONError, ValueError, OverflowError, RecursionError) as error:
+        raise MqlError(22, f"cannot be written as BSON: {error}") from None
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+
+NUMBERS: Final = (int, Int64, float, Decimal128)
+"""The number types, for `type(value) in NUMBERS`: a bool is none."""
+
+_NAMES: Final[Mapping[type, str]] = {
+    float: "double",
+    str: "string",
+    dict: "object",
+    list: "array",
+    bytes: "binData",
+    Binary: "binData",
+    ObjectId: "objectId",
+    bool: "bool",
+    DatetimeMS: "date",
+    type(None): "null",
+    Regex: "regex",
+    re.Pattern: "regex",
+    DBRef: "object",
+    Int64: "long",
+    Timestamp: "timestamp",
+    Decimal128: "decimal",
+    MinKey: "minKey",
+    MaxKey: "maxKey",
+    Missing: "missing",
+    BSON: "object",
+    RawBSONDocument: "object",
+}
+
+TYPE_NUMBERS: Final[Mapping[str, int]] = {
+    "double": 1,
+    "string": 2,
+    "object": 3,
+    "array": 4,
+    "binData": 5,
+    "undefined": 6,
+    "objectId": 7,
+    "bool": 8,
+    "date": 9,
+    "null": 10,
+    "regex": 11,
+    "dbPointer": 12,
+    "javascript": 13,
+    "symbol": 14,
+    "javascriptWithScope": 15,
+    "int": 16,
+    "timestamp": 17,
+    "long": 18,
+    "decimal": 19,
+    "minKey": -1,
+    "maxKey": 127,
+}
+"""Aliases as `$type` takes them, with the numbers they stand for."""
+
+
+def type_name(value: Value) -> str:
+    """The alias of a value's type: `int`, `long`, `string`, ...; `missing` for MISSING."""
+    kind = type(value)
+    if kind is int:
+        return "int" if INT32_MIN <= value <= INT32_MAX else "long"
+    if kind is Code:
+        return "javascript" if value.scope is None else "javascriptWithScope"
+    name = _NAMES.get(kind)
+    if name is None:
+        raise MqlError(2, f"a value of {kind.__name__} has no BSON type")
+    return name
+
+
+def is_number(value: Value) -> bool:
+    """Whether it is int, long, double or decimal."""
+    return type(value) in NUMBERS
+
+
+# --- order -----------------------------------------------------------------------------------------------------------
+
+_MIN, _MISSING, _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BINARY = range(8)
+_OID, _BOOL, _DATE, _TIMESTAMP, _REGEX, _CODE, _SCOPED, _MAX = range(8, 16)
+
+OrderKey: TypeAlias = tuple[int, Any]
+"""(class of types, something comparable within it): compares and hashes as the value does."""
+
+_NAN: Final = (0, 0)
+
+
+def order_key(value: Value) -> OrderKey:
+    """What a value is compared, sorted, grouped and deduplicated by: equal keys, equal values (5 and 5.0 are).
+
+    MISSING comes below null, as in expressions; where a missing field is to be null, the caller says so.
+    """
+    return _KEYS[type(value)](value)
+
+
+def type_class(value: Value) -> int:
+    """The class of types a value belongs to: comparisons of a query only match within one. All numbers are one."""
+    return order_key(value)[0] if type(value) not in _CLASSES else _CLASSES[type(value)]
+
+
+def compare(one: Value, other: Value) -> int:
+    """Below 0, 0 or above 0, as `one` comes before, with or after `other`."""
+    a, b = order_key(one), order_key(other)
+    return (a > b) - (a < b)
+
+
+def equal(one: Value, other: Value) -> bool:
+    """Whether two values are one to the language: the order of a document's fields counts, the type of a number does not."""
+    return order_key(one) == order_key(other)
+
+
+def _number_key(value: Any) -> OrderKey:
+    return _NUMBER, (1, value)
+
+
+def _float_key(value: float) -> OrderKey:
+    return _NUMBER, _NAN if value != value else (1, value)
+
+
+def _decimal_key(value: Decimal128) -> OrderKey:
+    number: Decimal = value.to_decimal()
+    return _NUMBER, _NAN if number.is_nan() else (1, number)
+
+
+def _document_key(value: Mapping[str, Any]) -> OrderKey:
+    fields = []
+    for name, each in value.items():
+        kind, key = order_key(each)
+        fields.append((kind, name, key))
+    return _OBJECT, tuple(fields)
+
+
+def _binary_key(value: bytes) -> OrderKey:
+    return _BINARY, (len(value), value.subtype if isinstance(value, Binary) else 0, bytes(value))
+
+
+def _code_key(value: Code) -> OrderKey:
+    if value.scope is None:
+        return _CODE, str(value)
+    return _SCOPED, (str(value), order_key(dict(value.scope)))
+
+
+_REGEX_FLAGS: Final = (
+    ("i", re.IGNORECASE),
+    ("l", re.LOCALE),
+    ("m", re.MULTILINE),
+    ("s", re.DOTALL),
+    ("u", re.UNICODE),
+    ("x", re.VERBOSE),
+)
+
+
+def _regex_key(value: Any) -> OrderKey:
+    flags = value.flags
+    letters = "".join(letter for letter, flag in _REGEX_FLAGS if flags & flag)
+    return _REGEX, (value.pattern, letters)
+
+
+_KEYS: Final[Mapping[type, Callable[[Any], OrderKey]]] = {
+    MinKey: lambda value: (_MIN, ()),
+    Missing: lambda value: (_MISSING, ()),
+    type(None): lambda value: (_NULL, ()),
+    int: _number_key,
+    Int64: lambda value: (_NUMBER, (1, int(value))),
+    float: _float_key,
+    Decimal128: _decimal_key,
+    str: lambda value: (_STRING, value),
+    dict: _document_key,
+    DBRef: lambda value: _document_key(value.as_doc()),
+    list: lambda value: (_ARRAY, tuple([order_key(each) for each in value])),
+    bytes: _binary_key,
+    Binary: _binary_key,
+    ObjectId: lambda value: (_OID, value.binary),
+    bool: lambda value: (_BOOL, value),
+    DatetimeMS: lambda value: (_DATE, int(value)),
+    Timestamp: lambda value: (_TIMESTAMP, (value.time, value.inc)),
+    Regex: _regex_key,
+    re.Pattern: _regex_key,
+    Code: _code_key,
+    MaxKey: lambda value: (_MAX, ()),
+}
+
+_CLASSES: Final[Mapping[type, int]] = {
+    int: _NUMBER,
+    Int64: _NUMBER,
+    float: _NUMBER,
+    Decimal128: _NUMBER,
+    str: _STRING,
+    dict: _OBJECT,
+    DBRef: _OBJECT,
+    list: _ARRAY,
+    bytes: _BINARY,
+    Binary: _BINARY,
+}
+
+
+def truthy(value: Value) -> bool:
+    """What `$and`, `$cond` and the like take for true: all but false, null, missing and zero."""
+    if value is None or value is MISSING or value is False:
+        return False
+    if type(value) is Decimal128:
+        return value.to_decimal() != 0
+    return not (type(value) in (int, Int64, float) and value == 0)
+
+
+# --- how the server prints values ------------------------------------------------------------------------------------
+
+
+def shell(value: Value) -> str:
+    """A value as the server prints it in messages: `{ key: { t: 1 }, name: "t_1" }`, `ObjectId('...')`, `new Date(0)`."""
+    kind = type(value)
+    if kind in (dict, DBRef):
+        fields = (value if kind is dict else value.as_doc()).items()
+        return "{ " + ", ".join(f"{name}: {shell(each)}" for name, each in fields) + " }" if fields else "{}"
+    if kind is list:
+        return "[ " + ", ".join(map(shell, value)) + " ]" if value else "[]"
+    if kind is str:
+        escaped = value.replace("\\", "\\\\").replace('"', '\\"')
+        return f'"{escaped}"'
+    if kind is float:
+        return _shell_double(value)
+    if kind is DatetimeMS:
+        return f"new Date({int(value)})"
+    if kind is Decimal128:
+        return f'NumberDecimal("{value}")'
+    if kind is ObjectId:
+        return f"ObjectId('{value}')"
+    if kind is Timestamp:
+        return f"Timestamp({value.time}, {value.inc})"
+    if kind in (bytes, Binary):
+        return f"BinData({getattr(value, 'subtype', 0)}, {bytes(value).hex().upper()})"
+    if kind in (Regex, re.Pattern):
+        pattern, letters = _regex_key(value)[1]
+        return f"/{pattern}/{letters}"
+    return _SHELL_WORDS.get(kind, str)(value)
+
+
+def _shell_double(value: float) -> str:
+    if value != value:
+        return "nan"
+    if value in (float("inf"), float("-inf")):
+        return "inf" if value > 0 else "-inf"
+    return f"{value:.1f}" if value.is_integer() and abs(value) < 1e15 else f"{value:.15g}"
+
+
+_SHELL_WORDS: Final[Mapping[type, Callable[[Any], str]]] = {
+    bool: lambda value: "true" if value else "false",
+    type(None): lambda value: "null",
+    MinKey: lambda value: "MinKey",
+    MaxKey: lambda value: "MaxKey",
+}
