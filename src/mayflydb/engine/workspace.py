@@ -7,7 +7,8 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import drafted, judge, obituary, rivals, state, vacant
+from mayflydb.engine.decide import dated, drafted, judge, obituary, rivals, state, vacant
+from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Kind, Record, Version
 from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
@@ -18,6 +19,7 @@ class Workspace:
 
     def __init__(self, container: Node, now: Instant) -> None:
         self._container = container.id
+        self._definition = container.definition
         self._rules = container.rules
         self._history = bool(container.definition.history)
         self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
@@ -47,19 +49,23 @@ class Workspace:
         for dead in hidden:
             yield from self._bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
-        record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
+        dates = dated(draft, self._definition)
+        record = state(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
-        self._keep(record, self._entries_of(draft), visible, moves)
+        self._keep(record, self._entries_of(draft, record, visible), visible, moves)
         return Written(command.mode, record, visible is None, self._now)
 
-    def _entries_of(self, draft: Draft) -> tuple[Entry, ...] | None:
+    def _entries_of(self, draft: Draft, record: Record, before: Record | None) -> tuple[Entry, ...] | None:
         """By the indexes as they are in this transaction."""
-        if not self._indexes or draft.indexed is None:
-            return draft.entries
-        return (*(draft.entries or ()), *draft.indexed(self._indexes))
+        entries = draft.entries
+        if self._indexes and draft.indexed is not None:
+            entries = (*(entries or ()), *draft.indexed(self._indexes))
+        if record.dates or (before is not None and before.dates):
+            entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in record.dates))
+        return entries
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:
