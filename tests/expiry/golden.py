@@ -14,7 +14,7 @@ import msgspec
 from mayflydb.expiry import deadline as truth
 from mayflydb.expiry import ranges
 from mayflydb.expiry.rules import Rule
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path
 from mayflydb.model.instant import SECOND, from_rfc3339, from_seconds
 from mayflydb.model.record import IGNORED, NEVER
 
@@ -27,6 +27,7 @@ class Life(msgspec.Struct, frozen=True):
 
     anchor: int | None
     override: int | None = None
+    dates: tuple[tuple[int, int], ...] = ()
 
 
 def cosmos(default: int | None) -> tuple[Rule, ...]:
@@ -36,8 +37,10 @@ def cosmos(default: int | None) -> tuple[Rule, ...]:
     return (Rule("default", None if default == -1 else default, overrides=True, hides=True),)
 
 
-def path_value(life: Life, path: DuePath) -> int | None:
+def path_value(life: Life, path: Path) -> int | None:
     """Where a record stands on a due path."""
+    if isinstance(path, int):
+        return dict(life.dates).get(path)
     if life.anchor is None:
         return None
     if path is DuePath.ANCHOR:

@@ -7,10 +7,11 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import drafted, judge, obituary, rivals, state, vacant
+from mayflydb.engine.decide import dated, drafted, judge, obituary, rivals, state, vacant
 from mayflydb.expiry.deadline import deadline, visible_at
+from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Kind, Record, Version
+from mayflydb.model.record import Dates, Entry, Kind, Record, Version
 from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
@@ -19,6 +20,7 @@ class Workspace:
 
     def __init__(self, container: Node, now: Instant) -> None:
         self._container = container.id
+        self._definition = container.definition
         self.rules = container.rules
         self._history = bool(container.definition.history)
         self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
@@ -43,7 +45,8 @@ class Workspace:
             self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
         draft = drafted(command, visible, self.rules)
-        entries = self._entries_of(draft)
+        dates = dated(draft, self._definition)
+        entries = self._entries_of(draft, dates, visible)
         hidden: list[Record] = []
         if draft.entries:
             hidden = rivals((yield from self._holders(draft.entries)), visible, self.rules, self._now)
@@ -54,7 +57,7 @@ class Workspace:
         for dead in hidden:
             yield from self._bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
-        record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
+        record = state(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
@@ -62,11 +65,14 @@ class Workspace:
         self._keep(record, entries, visible, moves)
         return Written(command.mode, record, visible is None, self._now)
 
-    def _entries_of(self, draft: Draft) -> tuple[Entry, ...] | None:
+    def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
         """By the indexes as they are in this transaction."""
-        if not self._indexes or draft.indexed is None:
-            return draft.entries
-        return (*(draft.entries or ()), *draft.indexed(self._indexes))
+        entries = draft.entries
+        if self._indexes and draft.indexed is not None:
+            entries = (*(entries or ()), *draft.indexed(self._indexes))
+        if dates or (before is not None and before.dates):
+            entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
+        return entries
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:

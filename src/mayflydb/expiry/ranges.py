@@ -7,14 +7,14 @@ from collections.abc import Sequence
 import msgspec
 
 from mayflydb.expiry.rules import Cause, Rule
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path
 from mayflydb.model.instant import SECOND, Instant, Span
 
 
 class Lane(msgspec.Struct, frozen=True):
     """One due path under one rule: `span` added to a value on the path is a deadline (None: the value is one already)."""
 
-    path: DuePath
+    path: Path
     span: Span | None
     cause: Cause
     rule: Rule
@@ -37,7 +37,7 @@ class DueRange(msgspec.Struct, frozen=True):
     `span`: what added to an anchor gives the deadline; None: the record's own ttl. `rule` is the rule that kills here.
     """
 
-    path: DuePath
+    path: Path
     upto: Instant
     span: Span | None
     cause: Cause
@@ -49,8 +49,9 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
     found: list[Lane] = []
     for rule in rules:
         if rule.after is not None:
-            found.append(Lane(DuePath.ANCHOR, rule.after * SECOND, rule.cause, rule))
-        if rule.overrides:
+            path = DuePath.ANCHOR if rule.slot is None else rule.slot
+            found.append(Lane(path, rule.after * SECOND, rule.cause, rule))
+        if rule.overrides and rule.slot is None:
             found.append(Lane(DuePath.DEADLINE, None, "item", rule))
     return tuple(found)
 

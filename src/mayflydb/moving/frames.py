@@ -19,6 +19,7 @@ from zlib import crc32
 import msgspec
 
 from mayflydb.model.errors import Corrupt, Unsupported
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 from mayflydb.moving.source import Piece
 from mayflydb.store.interface import Row
@@ -56,7 +57,10 @@ class FileRow(msgspec.Struct, frozen=True, array_like=True, tag="row"):
 
 
 class FileRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A record and its entries (index, key). Instants are microseconds since 1970; an anchor beyond 64 bits is decimal text."""
+    """A record, its entries (index, key) and dates (slot, instant).
+
+    Instants are microseconds since 1970; one beyond 64 bits is decimal text.
+    """
 
     partition: bytes
     key: bytes
@@ -67,6 +71,7 @@ class FileRecord(msgspec.Struct, frozen=True, array_like=True):
     lsn: int
     seq: int
     entries: tuple[tuple[int, bytes], ...]
+    dates: tuple[tuple[int, int | str], ...] = ()
 
 
 class FileRecords(msgspec.Struct, frozen=True, array_like=True, tag="records"):
@@ -193,23 +198,27 @@ def piece_of(piece: FileRecords) -> Piece:
 
 
 def _file_record(record: Record, entries: tuple[Entry, ...]) -> FileRecord:
-    anchor = record.anchor
     return FileRecord(
         record.partition,
         record.key,
         record.value,
         record.written,
-        anchor if anchor is None or anchor in _INTEGERS else str(anchor),
+        None if record.anchor is None else _instant(record.anchor),
         record.override,
         record.lsn,
         record.seq,
         tuple((entry.index, entry.key) for entry in entries),
+        tuple((slot, _instant(date)) for slot, date in record.dates),
     )
+
+
+def _instant(instant: Instant) -> int | str:
+    return instant if instant in _INTEGERS else str(instant)
 
 
 def _moved(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
-    anchor = int(found.anchor) if isinstance(found.anchor, str) else found.anchor
-    record = Record(
-        found.partition, found.key, found.value, found.written, anchor, found.override, found.lsn, found.seq
-    )
+    place = (found.partition, found.key, found.value, found.written)
+    anchor = None if found.anchor is None else int(found.anchor)
+    dates = tuple((slot, int(date)) for slot, date in found.dates)
+    record = Record(*place, anchor, found.override, found.lsn, found.seq, dates)
     return record, tuple(Entry(index, key) for index, key in found.entries)

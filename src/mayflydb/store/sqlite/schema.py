@@ -21,6 +21,9 @@ FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
 
+DATE = "((('0x' || hex(substr({0}, 1, 4))) ->> '$') - 2147483648) * 4294967296 + (('0x' || hex(substr({0}, 5, 4))) ->> '$')"
+"""The date that an entry's key stands for, as `due.date_of`: a JSON5 number in each half, so that nothing exceeds 64 bits."""
+
 _HISTORY = """CREATE TABLE history(
     id INTEGER PRIMARY KEY, container INTEGER NOT NULL, lsn INTEGER NOT NULL, kind TEXT NOT NULL, written INTEGER NOT NULL,
     partition BLOB NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, previous INTEGER NOT NULL, checksum INTEGER,
@@ -60,7 +63,7 @@ CREATE TABLE expiry(
 """
 
 # What one sweep is about to remove, in order of death. Temporary: kept in memory, never written to the file.
-DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL)"
+DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, anchor INTEGER)"
 
 
 def row_id(container: int, seq: int) -> int:
