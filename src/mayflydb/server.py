@@ -40,13 +40,14 @@ from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.cosmos.throughput import ceiling
 from mayflydb.gate import Gate, Hosts, Readiness
-from mayflydb.http.listener import Listener, bind
+from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
 from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
+from mayflydb.sockets.listener import bind
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
 

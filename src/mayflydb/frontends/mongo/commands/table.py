@@ -1,0 +1,12 @@
+"""The table of commands: name -> what answers it. Other spellings of a name have rows of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.frontends.mongo.calls import Command
+from mayflydb.frontends.mongo.commands import handshake
+
+HANDLERS: Final[dict[str, Command]] = {
+    **handshake.HANDLERS,
+}
