@@ -106,13 +106,18 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def drop(self, id: int) -> None:
-        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone."""
+    async def drop(self, id: int, only_empty: bool = False) -> None:
+        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
+
+        `only_empty`: unless there is something below it.
+        """
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
+            if only_empty and (yield from ask(Children(id))):
+                return Outcome((), None)
             gone = yield from _below(id)
             for home in (yield from _homes(gone)):
                 gone += yield from _below(home)

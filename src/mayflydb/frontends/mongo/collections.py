@@ -6,7 +6,9 @@ A database is a row that is there as long as it has collections; both are made b
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any, Final
 
 import msgspec
@@ -18,7 +20,7 @@ from mayflydb.engine.indexes import entry
 from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Record
+from mayflydb.model.record import Dates, Entry, Record
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -53,8 +55,6 @@ class Place(msgspec.Struct, frozen=True):
 
 def place_of(id: Value) -> Place:
     """Equal ids, equal places: 5 and 5.0 are one."""
-    from hashlib import blake2b
-
     key = id_key(id)
     return Place(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
 
@@ -109,8 +109,8 @@ class Collection:
         def indexed(indexes: Sequence[Index]) -> tuple[Entry, ...]:
             return self.entries(document, indexes)
 
-        def dates(indexes: Sequence[Index]) -> tuple[tuple[int, Instant], ...]:
-            return self.dates(document, indexes)
+        def dates(definition: Definition) -> Dates:
+            return self.dates(document, definition.indexes)
 
         return Draft(
             raw,
@@ -136,10 +136,12 @@ class Collection:
             entry(index, key, partition) for index in indexes for key in keys_of(self._live(index).spec, document)
         )
 
-    def dates(self, document: Document, indexes: Sequence[Index]) -> tuple[tuple[int, Instant], ...]:
+    def dates(self, document: Document, indexes: Sequence[Index]) -> Dates:
         """(slot, date) for each TTL index of these that finds a date."""
         found: list[tuple[int, Instant]] = []
         for index in indexes:
+            if index.state == "dropped":
+                continue
             live = self._live(index)
             date = None if live.slot is None else dates_of(live.spec, document)
             if live.slot is not None and date is not None:
@@ -160,7 +162,7 @@ class Collection:
 class Collections:
     """All of them, by name; views are kept while the catalogue stands still."""
 
-    def __init__(self, engine: Engine, uuid: Any) -> None:
+    def __init__(self, engine: Engine, uuid: Callable[[], bytes]) -> None:
         """`uuid` gives sixteen random bytes."""
         self._engine = engine
         self._uuid = uuid
@@ -237,7 +239,9 @@ class Collections:
             space = await definitions.space(SPACE, now)
             for other in await self._engine.children(space.id):
                 if other.name.lower() == name.lower() and other.name != name:
-                    text = f"db already exists with different case already have: [{other.name}] trying to create [{name}]"
+                    text = (
+                        f"db already exists with different case already have: [{other.name}] trying to create [{name}]"
+                    )
                     raise MqlError(13297, text)
             try:
                 return await definitions.create(space.id, name, Definition({}, now))
@@ -259,12 +263,9 @@ class Collections:
 
     async def drop(self, collection: Collection) -> None:
         """Remove one; with its last collection a database is gone."""
-        try:
+        with contextlib.suppress(NotFound):
             await self._engine.definitions.drop(collection.id)
-        except NotFound:
-            return
-        if not await self._engine.children(collection.node.parent):
-            await self.drop_database(collection.database)
+            await self._engine.definitions.drop(collection.node.parent, only_empty=True)
 
     async def drop_database(self, name: str) -> bool:
         """Remove a database with all it holds; False: there was none."""

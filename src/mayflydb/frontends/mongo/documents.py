@@ -59,7 +59,7 @@ def to_store(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]
     """A document that is to be inserted, decoded and as the bytes to keep: `_id` first, made if it is missing, and empty
     timestamps at the top level filled in.
 
-    Errors: MqlError 22 for bytes that are no document, 2 for a document that is too large, 2 and 53 for an `_id` that may be none.
+    MqlError 22 for bytes that are no document, 2 for a document that is too large, 52 and 53 for an `_id` that may be none.
     """
     if len(raw) > LARGEST:
         raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {LARGEST}")

@@ -20,7 +20,7 @@ from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reading import Select, only_id, rows
 from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
-from mayflydb.query.mongo.collation import Collation
+from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
@@ -35,16 +35,21 @@ BATCH: Final = 64
 def environment(call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
     """What a statement is evaluated in: its own collation, or its collection's."""
     collation = arguments.document(given, "collation", call.name)
+    chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
-    else:
-        chosen = Collation.SIMPLE if collection is None else collection.collation
     variables = arguments.document(call.body, "let", call.name) or {}
     return Env(milliseconds(call.now), variables, chosen, call.app.chance.random)
 
 
 def select(
-    call: Call, env: Env, query: Document, order: Document | None = None, hint: Any = None, skip: int = 0, limit: int = 0
+    call: Call,
+    env: Env,
+    query: Document,
+    order: Document | None = None,
+    hint: Any = None,
+    skip: int = 0,
+    limit: int = 0,
 ) -> Select:
     """A query, compiled. Errors: those of filters and sorts."""
     return Select(
@@ -62,7 +67,7 @@ def select(
 async def existing(call: Call) -> Collection | None:
     """The collection a command names. MqlError 166 for a view."""
     name = arguments.text(call.body, call.name, call.name)
-    found = await call.app.data.collections.find(call.database, name)
+    found: Collection | None = await call.app.data.collections.find(call.database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
     return found

@@ -12,8 +12,8 @@ from bson import Int64
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
-from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
@@ -55,7 +55,7 @@ def options_of(call: Call) -> Document:
             raise MqlError(238, f"collections with '{name}' are not supported")
     if "expireAfterSeconds" in body:
         raise MqlError(72, "'expireAfterSeconds' is only supported on time-series collections or clustered collections")
-    options = {name: body[name] for name in OPTIONS if name in body and body[name] is not None}
+    options: Document = {name: body[name] for name in OPTIONS if name in body and body[name] is not None}
     if not arguments.flag(options, "capped", call.name):
         options.pop("capped", None)
         if "max" in options or "size" in options:

@@ -12,11 +12,11 @@ from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
+from mayflydb.frontends.mongo.pipelines import encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Row, Select, rows
 from mayflydb.frontends.mongo.statements import environment, select
-from mayflydb.frontends.mongo.views import find_in_view
 from mayflydb.frontends.mongo.work import begin
-from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
@@ -63,7 +63,9 @@ async def find(call: Call) -> Document | bytes:
     coll = arguments.text(body, name, name)
     collection = await call.app.data.collections.find(call.database, coll)
     if collection is not None and collection.view_on is not None:
-        return await find_in_view(call, collection)
+        batches, moment = await find_in_view(call, await begin(call), collection)
+        cursor = Cursor(f"{call.database}.{coll}", encoded(batches), moment, lambda: (), 0, session_of(call))
+        return await first_batch(call, cursor, arguments.whole(body, "batchSize", name))
     env = environment(call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
@@ -78,15 +80,19 @@ async def find(call: Call) -> Document | bytes:
     moment = Moment(call.now)
     items = _items(rows(work.view, collection, chosen, moment), projection)
     cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
-    single = arguments.flag(body, "singleBatch", name) or (body.get("limit") or 0) < 0
+    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     return await first_batch(call, cursor, size, single)
 
 
 def _limit(body: Document, name: str) -> int:
     given = body.get("limit")
-    if type(given) in (int, Int64) and given < 0:
-        return -int(given)
+    if _is_negative(given):
+        return abs(int(given))
     return arguments.whole(body, "limit", name, 0) or 0
+
+
+def _is_negative(limit: Any) -> bool:
+    return type(limit) in (int, Int64, float) and limit < 0
 
 
 async def _items(source: AsyncIterator[list[Row]], projection: Projection | None) -> AsyncIterator[list[Item]]:

@@ -8,7 +8,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
+import msgspec
+
 from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
@@ -46,7 +49,9 @@ class Outcome:
     def refused(self, index: int, error: MqlError) -> None:
         """A statement failed."""
         line: Document = {"index": index, "code": error.code}
-        line.update({name: error.fields[name] for name in ("keyPattern", "keyValue", "errInfo") if name in error.fields})
+        line.update(
+            {name: error.fields[name] for name in ("keyPattern", "keyValue", "errInfo") if name in error.fields}
+        )
         self.errors.append({**line, "errmsg": error.message})
 
     def reply(self, call: Call, **rest: Any) -> Document:
@@ -94,65 +99,87 @@ async def insert(call: Call) -> Document:
     outcome = Outcome(arguments.flag(call.body, "ordered", call.name, True))
     work = await begin(call)
     collection = await writable(call, work)
-    env = environment(call, collection, {})
-    writer = Writer(collection, env, not arguments.flag(call.body, "bypassDocumentValidation", call.name))
+    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
+    insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), CHUNK):
-        chunk = [(first + n, raw) for n, raw in enumerate(raws[first : first + CHUNK])]
-        await _insert_some(call, work, collection, writer, outcome, chunk, ids)
+        chunk = enumerate(raws[first : first + CHUNK], first)
+        await insertion.perform([Insert.of(call, index, ids[index], raw) for index, raw in chunk], collection)
         if outcome.stopped:
             break
     return outcome.reply(call)
 
 
-async def _insert_some(
-    call: Call,
-    work: Work,
-    collection: Collection,
-    writer: Writer,
-    outcome: Outcome,
-    chunk: Sequence[tuple[int, bytes]],
-    ids: Sequence[int],
-) -> None:
-    data = call.app.data
-    prepared: list[tuple[int, Document, bytes] | tuple[int, MqlError]] = []
-    for index, raw in chunk:
+class Insert(msgspec.Struct, frozen=True):
+    """A document to add: its place among those of the command, and its number within a numbered write.
+
+    `refusal`: why it cannot be added, whatever is there already.
+    """
+
+    index: int
+    id: int
+    raw: bytes
+    document: Document = {}
+    refusal: MqlError | None = None
+
+    @classmethod
+    def of(cls, call: Call, index: int, id: int, raw: bytes) -> Insert:
         try:
-            prepared.append((index, *to_store(raw, data.ids, call.now)))
-        except MqlError as error:
-            prepared.append((index, error))
-    attempt = work.attempt
+            document, kept = to_store(raw, call.app.data.ids, call.now)
+        except MqlError as refusal:
+            return cls(index, id, raw, refusal=refusal)
+        return cls(index, id, kept, document)
 
-    def body(transaction: Transaction) -> Steps[tuple[int, list[tuple[int, MqlError]], list[int]]]:
-        done, errors, retried = 0, [], []
-        if attempt is not None:
-            yield from attempt.load(transaction)
-        space = yield from transaction.on(collection.id)
-        for index, *what in prepared:
-            if attempt is not None and attempt.answer(ids[index])[0]:
-                done += 1
-                retried.append(ids[index])
-                continue
-            try:
-                if isinstance(what[0], MqlError):
-                    raise what[0]
-                yield from writer.insert(space, what[0], what[1])
-                done += 1
-                if attempt is not None:
-                    attempt.note(ids[index], None)
-            except MqlError as error:
-                errors.append((index, error))
-                if outcome.ordered:
+
+class Insertion:
+    """Adds documents, some in each transaction."""
+
+    def __init__(self, work: Work, writer: Writer, outcome: Outcome) -> None:
+        self._work = work
+        self._writer = writer
+        self._outcome = outcome
+
+    async def perform(self, inserts: Sequence[Insert], collection: Collection) -> None:
+        """Add these in one transaction."""
+        attempt = self._work.attempt
+
+        def body(transaction: Transaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
+            if attempt is not None:
+                yield from attempt.load(transaction)
+            space = yield from transaction.on(collection.id)
+            done: list[tuple[Insert, bool | MqlError]] = []
+            for insert in inserts:
+                done.append((insert, (yield from self._one(space, insert))))
+                if self._outcome.ordered and isinstance(done[-1][1], MqlError):
                     break
-        if attempt is not None:
-            yield from attempt.save(transaction)
-        return done, errors, retried
+            if attempt is not None:
+                yield from attempt.save(transaction)
+            return done
 
-    done, errors, retried = await work.perform(body)
-    outcome.n += done
-    outcome.retried += retried
-    for index, error in errors:
-        outcome.refused(index, error)
+        for insert, came_of_it in await self._work.perform(body):
+            if isinstance(came_of_it, MqlError):
+                self._outcome.refused(insert.index, came_of_it)
+                continue
+            self._outcome.n += 1
+            if came_of_it:
+                self._outcome.retried.append(insert.id)
+
+    def _one(self, space: Workspace, insert: Insert) -> Steps[bool | MqlError]:
+        """Whether it had been added before; or why it cannot be."""
+        attempt = self._work.attempt
+        if attempt is not None and attempt.answer(insert.id)[0]:
+            return True
+        try:
+            if insert.refusal is not None:
+                raise insert.refusal
+            yield from self._writer.insert(space, insert.document, insert.raw)
+        except MqlError as refusal:
+            if self._work.aborts:
+                raise
+            return refusal
+        if attempt is not None:
+            attempt.note(insert.id, None)
+        return False
 
 
 async def update(call: Call) -> Document:
