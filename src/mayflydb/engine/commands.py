@@ -27,7 +27,8 @@ class Mode(Enum):
 
 class Draft(msgspec.Struct, frozen=True):
     """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` what it alone may own
-    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes.
+    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes, any number for each, each once.
+    `remembered`: what the container's history keeps as the value of this version, not empty; None: the value itself.
 
     `refusal` says why its own ttl is not valid; it counts only while the container has a rule.
     """
@@ -38,6 +39,7 @@ class Draft(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...] | None = None
     refusal: str | None = None
     indexed: Callable[[Sequence[Index]], tuple[Entry, ...]] | None = None
+    remembered: bytes | None = None
 
 
 Change = Callable[[Record], Draft]
