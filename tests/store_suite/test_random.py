@@ -245,14 +245,14 @@ class Walk:
     async def link(self) -> None:
         container, index = self.container(), self.random.choice((16, 17))
         identities = list({self.identity() for _ in range(self.random.randrange(1, 4))})
-        key = self.random.choice(BYTES)
+        keys = [tuple({self.random.choice(BYTES) for _ in range(self.random.randrange(4))}) for _ in identities]
 
         def decide() -> Decision[int]:
             found = []
-            for identity in identities:
+            for identity, own in zip(identities, keys, strict=True):
                 record = yield from ask(Get(container, *identity))
                 if record is not None:
-                    found.append((record, key))
+                    found.append((record, own))
             return Outcome((Link(container, index, tuple(found)),) if found else (), len(found))
 
         await self.store.write(decide, "sweep")

@@ -39,16 +39,23 @@ Paused = Literal["purge", "expiry"]
 """What stands still in a container. `purge`: nothing is removed, what is due is hidden as ever. `expiry`: nobody dies."""
 
 
+State = Literal["building", "ready", "dropped"]
+
+
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """An ordered index: its entries bear this number, and their keys are of these paths, each ascending or descending.
 
+    What its keys are of may also be told by `spec`, in the front end's words, that JSON gives back as they are; then `keys` is
+    empty. `unique`: no two visible records own entries with one key, be they in different partitions.
     `building`: written with every record, and missing those that were there before. `ready`: complete. `dropped`: no longer
     written; what is left of it is being removed.
     """
 
     number: int
     keys: SortKeys
-    state: Literal["building", "ready", "dropped"] = "building"
+    state: State = "building"
+    unique: bool = False
+    spec: Mapping[str, Any] | None = None
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -57,7 +64,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
     that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
     protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
-    (None: never was any; 0: no more).
+    (None: never was any; 0: no more). `numbered` is the highest number that any index has had: none is used again.
     """
 
     body: Mapping[str, Any]
@@ -69,6 +76,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: Paused | None = None
     indexes: tuple[Index, ...] = ()
     history: Span | None = None
+    numbered: int = 0
 
 
 class Node(msgspec.Struct, frozen=True):

@@ -31,8 +31,9 @@ DatesUnder = Callable[[Definition], Dates]
 
 class Draft(msgspec.Struct, frozen=True):
     """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` what it alone may own
-    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes. `dates` are those it has for the
-    container's date indexes; their entries follow from them.
+    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes, any number for each, each once.
+    `dates` are those it has for the container's date indexes; their entries follow from them.
+    `remembered`: what the container's history keeps as the value of this version, not empty; None: the value itself.
 
     `refusal` says why its own ttl is not valid; it counts only while the container has a rule.
     """
@@ -44,6 +45,7 @@ class Draft(msgspec.Struct, frozen=True):
     refusal: str | None = None
     indexed: Callable[[Sequence[Index]], tuple[Entry, ...]] | None = None
     dates: Dates | DatesUnder = ()
+    remembered: bytes | None = None
 
 
 Change = Callable[[Record], Draft]

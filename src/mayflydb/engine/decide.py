@@ -10,7 +10,7 @@ from mayflydb.expiry.deadline import anchor_under, cause_of, killer, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from mayflydb.model.instant import Instant, floor_to_second
-from mayflydb.model.record import Dates, Expiry, Record
+from mayflydb.model.record import Dates, Entry, Expiry, Record
 
 MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 TAKEN = "Entity with the specified id already exists in the system."
@@ -58,12 +58,21 @@ def vacant(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[R
     return [] if holder is None else [holder]
 
 
-def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
-    """Hidden holders of the same unique values, which must go now. Conflict if a visible one holds them."""
-    others = [holder for holder in holders if visible is None or holder.seq != visible.seq]
-    if any(visible_at(holder, rules, now) for holder in others):
-        raise Conflict(NOT_UNIQUE)
-    return others
+def rivals(
+    holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant
+) -> tuple[list[Record], list[Record]]:
+    """The other holders of the same unique values: hidden ones, which must go now, and visible ones, which forbid the write."""
+    hidden: list[Record] = []
+    taken: list[Record] = []
+    for holder in holders:
+        if visible is None or holder.seq != visible.seq:
+            (taken if visible_at(holder, rules, now) else hidden).append(holder)
+    return hidden, taken
+
+
+def not_unique(entry: Entry, holder: Record) -> Conflict:
+    """What a record is told that wants an entry which a visible one has."""
+    return Conflict(NOT_UNIQUE, index=entry.index, key=entry.key, holder=holder)
 
 
 def dated(draft: Draft, definition: Definition) -> Dates:

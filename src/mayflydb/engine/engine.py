@@ -131,7 +131,7 @@ class Engine:
         self.definitions = definitions
         self.companions = Companions(store)
         self.insight = Insight(store)
-        self.indexes = Indexes(store, nodes)
+        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
         self.nodes = nodes
         self._written_at: Instant = 0
 

@@ -7,12 +7,12 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import dated, drafted, judge, obituary, rivals, state, vacant
+from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.expiry.deadline import deadline, visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
@@ -24,6 +24,7 @@ class Workspace:
         self.rules = container.rules
         self._history = bool(container.definition.history)
         self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
+        self._exclusive = {index.number for index in self._indexes if index.unique}
         self._now = now
         self.changes: list[Change] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
@@ -48,14 +49,14 @@ class Workspace:
         dates = dated(draft, self._definition)
         entries = self._entries_of(draft, dates, visible)
         hidden: list[Record] = []
-        if draft.entries:
-            hidden = rivals((yield from self._holders(draft.entries)), visible, self.rules, self._now)
+        if unique := self._unique(draft, entries):
+            hidden = yield from self._rivals(unique, visible)
         moves = command.key_after != command.key
         if visible is None or moves:
             holder = (yield from self._get(command.partition, command.key_after)) if moves else current
             hidden += [dead for dead in vacant(holder, self.rules, self._now) if dead not in hidden]
         for dead in hidden:
-            yield from self._bury(dead)
+            yield from self.bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
         record = state(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
@@ -63,6 +64,9 @@ class Workspace:
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
         self._keep(record, entries, visible, moves)
+        self._remember(
+            Kind.CREATE if visible is None else Kind.REPLACE, lsn, record, visible, draft.remembered or record.value
+        )
         return Written(command.mode, record, visible is None, self._now)
 
     def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
@@ -73,6 +77,23 @@ class Workspace:
         if dates or (before is not None and before.dates):
             entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
         return entries
+
+    def _unique(self, draft: Draft, entries: tuple[Entry, ...] | None) -> tuple[Entry, ...]:
+        """Those that nobody else may own."""
+        if not self._exclusive or not entries:
+            return draft.entries or ()
+        return tuple([entry for entry in entries if entry.index in self._exclusive or entry.index < FIRST_ORDERED])
+
+    def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
+        """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
+        hidden, taken = rivals((yield from self._holders(entries)), visible, self.rules, self._now)
+        if not taken:
+            return hidden
+        for entry in entries:
+            _, taken = rivals((yield from self._holders((entry,))), visible, self.rules, self._now)
+            if taken:
+                raise not_unique(entry, taken[0])
+        raise AssertionError("a holder of entries holds none of them")
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:
@@ -108,7 +129,8 @@ class Workspace:
         record, own = self._entries.get(stored.seq, (stored, None))
         return record if own is None else None
 
-    def _bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
+    def bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
+        """Remove a hidden record, with its event."""
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
@@ -126,8 +148,6 @@ class Workspace:
 
     def _keep(self, record: Record, entries: tuple[Entry, ...] | None, before: Record | None, moved: bool) -> None:
         self.changes.append(Put(self._container, record, before is None or moved, entries))
-        kind = Kind.CREATE if before is None else Kind.REPLACE
-        self._remember(kind, record.lsn, record, before, record.value)
         self._records[record.partition, record.key] = record
         known = self._entries.get(record.seq, (None, None))[1]
         self._entries[record.seq] = (record, known if entries is None and before is not None else entries)

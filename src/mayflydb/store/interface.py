@@ -122,7 +122,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 class Seek(Read["tuple[int, ...] | None"], frozen=True):
-    """The seqs, ascending, of the records that own an entry of this index in one of the ranges.
+    """The seqs, ascending, each once, of the records that own entries of this index in one of the ranges.
 
     None: the ranges hold more than `limit` entries in all.
     """
@@ -143,6 +143,7 @@ class Fetch(Read["list[Record]"], frozen=True):
 class Walk(Read["list[tuple[bytes, Record]]"], frozen=True):
     """(key, record) of the entries of an index in a range, by key then seq, or exactly the other way round.
 
+    A record that owns several of them comes as often: whoever wants it once remembers what he has seen.
     `after`: (key, seq) of the last one seen. At most `limit`, fewer when PAGE_BYTES is reached: only an empty answer is the end.
     """
 
@@ -339,11 +340,14 @@ class Clear(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Give each of these stored records this one entry of an index, in place of those of that index it may have."""
+    """Give each of these stored records entries of an index with these keys, each once, in place of those of it that it has.
+
+    No keys: from now on the record owns no entry of that index.
+    """
 
     container: int
     index: int
-    entries: tuple[tuple[Record, bytes], ...]
+    entries: tuple[tuple[Record, tuple[bytes, ...]], ...]
 
 
 class Unlink(msgspec.Struct, frozen=True):

@@ -355,8 +355,9 @@ class Changes:
 
     def _link(self, change: ask.Link) -> Check:
         assert change.index >= ask.FIRST_ORDERED, f"{change}"
-        for record, key in change.entries:
-            assert _fits(change.index, key), f"too long a key: {change}"
+        for record, keys in change.entries:
+            assert all(_fits(change.index, key) for key in keys), f"too long a key: {change}"
+            assert len(set(keys)) == len(keys), f"a key twice: {change}"
             known, before = yield from self._current(change.container, record)
             assert not known or before == record, f"links {record}: there is {before}"
 

@@ -144,10 +144,10 @@ class Container:
         return [(key, record) for (key, _), record in zip(places, seen, strict=False)]
 
     def link(self, change: ask.Link) -> None:
-        for record, key in change.entries:
+        for record, keys in change.entries:
             assert self.records.get(record.seq) == record, f"links what is not there: {record}"
             others = [entry for entry in self.entries[record.seq] if entry.index != change.index]
-            self.entries[record.seq] = frozenset([*others, Entry(change.index, key)])
+            self.entries[record.seq] = frozenset([*others, *(Entry(change.index, key) for key in keys)])
 
     def unlink(self, change: ask.Unlink) -> ask.Purged:
         gone = [

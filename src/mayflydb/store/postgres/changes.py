@@ -139,24 +139,28 @@ async def clear(connection: Connection, change: ask.Clear, distributed: bool) ->
 
 
 _LINK = (
-    "WITH wanted AS (SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[])"
-    " AS wanted(hash, seq, key, digest)),"
-    " gone AS (DELETE FROM mayfly.entry e USING wanted WHERE e.container = $1 AND e.number = $2"
-    " AND e.hash = wanted.hash AND e.record = wanted.seq)"
+    "WITH gone AS (DELETE FROM mayfly.entry e USING unnest($3::bigint[], $4::bigint[]) AS owner(hash, seq)"
+    " WHERE e.container = $1 AND e.number = $2 AND e.hash = owner.hash AND e.record = owner.seq)"
     " INSERT INTO mayfly.entry(container, hash, record, number, digest, key)"
-    " SELECT $1, hash, seq, $2, digest, key FROM wanted"
+    " SELECT $1, hash, seq, $2, digest, key"
+    " FROM unnest($5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[]) AS wanted(hash, seq, digest, key)"
 )
 
 
 async def link(connection: Connection, change: ask.Link) -> None:
-    places = [(hash_number(record.partition), record.seq, key, digest(key)) for record, key in change.entries]
-    await connection.execute(_LINK, change.container, change.index, *zip(*places, strict=True))
+    hashes = [hash_number(record.partition) for record, _ in change.entries]
+    seqs = [record.seq for record, _ in change.entries]
+    owners = [n for n, (_, keys) in enumerate(change.entries) for _ in keys]
+    keys = [key for _, keys in change.entries for key in keys]
+    wanted = ([hashes[n] for n in owners], [seqs[n] for n in owners], list(map(digest, keys)), keys)
+    await connection.execute(_LINK, change.container, change.index, hashes, seqs, *wanted)
 
 
 _UNLINK = (
-    "WITH gone AS (DELETE FROM mayfly.entry e USING (SELECT hash, record FROM mayfly.entry"
+    "WITH gone AS (DELETE FROM mayfly.entry e USING (SELECT hash, record, key FROM mayfly.entry"
     f" WHERE container = $1 AND number = $2 AND number >= {ask.FIRST_ORDERED} LIMIT $3) AS chosen"
-    " WHERE e.container = $1 AND e.number = $2 AND e.hash = chosen.hash AND e.record = chosen.record RETURNING 1)"
+    " WHERE e.container = $1 AND e.number = $2 AND e.hash = chosen.hash AND e.record = chosen.record AND e.key = chosen.key"
+    " RETURNING 1)"
     " SELECT count(*) FROM gone"
 )
 

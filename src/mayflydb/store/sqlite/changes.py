@@ -194,7 +194,11 @@ def link(connection: apsw.Connection, counters: Counters, change: ask.Link) -> N
     )
     connection.executemany(
         "INSERT INTO entry(container, number, key, record) VALUES(?,?,?,?)",
-        [(change.container, change.index, key, id) for id, (_, key) in zip(ids, change.entries, strict=True)],
+        [
+            (change.container, change.index, key, id)
+            for id, (_, keys) in zip(ids, change.entries, strict=True)
+            for key in keys
+        ],
     )
 
 
