@@ -3,26 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Generator
 from typing import Any, TypeVar
 
 T = TypeVar("T")
 
 
-class Served(asyncio.Protocol):
+class Served(asyncio.Protocol, ABC):
     """The protocol of one connection, as far as its listener knows it."""
 
+    @abstractmethod
     def flush(self) -> None:
         """Send what has been answered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def shutdown(self) -> None:
         """End when what has been asked so far is answered."""
-        raise NotImplementedError
 
+    @abstractmethod
     def abort(self) -> None:
         """Drop the connection, whatever it is about."""
-        raise NotImplementedError
 
 
 class Work:

@@ -15,11 +15,14 @@ from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.table import HANDLERS
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.errors import answer_to, refusal
+from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
+from mayflydb.frontends.mongo.sessions import Sessions, session_id
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.frontends.mongo.users import Accounts, User
 from mayflydb.frontends.mongo.wire import OP_QUERY, Message
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
+from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, is_number, type_name
 
@@ -57,11 +60,12 @@ class MongoApp:
         chance: Random,
         monotonic: Callable[[], int],
         users: tuple[User, ...] = (),
+        started: Instant = 0,
         handlers: Mapping[str, Command] = HANDLERS,
     ) -> None:
-        """`chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
+        """`started`: when, by the engine's clock. `users`: those that are there whatever the store holds.
 
-        `users`: those that are there from the start, whatever the store holds.
+        `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
         """
         self.engine = engine
         self.options = options
@@ -69,6 +73,9 @@ class MongoApp:
         self.monotonic = monotonic
         self.handlers = handlers
         self.accounts = Accounts(engine, options.auth, users)
+        self.sessions = Sessions(monotonic)
+        self.failpoints = FailPoints(chance)
+        self.started = started
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
@@ -94,11 +101,15 @@ class MongoApp:
 
     def activity(self) -> str:
         """An id by which people may ask about a failure."""
-        return str(UUID(int=self.chance.getrandbits(128), version=4))
+        return str(self.new_uuid())
+
+    def new_uuid(self) -> UUID:
+        """A random one."""
+        return UUID(int=self.chance.getrandbits(128), version=4)
 
     def disconnected(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
-        connection.conversation = None
+        self.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
         command = self.handlers.get(call.name)
@@ -106,10 +117,12 @@ class MongoApp:
             raise MqlError(59, f"no such command: '{call.name}'")
         call.require(command.right)
         _check_generic(call)
+        if "lsid" in call.body:
+            self._enter_session(call)
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)
-        answering = command.handler(call)
+        answering = command.handler(call) if not self.failpoints.active else self._rehearse(call, command)
         answer = await (answering if not limit else within(limit, answering))
         if isinstance(answer, bytes):
             return answer
@@ -118,6 +131,19 @@ class MongoApp:
         if "ok" not in answer:
             answer["ok"] = 1.0
         return encode(answer)
+
+    def _enter_session(self, call: Call) -> None:
+        id = session_id(call.body["lsid"], f"{call.name}.lsid")
+        if call.connection.user is not None or not self.options.auth:
+            call.session = self.sessions.use(id, call.owner)
+
+    async def _rehearse(self, call: Call, command: Command) -> Document | bytes:
+        try:
+            added = await self.failpoints.strike(call)
+        except Lost:
+            raise Hangup from None
+        answer = await command.handler(call)
+        return with_fields(answer, added) if added else answer
 
 
 def _taken_apart(message: Message) -> tuple[Document, dict[str, list[bytes]]]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from mayflydb.frontends.mongo.sessions import Session
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
@@ -53,7 +54,7 @@ class Call(msgspec.Struct, gc=False):
 
     `body`: the command's document, decoded, `$db` and the other generic arguments included, without the arrays that are in
     `sequences`: those of `documents`, `updates`, `deletes`, `ops` and `nsInfo`, each element the raw bytes of a document that
-    nobody has looked into yet. `now`: the instant of the command, which all of it goes by.
+    nobody has looked into yet. `now`: the instant of the command, which all of it goes by. `session`: the one `lsid` names.
     """
 
     name: str
@@ -63,6 +64,13 @@ class Call(msgspec.Struct, gc=False):
     connection: ConnectionState
     now: Instant
     app: MongoApp
+    session: Session | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whose the sessions and cursors are that this command may use: `db.name` of the user, empty without a login."""
+        user = self.connection.user
+        return "" if user is None else user.key
 
     def fields(self, allowed: Collection[str]) -> None:
         """MqlError 40415 for an argument that is neither among these, nor generic, nor the command itself."""

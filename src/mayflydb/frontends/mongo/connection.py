@@ -45,14 +45,14 @@ class Limits(msgspec.Struct, frozen=True):
     message: int = wire.LARGEST
 
 
-class MongoWork(Work):
+class Service:
     """What the connections of one server share: who answers, what compresses, how they are numbered."""
 
-    def __init__(self, app: MongoApp, codecs: Codecs, limits: Limits) -> None:
-        super().__init__()
+    def __init__(self, app: MongoApp, codecs: Codecs, limits: Limits, work: Work) -> None:
         self.app = app
         self.codecs = codecs
         self.limits = limits
+        self.work = work
         self.connection_ids = count(1)
         self.reply_ids = count(1)
 
@@ -60,16 +60,22 @@ class MongoWork(Work):
         """The id of an answer: increasing, and within an int32."""
         return next(self.reply_ids) & 0x7FFF_FFFF
 
+    def introduce(self, tls: bool, deadline: float) -> Connection:
+        """The protocol of a new connection."""
+        return Connection(self, tls, deadline, asyncio.get_running_loop())
+
 
 class Connection(Served):
     """The protocol of one connection. `deadline` (of the loop's time): when the first message must be there."""
 
-    def __init__(self, work: MongoWork, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._work = work
+    def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._service = service
+        self._work = service.work
         self._loop = loop
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
-        self.state = ConnectionState(next(work.connection_ids), tls=tls)
-        self._framer = wire.Framer(work.codecs.inflate, self._limit)
+        self.state = ConnectionState(next(service.connection_ids), tls=tls)
+        self._framer = wire.Framer(service.codecs.inflate)
+        self._judge()
         self._waiting: deque[Message] = deque()
         self._answering = False
         self._outgoing: list[bytes] = []
@@ -94,14 +100,14 @@ class Connection(Served):
         if self._timer is not None:
             self._timer.cancel()
         self._waiting.clear()
-        self._work.app.disconnected(self.state)
+        self._service.app.disconnected(self.state)
 
     def data_received(self, data: bytes) -> None:
         if self._ended or self._framer.broken is not None:
             return
         messages = self._framer.feed(data)
         if messages:
-            self._expires = self._loop.time() + self._work.limits.idle
+            self._expires = self._loop.time() + self._service.limits.idle
             self._waiting.extend(messages)
         self._advance()
         self._throttle()
@@ -137,10 +143,11 @@ class Connection(Served):
 
     # --- in and out ------------------------------------------------------------------------------------------------------
 
-    @property
-    def _limit(self) -> int:
-        known = self.state.user is not None or not self._work.app.options.auth
-        return self._work.limits.message if known else min(UNKNOWN_CLIENT, self._work.limits.message)
+    def _judge(self) -> None:
+        """How much is taken from this client, by whether it may be anybody."""
+        known = self.state.user is not None or not self._service.app.options.auth
+        most = self._service.limits.message
+        self._framer.trusted, self._framer.limit = known, most if known else min(UNKNOWN_CLIENT, most)
 
     def _throttle(self) -> None:
         """Read on, unless the client is ahead of us, or behind in taking its answers."""
@@ -172,7 +179,7 @@ class Connection(Served):
 
     def _answer(self, message: Message) -> None:
         self._answering = True
-        answering = self._work.app.answer(message, self.state)
+        answering = self._service.app.answer(message, self.state)
         try:
             awaited = answering.send(None)
         except StopIteration as done:
@@ -203,16 +210,16 @@ class Connection(Served):
         self._answering = False
         if self._ended or self._transport.is_closing():
             return
-        self._framer.limit = self._limit
+        self._judge()
         if not message.silent:
             self._send(message, document)
         if self.state.closing:
             self._end()
 
     def _send(self, message: Message, document: bytes) -> None:
-        frame = wire.reply(message, document, self._work.next_reply())
+        frame = wire.reply(message, document, self._service.next_reply())
         if message.compressor and len(frame) >= WORTH_COMPRESSING:
-            frame = self._work.codecs.compressed(frame, message.compressor)
+            frame = self._service.codecs.compressed(frame, message.compressor)
         if not self._outgoing:
             self._work.post(self)
         self._outgoing.append(frame)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mayflydb.frontends.mongo.failpoints import Rehearsed
 from mayflydb.model import errors as kinds
 from mayflydb.query.mongo.faults import MqlError, name_of
 from mayflydb.query.mongo.values import Document
@@ -33,9 +34,10 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
 RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
 
 PASSING: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
-"""Codes after which a write that has a number is sent again."""
+"""Codes after which a write that has a number may be sent again."""
 
-DISK_FULL: Final = 14031
+ENDING: Final = frozenset({112, 246, 251})
+"""Codes after which a transaction is over, and may be tried again from its beginning."""
 
 _THROTTLED = (
     "Error=16500, RetryAfterMs={}, Details='Response status code does not indicate success: TooManyRequests (429); "
@@ -77,18 +79,23 @@ def refusal(code: int, message: str, labels: tuple[str, ...] = (), **fields: obj
 
 
 def labels_of(error: kinds.MayflyError, code: int, body: Document) -> tuple[str, ...]:
-    """The labels a command's error gets: its own, and that of writes which may be sent again."""
+    """The labels a command's error gets: its own, and those which tell a driver that it may send something again."""
     labels = error.labels if isinstance(error, MqlError) else ()
-    if code in PASSING and RETRYABLE_WRITE not in labels and is_retryable(body):
-        return (*labels, RETRYABLE_WRITE)
-    return labels
+    if isinstance(error, Rehearsed) and error.labelled:
+        return labels
+    automatic = _automatic(code, body)
+    return labels if automatic is None or automatic in labels else (*labels, automatic)
 
 
-def is_retryable(body: Document) -> bool:
-    """Whether a command is a write with a number, or ends a transaction."""
+def _automatic(code: int, body: Document) -> str | None:
     if "txnNumber" not in body:
-        return False
-    return "autocommit" not in body or next(iter(body)) in ("commitTransaction", "abortTransaction")
+        return None
+    if "autocommit" not in body:
+        return RETRYABLE_WRITE if code in PASSING else None
+    ending = next(iter(body)) in ("commitTransaction", "abortTransaction")
+    if ending and code in PASSING:
+        return RETRYABLE_WRITE
+    return TRANSIENT if code in ENDING or code in PASSING else None
 
 
 def answer_to(error: kinds.MayflyError, body: Document, activity: str) -> Document:

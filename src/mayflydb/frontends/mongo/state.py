@@ -20,8 +20,17 @@ class Priced(msgspec.Struct, frozen=True, gc=False):
     charge: float
 
 
+class Login(msgspec.Struct):
+    """A login under way. `user`: who it would be; None: nobody, so that it fails. `skip`: no empty exchange at the end."""
+
+    conversation: Conversation
+    user: User | None
+    skip: bool
+    proven: bool = False
+
+
 class ConnectionState(msgspec.Struct, eq=False):
-    """`peer`: `host:port` of the client. `client`: what it says it is. `user`: who has logged in.
+    """`peer`: `host:port` of the client. `client`: what it says it is. `user`: who has logged in, `login`: who tries.
 
     `closing`: the connection ends when the answer in work is sent. `last_priced` is set by commands that have a price.
     """
@@ -31,7 +40,7 @@ class ConnectionState(msgspec.Struct, eq=False):
     tls: bool = False
     client: Document | None = None
     user: User | None = None
-    conversation: Conversation | None = None
+    login: Login | None = None
     last_priced: Priced | None = None
     closing: bool = False
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.scram import Credential
+from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
@@ -50,13 +51,15 @@ class Role(msgspec.Struct, frozen=True):
 
 
 class User(msgspec.Struct, frozen=True):
-    """`db` is where the user logs in; `credentials` by mechanism. `fixed`: given at the start, not changed by commands."""
+    """`db` is where the user logs in; `credentials` by mechanism. `custom`: people's own data, as BSON in base64.
+
+    `id`: a UUID. `fixed`: given at the start, not changed by commands."""
 
     name: str
     db: str
     roles: tuple[Role, ...] = ()
     credentials: dict[str, Credential] = {}
-    data: dict[str, Any] | None = None
+    custom: str = ""
     id: str = ""
     fixed: bool = False
 
@@ -74,6 +77,17 @@ class User(msgspec.Struct, frozen=True):
         return False
 
 
+def rights_of(user: User) -> dict[str, tuple[str, ...]]:
+    """What a user may do, by database; `` is every database."""
+    found: dict[str, set[str]] = {}
+    for role in user.roles:
+        if role.db == "admin" and role.role in ANYWHERE:
+            found.setdefault("", set()).update(ANYWHERE[role.role])
+        else:
+            found.setdefault(role.db, set()).update(RIGHTS.get(role.role, ()))
+    return {database: tuple(sorted(rights)) for database, rights in found.items()}
+
+
 def check_role(role: Role) -> None:
     """MqlError 31 for a role that there is not."""
     if role.role in RIGHTS or (role.db == "admin" and role.role in ANYWHERE):
@@ -89,6 +103,26 @@ class Accounts:
         self._engine = engine
         self.enforced = enforced
         self.fixed = {user.key: user for user in fixed}
+        self._present: dict[int, ConnectionState] = {}
+
+    def admit(self, connection: ConnectionState, user: User) -> None:
+        """This connection has proved to be this user's."""
+        connection.user = user
+        self._present[connection.id] = connection
+
+    def dismiss(self, connection: ConnectionState) -> None:
+        """This connection is nobody's any more."""
+        connection.user = connection.login = None
+        self._present.pop(connection.id, None)
+
+    def _changed(self, key: str, user: User | None) -> None:
+        """What a user may do holds from now on for connections too that are logged in already."""
+        for connection in list(self._present.values()):
+            if connection.user is not None and connection.user.key == key:
+                if user is None:
+                    self.dismiss(connection)
+                else:
+                    connection.user = user
 
     def authorize(self, call: Call, right: Right, database: str) -> None:
         """MqlError 13 unless who sends this command has the right on a database."""
@@ -136,6 +170,7 @@ class Accounts:
         """Another description of a user that there is. MqlError 11 if it has gone."""
         node = await self._node(user)
         await self._engine.companions.replace(node.id, user.key, lambda _: _definition(user, now), now)
+        self._changed(user.key, user)
 
     async def drop(self, user: User) -> None:
         """MqlError 11 if it has gone already."""
@@ -147,6 +182,7 @@ class Accounts:
 
         if not (await self._engine.store.write(decide)).reply:
             raise not_found(user.name, user.db)
+        self._changed(user.key, None)
 
     async def _home(self) -> tuple[str, str] | None:
         space = await self._engine.node(SPACE)

@@ -56,10 +56,14 @@ class Message(msgspec.Struct, gc=False):
 
 
 class Framer:
-    """Cuts what comes in into messages. `limit`: bytes of one message, which a login may raise."""
+    """Cuts what comes in into messages. `limit`: bytes of one message. `trusted`: compressed ones are taken.
 
-    def __init__(self, inflate: Inflate, limit: int = LARGEST) -> None:
+    Both may change between two calls, when a client has logged in or out.
+    """
+
+    def __init__(self, inflate: Inflate, limit: int = LARGEST, trusted: bool = True) -> None:
         self.limit = limit
+        self.trusted = trusted
         self._inflate = inflate
         self._chunks: list[bytes] = []
         self._held = 0
@@ -117,6 +121,8 @@ class Framer:
     def _unwrap(self, request: int, data: bytes) -> Message:
         if len(data) < _COMPRESSION.size:
             raise BadFrame("a compressed message is cut off")
+        if not self.trusted:
+            raise BadFrame("nothing is decompressed before a login")
         opcode, size, compressor = _COMPRESSION.unpack_from(data)
         if not 0 <= size <= self.limit - HEADER:
             raise BadFrame(f"a compressed message of {size} bytes")

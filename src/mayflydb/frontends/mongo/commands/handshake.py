@@ -7,6 +7,7 @@ from typing import Final
 from bson import DatetimeMS, Int64, Timestamp
 
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.login import speculate
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.wire import LARGEST
 from mayflydb.model.instant import MILLISECOND, SECOND
@@ -48,6 +49,7 @@ async def hello(call: Call) -> Document:
     wanted = body.get("compression")
     if isinstance(wanted, list) and (agreed := [name for name in wanted if name in options.compressors]):
         reply["compression"] = agreed
+    await speculate(call, reply)
     return reply
 
 

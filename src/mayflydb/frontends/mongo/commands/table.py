@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Final
 
 from mayflydb.frontends.mongo.calls import Command
-from mayflydb.frontends.mongo.commands import handshake
+from mayflydb.frontends.mongo.commands import handshake, login, server, sessions, users
 
 HANDLERS: Final[dict[str, Command]] = {
     **handshake.HANDLERS,
+    **login.HANDLERS,
+    **users.HANDLERS,
+    **sessions.HANDLERS,
+    **server.HANDLERS,
 }
