@@ -27,8 +27,8 @@ class _Changes(msgspec.Struct):
 def difference(before: Document, after: Document) -> Document:
     """`{updatedFields: {path: value}, removedFields: [path], truncatedArrays: [{field, newSize}]}`.
 
-    Paths are dotted, down to the fields and array positions that differ; an array of which telling that takes more bytes than
-    telling all of it is told as a whole. Fields that only changed places are told as updated.
+    Paths are dotted, down to the fields and array positions that differ; an array of which telling that saves no bytes is told
+    as a whole. Fields that only changed places are told as updated.
     """
     changes = _in_documents(before, after, "")
     return {
@@ -73,4 +73,4 @@ def _in_arrays(before: list[Any], after: list[Any], path: str) -> _Changes:
             changes.take(_in_values(before[place], value, f"{path}.{place}"))
         else:
             changes.updated[f"{path}.{place}"] = value
-    return whole if whole.size() < changes.size() else changes
+    return whole if whole.size() <= changes.size() else changes
