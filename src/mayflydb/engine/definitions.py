@@ -106,6 +106,31 @@ class Definitions:
         self._changed(id)
         return node
 
+    async def move(self, id: int, parent: int, name: str, replacing: int | None = None) -> Node:
+        """Another name, and perhaps another parent, for a node; `replacing` the one that has the name, which is dropped.
+
+        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is.
+        """
+
+        def decide() -> Decision[Node]:
+            row = yield from ask(Load(id))
+            if row is None:
+                raise NotFound("Resource Not Found")
+            if (yield from ask(Load(parent))) is None:
+                raise OwnerNotFound("Owner resource does not exist")
+            other = yield from ask(Find(parent, name))
+            if other is not None and other.id not in (id, replacing):
+                raise Conflict(NAME_TAKEN)
+            gone = [] if other is None or other.id == id else (yield from _below(other.id))
+            node = msgspec.structs.replace(self._nodes.of(row), parent=parent, name=name)
+            return Outcome((*map(DropRow, gone), PutRow(row_of(node))), node)
+
+        node = (await self._store.write(decide)).reply
+        self._changed(id)
+        if replacing is not None:
+            self._changed(replacing)
+        return node
+
     async def drop(self, id: int, only_empty: bool = False) -> None:
         """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
 

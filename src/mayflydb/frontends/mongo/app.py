@@ -13,6 +13,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import raw
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.table import HANDLERS
+from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.errors import answer_to, refusal
 from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
@@ -74,6 +75,7 @@ class MongoApp:
         self.handlers = handlers
         self.accounts = Accounts(engine, options.auth, users)
         self.sessions = Sessions(monotonic)
+        self.data = Data(engine, options, chance, monotonic)
         self.failpoints = FailPoints(chance)
         self.started = started
 

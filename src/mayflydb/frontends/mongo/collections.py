@@ -16,7 +16,7 @@ import msgspec
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.indexes import entry
+from mayflydb.engine.building import entry
 from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -59,6 +59,17 @@ def place_of(id: Value) -> Place:
     return Place(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
 
 
+def slots_of(definition: Definition) -> dict[int, int]:
+    """Where the dates of TTL indexes are: index number -> slot."""
+    return {int(number): slot for number, slot in definition.body.get("slots", {}).items()}
+
+
+def ts_of(definition: Definition) -> IndexSpec | None:
+    """The TTL index on `_ts` under Cosmos DB's semantics, if there is one."""
+    text = definition.body.get("ts")
+    return None if text is None else IndexSpec.from_document(unpacked(text))
+
+
 class Live(msgspec.Struct, frozen=True):
     """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index."""
 
@@ -67,10 +78,10 @@ class Live(msgspec.Struct, frozen=True):
     slot: int | None = None
 
 
-def live_of(index: Index) -> Live:
+def live_of(index: Index, slot: int | None = None) -> Live:
     """What a row of the catalogue says of an index."""
     assert index.spec is not None
-    return Live(index.number, IndexSpec.from_document(unpacked(index.spec["document"])), index.spec.get("slot"))
+    return Live(index.number, IndexSpec.from_document(unpacked(index.spec["document"])), slot)
 
 
 class Collection:
@@ -85,14 +96,18 @@ class Collection:
         self.options: Document = unpacked(node.body["options"]) if "options" in node.body else {}
         self.uuid = bytes.fromhex(node.body["uuid"])
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
-        self.indexes = tuple(live_of(index) for index in node.definition.indexes if index.state == "ready")
+        slots = slots_of(node.definition)
+        ready = [index for index in node.definition.indexes if index.state == "ready"]
+        self.indexes = tuple(live_of(index, slots.get(index.number)) for index in ready)
+        self.ts = ts_of(node.definition)
         self._specs: dict[int, Live] = {live.number: live for live in self.indexes}
         self._validator: Filter | None = None
 
     @property
     def specs(self) -> list[IndexSpec]:
-        """What is indexed besides `_id`, in order of creation."""
-        return [live.spec for live in self.indexes]
+        """What is indexed besides `_id`."""
+        ordered = [live.spec for live in self.indexes]
+        return ordered if self.ts is None else [*ordered, self.ts]
 
     @property
     def view_on(self) -> str | None:
@@ -110,7 +125,7 @@ class Collection:
             return self.entries(document, indexes)
 
         def dates(definition: Definition) -> Dates:
-            return self.dates(document, definition.indexes)
+            return self.dates(document, definition)
 
         return Draft(
             raw,
@@ -136,16 +151,17 @@ class Collection:
             entry(index, key, partition) for index in indexes for key in keys_of(self._live(index).spec, document)
         )
 
-    def dates(self, document: Document, indexes: Sequence[Index]) -> Dates:
-        """(slot, date) for each TTL index of these that finds a date."""
+    def dates(self, document: Document, definition: Definition) -> Dates:
+        """(slot, date) for each TTL index that finds a date."""
+        if "slots" not in definition.body:
+            return ()
+        slots = slots_of(definition)
         found: list[tuple[int, Instant]] = []
-        for index in indexes:
-            if index.state == "dropped":
-                continue
-            live = self._live(index)
-            date = None if live.slot is None else dates_of(live.spec, document)
-            if live.slot is not None and date is not None:
-                found.append((live.slot, date))
+        for index in definition.indexes:
+            if index.number in slots:
+                date = dates_of(self._live(index).spec, document)
+                if date is not None:
+                    found.append((slots[index.number], date))
         return tuple(found)
 
     def keys_of(self, record: Record, index: Index) -> tuple[bytes, ...]:
@@ -266,6 +282,32 @@ class Collections:
         with contextlib.suppress(NotFound):
             await self._engine.definitions.drop(collection.id)
             await self._engine.definitions.drop(collection.node.parent, only_empty=True)
+
+    async def change(self, collection: Collection, options: Document, now: Instant) -> None:
+        """Other options for a collection. MqlError 26 if it is gone."""
+
+        def changed(node: Node) -> Definition:
+            return msgspec.structs.replace(node.definition, body={**node.body, "options": packed(options)})
+
+        try:
+            await self._engine.definitions.replace(collection.id, changed, now)
+        except NotFound:
+            raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
+
+    async def rename(self, collection: Collection, database: str, name: str, replacing: Collection | None) -> None:
+        """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
+        check_database(database)
+        check_collection(database, name)
+        parent = await self._database(database, collection.node.definition.written)
+        try:
+            await self._engine.definitions.move(collection.id, parent.id, name, None if replacing is None else replacing.id)
+        except Conflict:
+            raise MqlError(48, "target namespace exists") from None
+        except NotFound:
+            raise MqlError(26, f"Source collection {collection.namespace} does not exist") from None
+        if collection.node.parent != parent.id:
+            with contextlib.suppress(NotFound):
+                await self._engine.definitions.drop(collection.node.parent, only_empty=True)
 
     async def drop_database(self, name: str) -> bool:
         """Remove a database with all it holds; False: there was none."""

@@ -9,14 +9,17 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.documents import ObjectIds
+from mayflydb.frontends.mongo.indexing import Indexing
+from mayflydb.frontends.mongo.options import Options
 
 
 class Data:
-    """Collections, open cursors, and where ids come from."""
+    """Collections, their indexes, open cursors, and where ids come from."""
 
-    def __init__(self, engine: Engine, chance: Random, monotonic: Callable[[], int]) -> None:
+    def __init__(self, engine: Engine, options: Options, chance: Random, monotonic: Callable[[], int]) -> None:
         """`monotonic`: the host's microseconds, which no moved clock touches."""
         self.engine = engine
         self.collections = Collections(engine, lambda: chance.randbytes(16))
+        self.indexing = Indexing(engine, self.collections, options)
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.ids = ObjectIds(chance.randbytes(5), chance.getrandbits(24))

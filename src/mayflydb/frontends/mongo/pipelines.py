@@ -99,7 +99,7 @@ class Collected:
         fresh = await collections.create(database, interim, {} if old is None else old.options, call.now)
         try:
             if old is not None:
-                await collections.copy_indexes(old, fresh)
+                await call.app.data.indexing.create(fresh, old.specs, call.now)
                 fresh = await collections.need(database, interim)
             writer = Writer(fresh, self._env)
             async for batch in batches:

@@ -18,8 +18,9 @@ from mayflydb.frontends.mongo.documents import LARGEST, check_id
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
+from mayflydb.query.mongo.index_specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.schema import failure_details
 from mayflydb.query.mongo.update import Update, difference, upserted
@@ -83,6 +84,8 @@ class Writer:
             raise duplicate(self._collection, after, error) from None
 
     def _validate(self, document: Document) -> None:
+        if "_ts" in document and self._collection.ts is not None:
+            raise bad_value("'_ts' is a reserved field; use the 'native' profile to keep your own")
         validator = self._validator
         if validator is None or validator.matches(document):
             return
@@ -147,11 +150,14 @@ class Writer:
         return count, last
 
 
-def duplicate(collection: Collection, document: Document, error: Conflict) -> MqlError:
-    """11000, with the index that refused and the values it already has."""
+def duplicate(
+    collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None
+) -> MqlError:
+    """11000, with the index that refused and the values it already has. `spec`: that index, if it is not complete."""
     number = error.detail.get("index")
-    live = next((each for each in collection.indexes if each.number == number), None)
-    name, pattern = ("_id_", {"_id": 1}) if live is None else (live.spec.name, dict(live.spec.key))
+    if spec is None:
+        spec = next((each.spec for each in collection.indexes if each.number == number), None)
+    name, pattern = ("_id_", {"_id": 1}) if spec is None else (spec.name, dict(spec.key))
     values = {path: _only(lookup(document, split(path), spread=False)) for path in pattern}
     text = f"E11000 duplicate key error collection: {collection.namespace} index: {name} dup key: {shell(values)}"
     return MqlError(11000, text, keyPattern=pattern, keyValue=values)

@@ -63,4 +63,4 @@ async def aggregate(call: Call) -> bytes:
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))
 
 
-COMMANDS = {"aggregate": Command(aggregate, "read", help="runs a pipeline")}
+HANDLERS = {"aggregate": Command(aggregate, "read", help="runs a pipeline")}

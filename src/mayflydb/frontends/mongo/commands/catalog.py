@@ -177,7 +177,7 @@ async def list_databases(call: Call) -> Document:
     return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total >> 20), "ok": 1.0}
 
 
-COMMANDS = {
+HANDLERS = {
     "create": Command(create, "schema", help="makes a collection or a view"),
     "drop": Command(drop, "schema", help="removes a collection"),
     "dropDatabase": Command(drop_database, "schema", help="removes a database"),

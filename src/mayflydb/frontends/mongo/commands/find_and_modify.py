@@ -99,7 +99,7 @@ def _answer(call: Call, last: Document, value: Document | None, retried: list[in
     return answer
 
 
-COMMANDS = {
+HANDLERS = {
     "findAndModify": Command(find_and_modify, "write", help="changes or removes a document and gives it"),
     "findandmodify": Command(find_and_modify, "write", help="changes or removes a document and gives it"),
 }

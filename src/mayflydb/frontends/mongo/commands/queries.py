@@ -191,7 +191,7 @@ async def _chosen(call: Call) -> tuple[Collection | None, Select]:
     return collection, select(call, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
-COMMANDS = {
+HANDLERS = {
     "find": Command(find, "read", help="gives documents that match"),
     "getMore": Command(get_more, "read", help="gives the next batch of a cursor"),
     "killCursors": Command(kill_cursors, "read", help="closes cursors"),

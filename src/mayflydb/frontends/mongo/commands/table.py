@@ -5,7 +5,19 @@ from __future__ import annotations
 from typing import Final
 
 from mayflydb.frontends.mongo.calls import Command
-from mayflydb.frontends.mongo.commands import handshake, login, server, sessions, users
+from mayflydb.frontends.mongo.commands import (
+    aggregate,
+    catalog,
+    find_and_modify,
+    handshake,
+    indexes,
+    login,
+    queries,
+    server,
+    sessions,
+    users,
+    writes,
+)
 
 HANDLERS: Final[dict[str, Command]] = {
     **handshake.HANDLERS,
@@ -13,4 +25,10 @@ HANDLERS: Final[dict[str, Command]] = {
     **users.HANDLERS,
     **sessions.HANDLERS,
     **server.HANDLERS,
+    **catalog.HANDLERS,
+    **indexes.HANDLERS,
+    **queries.HANDLERS,
+    **writes.HANDLERS,
+    **find_and_modify.HANDLERS,
+    **aggregate.HANDLERS,
 }

@@ -246,7 +246,7 @@ async def _delete_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
     return retried
 
 
-COMMANDS = {
+HANDLERS = {
     "insert": Command(insert, "write", help="adds documents"),
     "update": Command(update, "write", help="changes documents"),
     "delete": Command(delete, "write", help="removes documents"),
