@@ -16,11 +16,13 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
-from mayflydb.expiry.deadline import deadline, visible_at
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import Upcoming, upcoming
 from mayflydb.model.errors import MayflyError, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
@@ -119,6 +121,7 @@ class Engine:
         nodes: Nodes,
         definitions: Definitions,
         meter: Meter,
+        monitor: Monitor,
         lease: Lease | None = None,
         budgets: Budgets | None = None,
     ) -> None:
@@ -127,6 +130,7 @@ class Engine:
         self.lease = lease
         self.budgets = budgets
         self.meter = meter
+        self.monitor = monitor
         self.time = time
         self.reaper = reaper
         self.definitions = definitions
@@ -193,12 +197,14 @@ class Engine:
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
+        self.monitor.forget(self.time.clock.now())
         await self.reaper.survey()
 
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
         self._written_at = instant
+        self.monitor.roll_back(instant)
         self.reaper.wake()
 
     # --- writes ----------------------------------------------------------------------------------------------------
@@ -206,16 +212,16 @@ class Engine:
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
         committed = await self.store.write(lambda: self._decide_one(container, command, now))
-        written, life_ends = committed.reply
-        if life_ends is not None:
-            self.reaper.notice(container, life_ends)
+        written, ahead = committed.reply
+        if ahead is not None:
+            self.reaper.notice(container, ahead)
         return written
 
-    def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Instant | None]]:
+    def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Upcoming | None]]:
         node = self._owner((yield Load(container)))
         space = Workspace(node, self._write_instant(now))
         written = yield from space.run(command)
-        return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
+        return Outcome(tuple(space.changes), (written, upcoming(written.record, node.rules, self.monitor.schedule)))
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None = None
@@ -225,21 +231,21 @@ class Engine:
         `premise`: what has been read to make these commands; WriteConflict if it is not so any more.
         """
         committed = await self.store.write(lambda: self._decide_all(container, commands, now, premise))
-        for _, life_ends in committed.reply:
-            if life_ends is not None:
-                self.reaper.notice(container, life_ends)
+        for _, ahead in committed.reply:
+            if ahead is not None:
+                self.reaper.notice(container, ahead)
         return [written for written, _ in committed.reply]
 
     def _decide_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None
-    ) -> Decision[list[tuple[Written, Instant | None]]]:
+    ) -> Decision[list[tuple[Written, Upcoming | None]]]:
         row = yield Load(container)
         node = self._owner(row)
         now = self._write_instant(now)
         if premise is not None:
             yield from premise.check(row.lsn, node.rules, now)
         space = Workspace(node, now)
-        results: list[tuple[Written, Instant | None]] = []
+        results: list[tuple[Written, Upcoming | None]] = []
         for index, command in enumerate(commands):
             try:
                 if not isinstance(command, Command):
@@ -247,7 +253,7 @@ class Engine:
                 written = yield from space.run(command)
             except MayflyError as error:
                 raise BatchRefused(index, error) from error
-            results.append((written, deadline(written.record, node.rules)))
+            results.append((written, upcoming(written.record, node.rules, self.monitor.schedule)))
         return Outcome(tuple(space.changes), results)
 
     def _write_instant(self, now: Instant) -> Instant:
