@@ -134,7 +134,8 @@ class Server:
         clock = await _clock(self._settings, opened)
         budgets = Budgets(ceiling) if self._settings.cosmos.throttling else None
         ttl = self._settings.ttl
-        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge)
+        passes = ttl.mongo_sweep_interval
+        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge, passes)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)

@@ -133,6 +133,7 @@ class TtlSettings(msgspec.Struct, frozen=True):
     """How often the reaper looks, and what purging costs."""
 
     sweep_interval: Span
+    mongo_sweep_interval: Span
     charge: Literal["leftover", "free", "serverless"]
 
 

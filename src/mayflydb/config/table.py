@@ -204,6 +204,14 @@ TABLE: tuple[Row, ...] = (
         "DURATION",
     ),
     Row(
+        "ttl.mongo_sweep_interval",
+        ("--mongo-sweep-interval",),
+        "60s",
+        read.interval,
+        "How often documents that died by a date are removed, until a client sets ttlMonitorSleepSecs.",
+        "DURATION",
+    ),
+    Row(
         "ttl.charge",
         ("--ttl-charge",),
         "leftover",

@@ -16,11 +16,13 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, Transaction
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import Upcoming
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
@@ -118,6 +120,7 @@ class Engine:
         nodes: Nodes,
         definitions: Definitions,
         meter: Meter,
+        monitor: Monitor,
         lease: Lease | None = None,
         budgets: Budgets | None = None,
     ) -> None:
@@ -126,6 +129,7 @@ class Engine:
         self.lease = lease
         self.budgets = budgets
         self.meter = meter
+        self.monitor = monitor
         self.time = time
         self.reaper = reaper
         self.definitions = definitions
@@ -192,12 +196,14 @@ class Engine:
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
+        self.monitor.forget(self.time.clock.now())
         await self.reaper.survey()
 
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
         self._written_at = instant
+        self.monitor.roll_back(instant)
         self.reaper.wake()
 
     # --- writes ----------------------------------------------------------------------------------------------------
@@ -206,15 +212,15 @@ class Engine:
         """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
         Unavailable, OutcomeUnknown."""
         committed = await self.store.write(lambda: self._decide(body, now))
-        reply, deadlines = committed.reply
-        for container, life_ends in deadlines:
-            self.reaper.notice(container, life_ends)
+        reply, ahead = committed.reply
+        for container, upcoming in ahead:
+            self.reaper.notice(container, upcoming)
         return reply
 
-    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, list[tuple[int, Instant]]]]:
+    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, list[tuple[int, Upcoming]]]]:
         transaction = Transaction(self.nodes, self._write_instant(now))
         reply = yield from body(transaction)
-        return Outcome(transaction.changes, (reply, transaction.deadlines))
+        return Outcome(transaction.changes, (reply, transaction.ahead(self.monitor.schedule)))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""

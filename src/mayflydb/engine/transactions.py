@@ -7,6 +7,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Change, Load, Read, ask
@@ -45,11 +46,10 @@ class Transaction:
         """Of all its containers."""
         return tuple([change for space in self._spaces.values() for change in space.changes])
 
-    @property
-    def deadlines(self) -> list[tuple[int, Instant]]:
-        """The earliest deadline of the records that were written, by container."""
-        found = [(container, space.first_deadline) for container, space in self._spaces.items()]
-        return [(container, ends) for container, ends in found if ends is not None]
+    def ahead(self, schedule: Schedule) -> list[tuple[int, Upcoming]]:
+        """What lies ahead of the records that were written, by container."""
+        found = [(container, space.ahead(schedule)) for container, space in self._spaces.items()]
+        return [(container, upcoming) for container, upcoming in found if upcoming is not None]
 
 
 Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]

@@ -8,7 +8,8 @@ from typing import Any
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
-from mayflydb.expiry.deadline import deadline, visible_at
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
@@ -110,11 +111,13 @@ class Workspace:
         """The records that were written here, and are there still."""
         return [record for record in self._records.values() if record is not None]
 
-    @property
-    def first_deadline(self) -> Instant | None:
-        """The earliest deadline of the records that were written here; None: none of them ever dies."""
-        ends = [deadline(record, self.rules) for record in self.kept] if self.rules else []
-        return min([each for each in ends if each is not None], default=None)
+    def ahead(self, schedule: Schedule) -> Upcoming | None:
+        """When the first of the records that were written here dies, and may be purged; None: none of them ever dies."""
+        earliest: Upcoming | None = None
+        for record in self.kept if self.rules else ():
+            found = upcoming(record, self.rules, schedule)
+            earliest = earliest if found is None else found.sooner(earliest)
+        return earliest
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mayflydb.expiry.passes import Schedule, horizon_of
 from mayflydb.expiry.rules import Cause, Rule
 from mayflydb.model.due import DuePath, Path
 from mayflydb.model.instant import SECOND, Instant, Span
@@ -56,10 +57,13 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
     return tuple(found)
 
 
-def due_ranges(rules: Sequence[Rule], now: Instant) -> tuple[DueRange, ...]:
-    """The ranges that hold exactly the records due at `now` (several rules may name one record twice)."""
+def due_ranges(rules: Sequence[Rule], now: Instant, schedule: Schedule | None = None) -> tuple[DueRange, ...]:
+    """The ranges that hold exactly the records due at `now` (several rules may name one record twice).
+
+    `schedule`: of rules with passes, what was due at the last pass.
+    """
     return tuple(
         DueRange(lane.path, bound, lane.span, lane.cause, lane.rule)
         for lane in lanes(rules)
-        if (bound := lane.bound(now)) is not None
+        if (horizon := horizon_of(lane.rule, now, schedule)) is not None and (bound := lane.bound(horizon)) is not None
     )

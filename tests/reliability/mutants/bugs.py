@@ -98,11 +98,13 @@ def rule_as_of_the_pick() -> Iterator[None]:
     """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
     sweep = Reaper._sweep
 
-    async def early(self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+    async def early(
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool
+    ) -> int:
         row = await self._store.read(Load(container))
 
-        def decide(nodes: Any, container: int, horizon: Instant, now: Instant, limit: int, how: str) -> Decision[None]:
-            decision = purge_due(nodes, container, horizon, now, limit, how)
+        def decide(*asked: Any) -> Decision[None]:
+            decision = purge_due(*asked)
             request = decision.send(None)
             assert isinstance(request, Load)
             answer: Any = row
@@ -114,7 +116,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
                     return outcome
 
         with patch.object(reaping, "purge_due", decide):
-            return await sweep(self, container, limit, horizon, now, how)
+            return await sweep(self, container, limit, horizon, now, how, at_once)
 
     with patch.object(Reaper, "_sweep", early):
         yield
