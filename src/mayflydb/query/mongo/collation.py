@@ -111,7 +111,9 @@ class Collation(msgspec.Struct, frozen=True):
 
 SIMPLE = Collation()
 
-_STRING, _ARRAY, _OBJECT = (order_key(value)[0] for value in ("", [], {}))
+_STRING: Final = order_key("")[0]
+_ARRAY: Final = order_key([])[0]
+_OBJECT: Final = order_key({})[0]
 
 
 def _check(name: str, value: Value) -> None:

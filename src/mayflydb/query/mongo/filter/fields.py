@@ -204,7 +204,11 @@ def _mod_operand(role: str, value: Any) -> int:
 
 def _elem_match(_: str, operand: Value, scope: Scope) -> Condition:
     test = element_test(operand, scope)
-    return Leaf(lambda value: type(value) is list and any(map(test, value)), spread=False)
+
+    def index(array: list[Value]) -> int | None:
+        return next((place for place, each in enumerate(array) if test(each)), None)
+
+    return Leaf(lambda value: type(value) is list and any(map(test, value)), spread=False, index=index)
 
 
 def element_test(operand: Value, scope: Scope) -> Test:
