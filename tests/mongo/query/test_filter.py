@@ -14,6 +14,8 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.text import TextIndex
 
+Row = tuple[dict[str, Any], dict[str, Any], bool]
+
 ENV = Env(now=0)
 NAN = float("nan")
 OID = ObjectId("0123456789abcdef01234567")
@@ -23,7 +25,7 @@ def matches(query: dict[str, Any], document: dict[str, Any], env: Env = ENV) -> 
     return compile_filter(query, env).matches(document)
 
 
-EQUALITY = [
+EQUALITY: list[Row] = [
     ({}, {}, True),
     ({"a": 1}, {"a": 1}, True),
     ({"a": 1}, {"a": 1.0}, True),
@@ -79,7 +81,7 @@ EQUALITY = [
     ({"": 1}, {"": 1}, True),
 ]
 
-PATHS = [
+PATHS: list[Row] = [
     ({"a.b": 1}, {"a": {"b": 1}}, True),
     ({"a.b": 1}, {"a": 1}, False),
     ({"a.b": None}, {"a": 1}, True),
@@ -109,7 +111,7 @@ PATHS = [
     ({"a.b.c": {"$ne": 1}}, {"a": [{"b": [{"c": 2}]}, {"b": {"c": 1}}]}, False),
 ]
 
-ORDER = [
+ORDER: list[Row] = [
     ({"a": {"$gt": 1}}, {"a": 2}, True),
     ({"a": {"$gt": 1}}, {"a": 1}, False),
     ({"a": {"$gte": 1}}, {"a": Decimal128("1")}, True),
@@ -149,7 +151,7 @@ ORDER = [
     ({"a": {"$lt": b"ab"}}, {"a": b"z"}, True),
 ]
 
-OPERATORS = [
+OPERATORS: list[Row] = [
     ({"a": {"$in": [1, 2]}}, {"a": 2.0}, True),
     ({"a": {"$in": []}}, {"a": 1}, False),
     ({"a": {"$nin": []}}, {"a": 1}, True),
@@ -249,7 +251,7 @@ OPERATORS = [
     ({"a": {"$bitsAllSet": 1}}, {"a": "1"}, False),
 ]
 
-TOP = [
+TOP: list[Row] = [
     ({"$and": [{"a": 1}, {"b": 2}]}, {"a": 1, "b": 2}, True),
     ({"$or": [{"a": 1}, {"b": 2}]}, {"b": 2}, True),
     ({"$or": [{"a": 1}, {"b": 2}]}, {"b": 3}, False),
@@ -277,16 +279,19 @@ def test_a_query_matches_what_the_server_says(query: dict[str, Any], document: d
 
 
 @pytest.mark.parametrize("row", [row for row in (*EQUALITY, *PATHS, *ORDER) if set(row[0]) == {"a"}])
-def test_a_condition_behaves_the_same_under_a_path(row: tuple[dict[str, Any], dict[str, Any], bool]) -> None:
+def test_a_condition_behaves_the_same_under_a_path(row: Row) -> None:
     query, document, expected = row
     assert matches({"x.a": query["a"]}, {"x": document}) is expected
     assert matches({"x.a": query["a"]}, {"x": [document]}) is expected
     assert matches({"$nor": [query]}, document) is not expected
 
 
-REFUSED = [
-    ({"$x": 1}, 2, "unknown top level operator: $x. If you have a field name that starts with a '$' symbol, "
-     "consider using $getField or $setField."),
+UNKNOWN = (
+    "unknown top level operator: $x. If you have a field name that starts with a '$' symbol, "
+    "consider using $getField or $setField."
+)
+REFUSED: list[tuple[dict[str, Any], int, str]] = [
+    ({"$x": 1}, 2, UNKNOWN),
     ({"a": {"$x": 1}}, 2, "unknown operator: $x"),
     ({"a": {"$gt": 1, "b": 2}}, 2, "unknown operator: b"),
     ({"a": {"$gt": Regex("x")}}, 2, "Can't have RegEx as arg to predicate over field 'a'."),
@@ -410,7 +415,11 @@ def test_sample_rate_draws_for_each_document() -> None:
 
 def test_text_is_found_by_words_phrases_and_exclusions() -> None:
     index = TextIndex({"title": 2, "tags": 1})
-    documents = [{"title": "Blue Café"}, {"title": "red car", "tags": ["blue"]}, {"title": "bluebird"}]
+    documents: list[dict[str, Any]] = [
+        {"title": "Blue Café"},
+        {"title": "red car", "tags": ["blue"]},
+        {"title": "bluebird"},
+    ]
 
     def found(search: str, **more: Any) -> list[int]:
         query = compile_filter({"$text": {"$search": search, **more}}, ENV, index)

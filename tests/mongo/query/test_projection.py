@@ -58,11 +58,15 @@ ARRAY = {"_id": 1, "a": [1, 2, 3, 4, 5], "b": 2}
         ({"b": {"$slice": 1}}, ARRAY, ARRAY),
         ({"a": {"$elemMatch": {"$gt": 2}}}, ARRAY, {"_id": 1, "a": [3]}),
         ({"a": {"$elemMatch": {"$gt": 9}}}, ARRAY, {"_id": 1}),
-        ({"a": {"$elemMatch": {"x": 1}}, "b": 1}, {"_id": 1, "a": [{"x": 1, "y": 2}], "b": 2}, {"_id": 1, "b": 2, "a": [{"x": 1, "y": 2}]}),
+        (
+            {"a": {"$elemMatch": {"x": 1}}, "b": 1},
+            {"_id": 1, "a": [{"x": 1, "y": 2}], "b": 2},
+            {"_id": 1, "b": 2, "a": [{"x": 1, "y": 2}]},
+        ),
         ({"a": {"$elemMatch": {"$gt": 2}}, "_id": 0}, ARRAY, {"a": [3]}),
         ({"a": {"$elemMatch": {"$gt": 2}}, "b": 0}, ARRAY, {"_id": 1, "a": [3]}),
     ],
-)  # fmt: skip
+)
 def test_a_projection_gives(spec: dict[str, Any], document: dict[str, Any], expected: dict[str, Any]) -> None:
     result = compile_projection(spec, ENV).apply(document)
     assert result == expected
@@ -73,12 +77,22 @@ def test_a_projection_gives(spec: dict[str, Any], document: dict[str, Any], expe
     ("query", "spec", "document", "expected"),
     [
         ({"a": {"$gt": 2}}, {"a.$": 1}, ARRAY, {"_id": 1, "a": [3]}),
-        ({"a": {"$elemMatch": {"x": 2}}}, {"a.$": 1}, {"_id": 1, "a": [{"x": 1}, {"x": 2}]}, {"_id": 1, "a": [{"x": 2}]}),
-        ({"a.x": 2}, {"a.$": 1, "b": 1}, {"_id": 1, "a": [{"x": 1}, {"x": 2}], "b": 3}, {"_id": 1, "a": [{"x": 2}], "b": 3}),
+        (
+            {"a": {"$elemMatch": {"x": 2}}},
+            {"a.$": 1},
+            {"_id": 1, "a": [{"x": 1}, {"x": 2}]},
+            {"_id": 1, "a": [{"x": 2}]},
+        ),
+        (
+            {"a.x": 2},
+            {"a.$": 1, "b": 1},
+            {"_id": 1, "a": [{"x": 1}, {"x": 2}], "b": 3},
+            {"_id": 1, "a": [{"x": 2}], "b": 3},
+        ),
         ({"x.a": 2}, {"x.a.$": 1}, {"_id": 1, "x": {"a": [1, 2], "b": 1}}, {"_id": 1, "x": {"a": [2]}}),
         ({"a": 2}, {"a.$": 1}, {"_id": 1, "a": 2}, {"_id": 1, "a": 2}),
     ],
-)  # fmt: skip
+)
 def test_a_positional_projection_gives_the_element_that_matched(
     query: dict[str, Any], spec: dict[str, Any], document: dict[str, Any], expected: dict[str, Any]
 ) -> None:
@@ -164,9 +178,7 @@ def test_a_positional_projection_is_one_and_of_the_query(spec: dict[str, Any], c
     assert refusal.value.code == code
 
 
-@pytest.mark.parametrize(
-    ("spec", "code"), [({"a.$": 1}, 31324), ({"a": {"$elemMatch": {}}}, 168)]
-)  # fmt: skip
+@pytest.mark.parametrize(("spec", "code"), [({"a.$": 1}, 31324), ({"a": {"$elemMatch": {}}}, 168)])
 def test_pipelines_have_no_operators_of_find(spec: dict[str, Any], code: int) -> None:
     with pytest.raises(MqlError) as refusal:
         compile_projection(spec, ENV, compile_filter({"a": 1}, ENV), find=False)

@@ -17,9 +17,33 @@ from mayflydb.query.mongo.sort import compile_sort
 ENV = Env(now=0)
 
 BY_TYPE = [
-    MinKey(), [], None, float("nan"), float("-inf"), -1, 0, Decimal128("0.5"), Int64(1), 1.5, "", "A", "a", {}, {"a": 1}, b"", b"z", b"aa",
-    ObjectId("00" * 12), False, True, DatetimeMS(-1), DatetimeMS(5), Timestamp(1, 1), Regex("a"), MaxKey(),
-]  # fmt: skip
+    MinKey(),
+    [],
+    None,
+    float("nan"),
+    float("-inf"),
+    -1,
+    0,
+    Decimal128("0.5"),
+    Int64(1),
+    1.5,
+    "",
+    "A",
+    "a",
+    {},
+    {"a": 1},
+    b"",
+    b"z",
+    b"aa",
+    ObjectId("00" * 12),
+    False,
+    True,
+    DatetimeMS(-1),
+    DatetimeMS(5),
+    Timestamp(1, 1),
+    Regex("a"),
+    MaxKey(),
+]
 
 
 def test_types_come_in_the_servers_order(chance: Random) -> None:
@@ -59,7 +83,7 @@ def test_types_come_in_the_servers_order(chance: Random) -> None:
         ({"a.b": 1, "a.c": -1}, [{"a": [{"b": 1, "c": 3}]}, {"a": [{"b": 1, "c": 1}, {"b": 1, "c": 5}]}], [1, 0]),
         ({"a": 1, "a.b": 1}, [{"a": [{"b": 2}]}, {"a": [{"b": 1}]}], [1, 0]),
     ],
-)  # fmt: skip
+)
 def test_documents_are_sorted(spec: dict[str, Any], documents: list[dict[str, Any]], order: list[int]) -> None:
     sort = compile_sort(spec, ENV)
     expected = [documents[place] for place in order]
@@ -100,8 +124,10 @@ def test_strings_sort_by_the_collation() -> None:
 def test_text_scores_go_down() -> None:
     sort = compile_sort({"s": {"$meta": "textScore"}, "a": 1}, ENV, score=lambda document: float(document["n"]))
     assert sort.order([{"n": 1, "a": 2}, {"n": 2, "a": 1}, {"n": 1, "a": 1}]) == [
-        {"n": 2, "a": 1}, {"n": 1, "a": 1}, {"n": 1, "a": 2},
-    ]  # fmt: skip
+        {"n": 2, "a": 1},
+        {"n": 1, "a": 1},
+        {"n": 1, "a": 2},
+    ]
 
 
 @pytest.mark.parametrize(

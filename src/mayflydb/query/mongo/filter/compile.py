@@ -12,7 +12,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.fields import Scope, field_condition
 from mayflydb.query.mongo.filter.nodes import Match, Node, always, both, either, neither, never, on_path
-from mayflydb.query.mongo.filter.operands import whole
+from mayflydb.query.mongo.operands import whole
 from mayflydb.query.mongo.paths import split
 from mayflydb.query.mongo.schema import compile_schema
 from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text

@@ -12,7 +12,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
 from mayflydb.query.mongo.filter.nodes import Condition, Every, Leaf, Negated, Node, Test, never, on_value
-from mayflydb.query.mongo.filter.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
+from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
 from mayflydb.query.mongo.paths import fields_of
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
