@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from decimal import Context, Decimal
+from decimal import Context, Decimal, localcontext
 from typing import Final
 
 from mayflydb.query.mongo.numbers import DECIMAL
@@ -17,7 +17,8 @@ _NAN: Final = Decimal("NaN")
 
 def _rounded(function: Callable[[Decimal], Decimal]) -> Callable[[Decimal], Decimal]:
     def outer(value: Decimal) -> Decimal:
-        return DECIMAL.plus(function(value))
+        with localcontext(_MORE):
+            return DECIMAL.plus(function(value))
 
     return outer
 
@@ -27,8 +28,9 @@ def _turned(value: Decimal) -> Decimal:
     if value.adjusted() > 300:
         return _NAN
     wide = Context(prec=80 + max(0, value.adjusted()), traps=[])
-    turns = wide.divide(value, 2 * pi(wide.prec)).to_integral_value()
-    return wide.subtract(value, wide.multiply(turns, 2 * pi(wide.prec)))
+    turn = wide.multiply(Decimal(2), pi(wide.prec + 10))
+    turns = wide.divide(value, turn).to_integral_value(context=wide)
+    return wide.subtract(value, wide.multiply(turns, turn))
 
 
 def pi(digits: int) -> Decimal:
@@ -103,6 +105,11 @@ def _atan(value: Decimal) -> Decimal:
 
 def atan2(y: Decimal, x: Decimal) -> Decimal:
     """The angle of a point, from -pi to pi."""
+    with localcontext(_MORE):
+        return DECIMAL.plus(_atan2(y, x))
+
+
+def _atan2(y: Decimal, x: Decimal) -> Decimal:
     if y.is_nan() or x.is_nan():
         return _NAN
     if x.is_infinite() and y.is_infinite():
@@ -114,7 +121,7 @@ def atan2(y: Decimal, x: Decimal) -> Decimal:
     else:
         angle = abs(_atan(_MORE.divide(y, x)))
         angle = angle if x > 0 else _MORE.subtract(_PI, angle)
-    return DECIMAL.plus(angle.copy_sign(y))
+    return angle.copy_sign(y)
 
 
 def _asin(value: Decimal) -> Decimal:

@@ -19,6 +19,7 @@ Number: TypeAlias = int | Int64 | float | Decimal128
 DECIMAL: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, capitals=1, clamp=1, traps=[])
 """Decimal128's own: 34 digits, half to even, nothing raises."""
 
+_NAN: Final = Decimal("NaN")
 _FIFTEEN: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
 _WIDE: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
 
@@ -27,7 +28,7 @@ def decimal_of(value: Number) -> Decimal:
     """A number as a decimal; a double has 15 digits in it, as the server converts them."""
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
-        return number
+        return _NAN if number.is_snan() else number
     if type(value) is not float:
         return Decimal(int(value))  # type: ignore[arg-type]
     number = Decimal(value)
@@ -45,7 +46,7 @@ def decimal128(number: Decimal) -> Decimal128:
 def double_of(value: Number) -> float:
     """The nearest double; infinite beyond its range."""
     if type(value) is Decimal128:
-        return float(value.to_decimal())
+        return float(decimal_of(value))
     return float(value)  # type: ignore[arg-type]
 
 
@@ -223,19 +224,12 @@ def ceil(value: Number) -> Number:
 
 def _to_whole(value: Number, step: Callable[[float], int], rounding: str) -> Number:
     if type(value) is float:
-        return (
-            math.copysign(float(step(value)), value)
-            if math.isfinite(value) and step(value) == 0
-            else _step(value, step)
-        )
+        # What becomes 0 keeps its sign.
+        return (float(step(value)) or value * 0.0) if math.isfinite(value) else value
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
-        return Decimal128(number.to_integral_value(rounding=rounding) if number.is_finite() else number)
+        return Decimal128(number.to_integral_value(rounding, DECIMAL) if number.is_finite() else number)
     return value
-
-
-def _step(value: float, step: Callable[[float], int]) -> float:
-    return float(step(value)) if math.isfinite(value) else value
 
 
 def rounded(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Number:

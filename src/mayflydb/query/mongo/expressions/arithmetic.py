@@ -88,7 +88,7 @@ def numeric(name: str, function: Callable[[Number], Value]) -> Function:
 
     def single(value: Value) -> Value:
         if type(value) in NUMBERS:
-            return value if type(value) is float and value != value else function(value)
+            return value if numbers.is_nan(value) else function(value)
         if nothing(value):
             return None
         raise MqlError(28765, f"{name} only supports numeric types, not {type_name(value)}")

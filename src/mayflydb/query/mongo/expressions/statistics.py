@@ -1,4 +1,4 @@
-"""Accumulators as expressions, over an array or over operands: `$sum`, `$avg`, `$min`, `$max`, deviations, `$firstN` and the like."""
+"""Accumulators as expressions, over an array or over operands: `$sum`, `$avg`, `$min`, `$max`, `$firstN` and the like."""
 
 from __future__ import annotations
 

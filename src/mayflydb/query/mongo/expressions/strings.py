@@ -24,7 +24,7 @@ from mayflydb.query.mongo.expressions.core import (
     ranged,
 )
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.numbers import int32_of, plain
+from mayflydb.query.mongo.numbers import double_of, int32_of, is_nan, plain
 from mayflydb.query.mongo.values import Value, is_number, shell, type_name
 
 _LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
@@ -102,7 +102,7 @@ def _substring_bytes(name: str) -> Function:
         for code, what, number in ((16034, "starting index", start), (16035, "length", count)):
             if not is_number(number):
                 raise MqlError(code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(number)})")
-        first, length = int(float(str(start))), int(float(str(count)))
+        first, length = _clamped(start), _clamped(count)
         if first < 0:
             raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
         end = len(data) if length < 0 else min(len(data), first + length)
@@ -113,6 +113,14 @@ def _substring_bytes(name: str) -> Function:
         return data[first:end].decode(errors="surrogateescape")
 
     return substring
+
+
+def _clamped(value: Value) -> int:
+    """The integer part of a number, within an int64; 0 of NaN."""
+    if is_nan(value):
+        return 0
+    nearest = max(-(2.0**62), min(2.0**62, double_of(value)))
+    return int(nearest)
 
 
 def _continues(byte: int) -> bool:
