@@ -123,6 +123,7 @@ UNSET: list[Row] = [
     ({"a": [1]}, {"$unset": {"a.b": 1}}, {"a": [1]}),
     ({"a": [1, 2]}, {"$unset": {"a.0": 1}}, {"a": [None, 2]}),
     ({"a": [1, 2]}, {"$unset": {"a.5": 1}}, {"a": [1, 2]}),
+    ({"a": [1, None]}, {"$unset": {"a.1": 1}}, {"a": [1, None]}),
     ({"a": [{"b": 1}]}, {"$unset": {"a.0.b": 1}}, {"a": [{}]}),
     ({}, {"$unset": {"a.b.c": 1}}, {}),
     ({"$a": 1}, {"$unset": {"$a": 1}}, {}),
@@ -363,6 +364,7 @@ ALL_ELEMENTS: list[Row] = [
     ({"a": [{"b": 1}, {}]}, {"$set": {"a.$[].b": 2}}, {"a": [{"b": 2}, {"b": 2}]}),
     ({"a": [[1], [2, 3]]}, {"$mul": {"a.$[].$[]": 2}}, {"a": [[2], [4, 6]]}),
     ({"a": [1, 2]}, {"$unset": {"a.$[]": 1}}, {"a": [None, None]}),
+    ({"a": [None]}, {"$unset": {"a.$[]": 1}}, {"a": [None]}),
     ({"a": [{"b": 1, "c": 1}]}, {"$inc": {"a.$[].b": 1, "a.$[].c": 2}}, {"a": [{"b": 2, "c": 3}]}),
     ({"a": [1, 2]}, {"$set": {"a.$[]": 1}}, {"a": [1, 1]}),
     ({"a": [1, 1]}, {"$set": {"a.$[]": 1}}, {"a": [1, 1]}),
@@ -464,8 +466,10 @@ def test_a_dollar_stands_for_the_matched_position(before: Any, update: Any, posi
         (
             {},
             {"$set": 1},
-            "Modifiers operate on fields but we found type int "
-            "instead. For example: {$mod: {<field>: ...}} not {$set: 1}",
+            (
+                "Modifiers operate on fields but we found type int "
+                "instead. For example: {$mod: {<field>: ...}} not {$set: 1}"
+            ),
         ),
         ({}, {"$set": {"a": 1}, "$inc": {"a": 1}}, "Updating the path 'a' would create a conflict at 'a'"),
         ({}, {"$set": {"a": 1, "a.b": 1}}, "Updating the path 'a.b' would create a conflict at 'a'"),

@@ -100,12 +100,12 @@ class Elements(msgspec.Struct, frozen=True):
             raise bad_value(f"Cannot apply array updates to non-array element {trail[-1]}: {shell(old)}")
         new = old
         for index, element in enumerate(old):
-            changed = self._element(element, (*trail, str(index)), run)
+            changed = _kept(element, self._element(element, (*trail, str(index)), run))
             if changed is element:
                 continue
             if new is old:
                 new = list(old)
-            new[index] = None if changed is MISSING else changed
+            new[index] = changed
         return new
 
     def _element(self, element: Value, trail: Trail, run: Run) -> Value:
@@ -173,7 +173,7 @@ def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, 
             _refuse(child, old, trail, here, run)
             continue
         value = old[index] if index < len(old) else MISSING
-        changed = child.change(value, here, run)
+        changed = _kept(value, child.change(value, here, run))
         if changed is value:
             continue
         if new is old:
@@ -182,9 +182,13 @@ def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, 
             if index - len(new) > MAX_PADDING:
                 raise MqlError(30, f"can't backfill more than {MAX_PADDING} elements")
             new.extend([None] * (index + 1 - len(new)))
-        # Removing would move the others: what is unset in an array becomes null.
-        new[index] = None if changed is MISSING else changed
+        new[index] = changed
     return new
+
+
+def _kept(old: Value, new: Value) -> Value:
+    """Removing from an array would move what follows: an element that is unset becomes null."""
+    return None if new is MISSING and old is not MISSING else new
 
 
 def _created(children: list[tuple[str, Node]], trail: Trail, run: Run) -> list[tuple[str, Value]]:
