@@ -15,7 +15,7 @@ from mayflydb.query.mongo.update.array_filters import read_array_filters
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import Modifier
 from mayflydb.query.mongo.update.neighbours import Filter
-from mayflydb.query.mongo.update.pipeline import compile_pipeline
+from mayflydb.query.mongo.update.pipeline import Stage, compile_pipeline
 from mayflydb.query.mongo.update.tree import POSITIONAL, Elements, Fields, Leaf, Node, Run
 from mayflydb.query.mongo.values import MISSING, Document, Value, equal, shell, type_name
 
@@ -47,6 +47,10 @@ class Update(Protocol):
     @property
     def is_replacement(self) -> bool:
         """Whether it puts another document in the place of the old one; such an update never works on several."""
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it has a `$` in a path, so that `apply` needs to know the matched position."""
 
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
         """The document after the update; the very same object if nothing changes. The argument stays as it is.
@@ -82,7 +86,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
     for name in tree.filters:
         if name not in tree.used:
             raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
-    return _Modifiers(tree.root)
+    return _Modifiers(tree.root, tree.positional)
 
 
 def depth_of(value: Value) -> int:
@@ -99,6 +103,7 @@ def depth_of(value: Value) -> int:
 
 class _Modifiers(msgspec.Struct, frozen=True):
     root: Fields
+    is_positional: bool
     is_replacement: bool = False
 
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
@@ -114,6 +119,7 @@ class _Tree:
         self.filters = filters
         self.used: set[str] = set()
         self.root = Fields({})
+        self.positional = False
 
     def put(self, path: str, leaf: Leaf) -> None:
         """Adds a path. MqlError 40 if it meets another, 2 for parts that cannot stand where they do, 56 for empty ones."""
@@ -137,6 +143,7 @@ class _Tree:
             return here.children.setdefault(name, below)
         assert isinstance(here, Fields)
         if part == POSITIONAL:
+            self.positional = True
             return here.positional.setdefault(part, below)
         return here.children.setdefault(part, below)
 
@@ -204,6 +211,7 @@ def dollar_prefixed(name: str) -> MqlError:
 
 class _Replacement(msgspec.Struct, frozen=True):
     document: Document
+    is_positional: bool = False
     is_replacement: bool = True
 
     def apply(self, document: Document, _position: int | None, _inserting: bool) -> Document:
@@ -211,7 +219,8 @@ class _Replacement(msgspec.Struct, frozen=True):
 
 
 class _Pipeline(msgspec.Struct, frozen=True):
-    stages: Any
+    stages: list[Stage]
+    is_positional: bool = False
     is_replacement: bool = False
 
     def apply(self, document: Document, _position: int | None, _inserting: bool) -> Document:
