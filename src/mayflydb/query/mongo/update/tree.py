@@ -136,6 +136,15 @@ def _merged_children(one: dict[str, Node], other: dict[str, Node], trail: Trail)
     return children
 
 
+def dollar_prefixed(name: str) -> MqlError:
+    """52: only what is inserted may have such a name at its top."""
+    return MqlError(
+        52,
+        f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement"
+        " document. Consider using an aggregation pipeline with $replaceWith.",
+    )
+
+
 def as_index(part: str) -> int | None:
     """The position in an array that a part of a path is, if it is one."""
     return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else None
@@ -156,6 +165,8 @@ def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, 
         if not trail and name == "_id" and value is not MISSING:
             path = _first_path(child, "_id")
             raise MqlError(66, f"Performing an update on the path '{path}' would modify the immutable field '_id'")
+        if not trail and name.startswith("$") and changed is not MISSING and not run.inserting:
+            raise dollar_prefixed(name)
         if new is old:
             new = dict(old)
         if changed is MISSING:
