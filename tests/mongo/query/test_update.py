@@ -72,6 +72,8 @@ SET: list[Row] = [
     ({}, {"$set": {".a": 1}}, 56),
     ({}, {"$set": {"a..b": 1}}, 56),
     ({}, {"$set": {"$a": 1}}, 52),
+    ({"$a": 1}, {"$set": {"$a": 1}}, {"$a": 1}),
+    ({"$a": 1}, {"$set": {"$a": 2}}, 52),
     ({}, {"$set": {"$a.b": 1}}, 52),
     ({}, {"$inc": {"$a": 1}}, 52),
 ]
@@ -102,6 +104,8 @@ INSERTING: list[Row] = [
     ({"_id": 1}, {"$setOnInsert": {"a.b": 2}}, {"_id": 1, "a": {"b": 2}}),
     ({"a": 1}, {"$setOnInsert": {"a.b": 2}}, 28),
     ({}, {"$set": {"_id": 7}}, {"_id": 7}),
+    ({}, {"$set": {"$a": 7}}, {"$a": 7}),
+    ({}, {"a": 1, "$a": 7}, {"a": 1, "$a": 7}),
     ({}, {"$set": {"_id.x": 7}}, {"_id": {"x": 7}}),
     ({"_id": 6}, {"$set": {"_id": 7}}, 66),
     ({}, {"$set": {"a.$.b": 7}}, 2),
@@ -123,6 +127,7 @@ UNSET: list[Row] = [
     ({"a": [1]}, {"$unset": {"a.b": 1}}, {"a": [1]}),
     ({"a": [1, 2]}, {"$unset": {"a.0": 1}}, {"a": [None, 2]}),
     ({"a": [1, 2]}, {"$unset": {"a.5": 1}}, {"a": [1, 2]}),
+    ({"a": [1, None]}, {"$unset": {"a.1": 1}}, {"a": [1, None]}),
     ({"a": [{"b": 1}]}, {"$unset": {"a.0.b": 1}}, {"a": [{}]}),
     ({}, {"$unset": {"a.b.c": 1}}, {}),
     ({"$a": 1}, {"$unset": {"$a": 1}}, {}),
@@ -363,6 +368,7 @@ ALL_ELEMENTS: list[Row] = [
     ({"a": [{"b": 1}, {}]}, {"$set": {"a.$[].b": 2}}, {"a": [{"b": 2}, {"b": 2}]}),
     ({"a": [[1], [2, 3]]}, {"$mul": {"a.$[].$[]": 2}}, {"a": [[2], [4, 6]]}),
     ({"a": [1, 2]}, {"$unset": {"a.$[]": 1}}, {"a": [None, None]}),
+    ({"a": [None]}, {"$unset": {"a.$[]": 1}}, {"a": [None]}),
     ({"a": [{"b": 1, "c": 1}]}, {"$inc": {"a.$[].b": 1, "a.$[].c": 2}}, {"a": [{"b": 2, "c": 3}]}),
     ({"a": [1, 2]}, {"$set": {"a.$[]": 1}}, {"a": [1, 1]}),
     ({"a": [1, 1]}, {"$set": {"a.$[]": 1}}, {"a": [1, 1]}),
@@ -464,8 +470,10 @@ def test_a_dollar_stands_for_the_matched_position(before: Any, update: Any, posi
         (
             {},
             {"$set": 1},
-            "Modifiers operate on fields but we found type int "
-            "instead. For example: {$mod: {<field>: ...}} not {$set: 1}",
+            (
+                "Modifiers operate on fields but we found type int "
+                "instead. For example: {$mod: {<field>: ...}} not {$set: 1}"
+            ),
         ),
         ({}, {"$set": {"a": 1}, "$inc": {"a": 1}}, "Updating the path 'a' would create a conflict at 'a'"),
         ({}, {"$set": {"a": 1, "a.b": 1}}, "Updating the path 'a.b' would create a conflict at 'a'"),
@@ -534,6 +542,12 @@ def test_only_a_document_is_a_replacement() -> None:
     assert compile_update({}, ENV).is_replacement
     assert not compile_update({"$set": {"a": 1}}, ENV).is_replacement
     assert not compile_update([], ENV).is_replacement
+
+
+def test_only_a_dollar_in_a_path_asks_for_the_matched_position() -> None:
+    assert compile_update({"$set": {"a.$.b": 1}}, ENV).is_positional
+    assert not compile_update({"$set": {"a.$[].b": "$"}}, ENV).is_positional
+    assert not compile_update({"a": "$"}, ENV).is_positional
 
 
 def test_a_path_pads_an_array_with_a_million_and_a_half_nulls_and_no_more() -> None:

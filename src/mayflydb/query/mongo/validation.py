@@ -56,10 +56,21 @@ def check_id(value: Value) -> None:
     """MqlError 53 for an array or a regular expression as `_id`, 52 for an `_id` whose fields begin with a dollar."""
     if type(value) is list or isinstance(value, Regex | re.Pattern):
         raise MqlError(53, f"The '_id' value cannot be of type {type_name(value)}")
-    if type(value) is dict:
-        for name in value:
-            if name.startswith("$"):
+    _check_names(value)
+
+
+_REFERENCE: Final = ("$ref", "$id", "$db")
+
+
+def _check_names(value: Value) -> None:
+    if type(value) is list:
+        for each in value:
+            _check_names(each)
+    elif type(value) is dict:
+        for name, each in value.items():
+            if name.startswith("$") and name not in _REFERENCE:
                 raise MqlError(52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.")
+            _check_names(each)
 
 
 def check_insert(document: Document) -> None:

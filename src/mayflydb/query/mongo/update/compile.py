@@ -15,8 +15,8 @@ from mayflydb.query.mongo.update.array_filters import read_array_filters
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import Modifier
 from mayflydb.query.mongo.update.neighbours import Filter
-from mayflydb.query.mongo.update.pipeline import compile_pipeline
-from mayflydb.query.mongo.update.tree import POSITIONAL, Elements, Fields, Leaf, Node, Run
+from mayflydb.query.mongo.update.pipeline import Stage, compile_pipeline
+from mayflydb.query.mongo.update.tree import POSITIONAL, Elements, Fields, Leaf, Node, Run, dollar_prefixed
 from mayflydb.query.mongo.values import MISSING, Document, Value, equal, shell, type_name
 
 MODIFIERS: Final[Mapping[str, Modifier]] = {
@@ -48,16 +48,20 @@ class Update(Protocol):
     def is_replacement(self) -> bool:
         """Whether it puts another document in the place of the old one; such an update never works on several."""
 
+    @property
+    def is_positional(self) -> bool:
+        """Whether it has a `$` in a path, so that `apply` needs to know the matched position."""
+
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
         """The document after the update; the very same object if nothing changes. The argument stays as it is.
 
         `position`: the array position the query matched, for `$`; `inserting`: this is the document of an upsert.
-        MqlError 2, 14, 28, 30, 40, 66 where the document does not allow it.
+        MqlError 2, 14, 28, 30, 40, 52, 66 where the document does not allow it.
         """
 
 
 def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence[Document] = ()) -> Update:
-    """What `u` of an update says. MqlError 2, 9, 14, 40, 52, 56 and those of expressions where it says nothing."""
+    """What `u` of an update says. MqlError 2, 9, 14, 15, 40, 56 and those of expressions where it says nothing."""
     if type(spec) is list:
         if array_filters:
             raise failed_to_parse("arrayFilters may not be specified for pipeline-style updates")
@@ -82,7 +86,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
     for name in tree.filters:
         if name not in tree.used:
             raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
-    return _Modifiers(tree.root)
+    return _Modifiers(tree.root, tree.positional)
 
 
 def depth_of(value: Value) -> int:
@@ -99,6 +103,7 @@ def depth_of(value: Value) -> int:
 
 class _Modifiers(msgspec.Struct, frozen=True):
     root: Fields
+    is_positional: bool
     is_replacement: bool = False
 
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
@@ -114,6 +119,7 @@ class _Tree:
         self.filters = filters
         self.used: set[str] = set()
         self.root = Fields({})
+        self.positional = False
 
     def put(self, path: str, leaf: Leaf) -> None:
         """Adds a path. MqlError 40 if it meets another, 2 for parts that cannot stand where they do, 56 for empty ones."""
@@ -137,6 +143,7 @@ class _Tree:
             return here.children.setdefault(name, below)
         assert isinstance(here, Fields)
         if part == POSITIONAL:
+            self.positional = True
             return here.positional.setdefault(part, below)
         return here.children.setdefault(part, below)
 
@@ -172,31 +179,19 @@ def _add(tree: _Tree, name: str, path: str, argument: Value, env: Env) -> None:
     if name == "$rename":
         target = rename.target_of(path, argument)
         tree.put(path, rename.departure())
-        _storable(target, MISSING)
+        _shallow(target, MISSING)
         tree.put(target, rename.arrival(path, target))
         return
     leaf = MODIFIERS[name](path, argument, env)
     if name != "$unset":
-        _storable(path, argument)
+        _shallow(path, argument)
     tree.put(path, leaf)
 
 
-def _storable(path: str, argument: Value) -> None:
-    """Refuses names that no document may have at its top, and documents too deep."""
-    first = path.partition(".")[0]
-    if first.startswith("$") and first != POSITIONAL and not is_identifier(first):
-        raise dollar_prefixed(first)
+def _shallow(path: str, argument: Value) -> None:
+    """Refuses what would make a document too deep."""
     if path.count(".") + depth_of(argument) >= MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
-
-
-def dollar_prefixed(name: str) -> MqlError:
-    """52."""
-    return MqlError(
-        52,
-        f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement"
-        " document. Consider using an aggregation pipeline with $replaceWith.",
-    )
 
 
 # --- replacement documents and pipelines -----------------------------------------------------------------------------
@@ -204,14 +199,20 @@ def dollar_prefixed(name: str) -> MqlError:
 
 class _Replacement(msgspec.Struct, frozen=True):
     document: Document
+    is_positional: bool = False
     is_replacement: bool = True
 
-    def apply(self, document: Document, _position: int | None, _inserting: bool) -> Document:
+    def apply(self, document: Document, _position: int | None, inserting: bool) -> Document:
+        if not inserting:
+            for name in self.document:
+                if name.startswith("$"):
+                    raise dollar_prefixed(name)
         return _instead(document, self.document)
 
 
 class _Pipeline(msgspec.Struct, frozen=True):
-    stages: Any
+    stages: list[Stage]
+    is_positional: bool = False
     is_replacement: bool = False
 
     def apply(self, document: Document, _position: int | None, _inserting: bool) -> Document:
@@ -224,9 +225,6 @@ class _Pipeline(msgspec.Struct, frozen=True):
 def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) -> _Replacement:
     for name in read_array_filters(array_filters, env):
         raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
-    for name in spec:
-        if name.startswith("$"):
-            raise dollar_prefixed(name)
     if depth_of(spec) > MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
     empty = Timestamp(0, 0)

@@ -28,7 +28,7 @@ def expression_of(spec: Value, env: Env) -> Callable[[Document], Value]:
     """An expression as a function of the document that is `$$ROOT`; it gives MISSING where there is nothing."""
     from mayflydb.query.mongo.expressions import compile_expression, frame_of  # type: ignore[import-not-found,unused-ignore]
 
-    expression = compile_expression(spec, env, tuple(env.variables))
+    expression = compile_expression(spec, env)
     return lambda document: expression(frame_of(document, env))
 
 

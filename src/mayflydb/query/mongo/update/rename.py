@@ -8,17 +8,13 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
 from mayflydb.query.mongo.update.tree import Leaf, Run, Trail, as_index
-from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, shell
 
 
 def target_of(source: str, argument: Value) -> str:
     """The path a value is to move to. MqlError 2 if there is no such move."""
     if type(argument) is not str:
-        raise bad_value(
-            f"The 'to' field for $rename must be a string: {source}: {shell(argument)}"
-            if type_name(argument) != "missing"
-            else "The 'to' field for $rename is missing"
-        )
+        raise bad_value(f"The 'to' field for $rename must be a string: {source}: {shell(argument)}")
     if "\0" in argument:
         raise bad_value("The 'to' field for $rename cannot contain an embedded null byte")
     if source == argument:

@@ -100,12 +100,12 @@ class Elements(msgspec.Struct, frozen=True):
             raise bad_value(f"Cannot apply array updates to non-array element {trail[-1]}: {shell(old)}")
         new = old
         for index, element in enumerate(old):
-            changed = self._element(element, (*trail, str(index)), run)
+            changed = _kept(element, self._element(element, (*trail, str(index)), run))
             if changed is element:
                 continue
             if new is old:
                 new = list(old)
-            new[index] = None if changed is MISSING else changed
+            new[index] = changed
         return new
 
     def _element(self, element: Value, trail: Trail, run: Run) -> Value:
@@ -136,6 +136,15 @@ def _merged_children(one: dict[str, Node], other: dict[str, Node], trail: Trail)
     return children
 
 
+def dollar_prefixed(name: str) -> MqlError:
+    """52: only what is inserted may have such a name at its top."""
+    return MqlError(
+        52,
+        f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement"
+        " document. Consider using an aggregation pipeline with $replaceWith.",
+    )
+
+
 def as_index(part: str) -> int | None:
     """The position in an array that a part of a path is, if it is one."""
     return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else None
@@ -156,6 +165,8 @@ def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, 
         if not trail and name == "_id" and value is not MISSING:
             path = _first_path(child, "_id")
             raise MqlError(66, f"Performing an update on the path '{path}' would modify the immutable field '_id'")
+        if not trail and name.startswith("$") and changed is not MISSING and not run.inserting:
+            raise dollar_prefixed(name)
         if new is old:
             new = dict(old)
         if changed is MISSING:
@@ -173,7 +184,7 @@ def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, 
             _refuse(child, old, trail, here, run)
             continue
         value = old[index] if index < len(old) else MISSING
-        changed = child.change(value, here, run)
+        changed = _kept(value, child.change(value, here, run))
         if changed is value:
             continue
         if new is old:
@@ -182,9 +193,13 @@ def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, 
             if index - len(new) > MAX_PADDING:
                 raise MqlError(30, f"can't backfill more than {MAX_PADDING} elements")
             new.extend([None] * (index + 1 - len(new)))
-        # Removing would move the others: what is unset in an array becomes null.
-        new[index] = None if changed is MISSING else changed
+        new[index] = changed
     return new
+
+
+def _kept(old: Value, new: Value) -> Value:
+    """Removing from an array would move what follows: an element that is unset becomes null."""
+    return None if new is MISSING and old is not MISSING else new
 
 
 def _created(children: list[tuple[str, Node]], trail: Trail, run: Run) -> list[tuple[str, Value]]:
