@@ -1,0 +1,7 @@
+"""Filters: queries compiled once to closures, asked about documents many times."""
+
+from __future__ import annotations
+
+from mayflydb.query.mongo.filter.compile import Filter, compile_element_filter, compile_filter, text_search
+
+__all__ = ["Filter", "compile_element_filter", "compile_filter", "text_search"]
