@@ -12,17 +12,22 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from enum import Enum
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final, NamedTuple
 
-from bson import DatetimeMS, DBRef, Int64
+import msgspec
+from bson import DatetimeMS, Int64
 
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.index_specs import IndexSpec
-from mayflydb.query.mongo.key_bytes import EMPTY_ARRAY, NULL, descending, encode_value, text
+from mayflydb.query.mongo.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_value, text
+from mayflydb.query.mongo.paths import fields_of, index_of, split
+from mayflydb.query.mongo.text import TextIndex, plain, texts_of, words_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
 
 LONGEST: Final = 504
@@ -38,11 +43,70 @@ EARLIEST: Final[Instant] = -(1 << 62)
 LATEST: Final[Instant] = 1 << 62
 """Dates beyond are taken for these: so spans can be added without leaving 64 bits. They are 146,000 years away."""
 
-Within: TypeAlias = Callable[[Document], bool]
-"""Whether a document is inside a partial filter."""
 
-Words: TypeAlias = Callable[[Document], Iterable[str]]
-"""The words a text index has of a document."""
+class IndexKeys(msgspec.Struct, frozen=True):
+    """An index ready to be asked for the keys and the date of one document after another; `compile_keys` makes it."""
+
+    spec: IndexSpec
+    collation: Collation
+    filter: Filter | None
+    text: TextIndex | None
+
+    def of(self, document: Document) -> list[bytes]:
+        """The keys of a document, ascending, each once. More than one makes the index a multikey index.
+
+        MqlError: 171 for arrays at two paths, 16746 for a name that is also an array's index, 16766 for an array to be hashed.
+        """
+        if self.filter is not None and not self.filter.matches(document):
+            return []
+        return sorted({cut(key) for key in self._whole(document)})
+
+    def _whole(self, document: Document) -> list[bytes]:
+        spec, collation = self.spec, self.collation
+        if spec.kind == "wildcard":
+            return [text(path) + _encoded(value, collation) for path, value in _leaves(spec, document)]
+        fields = [(path, way) for path, way in spec.key if way != "text"]
+        rows = _rows(fields, document)
+        if spec.sparse and fields:
+            rows = [row for row in rows if any(value is not MISSING for value in row)]
+        keys = [_joined(fields, row, collation) for row in rows]
+        return keys if self.text is None else [text(word) + key for word in _words(self.text, document) for key in keys]
+
+    def date(self, document: Document, numbers: bool = False) -> Instant | None:
+        """The earliest date that a TTL index finds in a document, None if it finds none or the document is outside its filter.
+
+        Dates beyond EARLIEST and LATEST are these. `numbers`: numbers count as well, as milliseconds since 1970.
+        """
+        spec = self.spec
+        if spec.expire_after is None or spec.kind != "ordered":
+            return None
+        if self.filter is not None and not self.filter.matches(document):
+            return None
+        dates = [_milliseconds(value, numbers) for (value,) in _rows(spec.key, document)]
+        found = [each for each in dates if each is not None]
+        return max(EARLIEST, min(LATEST, min(found) * MILLISECOND)) if found else None
+
+
+def compile_keys(spec: IndexSpec) -> IndexKeys:
+    """What makes the keys of an index."""
+    collation = spec.collator
+    within = None if spec.partial is None else compile_filter(spec.partial, Env(0, collation=collation))
+    words = TextIndex(spec.weights or {}) if spec.kind == "text" else None
+    return IndexKeys(spec, collation, within, words)
+
+
+def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
+    """`IndexKeys.of` for a single document."""
+    return compile_keys(spec).of(document)
+
+
+def dates_of(spec: IndexSpec, document: Document) -> Instant | None:
+    """`IndexKeys.date` for a single document."""
+    return compile_keys(spec).date(document)
+
+
+def _words(index: TextIndex, document: Document) -> set[str]:
+    return {word for each, _ in texts_of(document, index) for word in words_of(plain(each, False, False))}
 
 
 class _Empty(Enum):
@@ -58,40 +122,6 @@ class _Field(NamedTuple):
     whole: bool = False
 
 
-def keys_of(
-    spec: IndexSpec,
-    document: Document,
-    collation: Collation = SIMPLE,
-    within: Within | None = None,
-    words: Words | None = None,
-) -> list[bytes]:
-    """The keys of a document, ascending, each once. More than one makes the index a multikey index.
-
-    `within` must be given for a partial index, `words` for a text index. MqlError: 171, 16746, 16766.
-    """
-    if not _is_within(spec, document, within):
-        return []
-    if spec.kind == "wildcard":
-        keys = [text(path) + _encoded(value, collation) for path, value in _leaves(spec, document)]
-    else:
-        fields = [(path, way) for path, way in spec.key if way != "text"]
-        rows = _rows(fields, document)
-        if spec.sparse:
-            rows = [row for row in rows if not fields or any(value is not MISSING for value in row)]
-        keys = [_joined(fields, row, collation) for row in rows]
-        if spec.kind == "text":
-            assert words is not None, "a text index needs the words of documents"
-            keys = [text(word) + key for word in set(words(document)) for key in keys]
-    return sorted({cut(key) for key in keys})
-
-
-def _is_within(spec: IndexSpec, document: Document, within: Within | None) -> bool:
-    if spec.partial is None:
-        return True
-    assert within is not None, "a partial index needs its filter"
-    return within(document)
-
-
 def cut(key: bytes) -> bytes:
     """A key as an index holds it."""
     return key if len(key) <= WHOLE else key[:WHOLE] + hashlib.blake2b(key, digest_size=_DIGEST).digest()
@@ -104,7 +134,7 @@ def run_of(key: bytes) -> bytes | None:
 
 def hashed(value: Value, collation: Collation = SIMPLE) -> bytes:
     """What a hashed field of an index holds for a value; a missing one is null."""
-    return hashlib.blake2b(_encoded(value, collation), digest_size=_HASH_BYTES).digest()
+    return NUMBER + hashlib.blake2b(_encoded(value, collation), digest_size=_HASH_BYTES).digest()
 
 
 def _joined(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], collation: Collation) -> bytes:
@@ -129,7 +159,7 @@ def _encoded(value: Value, collation: Collation) -> bytes:
 
 def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
     """The values at an index's paths, a row for each element of the array they lead through."""
-    paths = [_Field(document, tuple(path.split(".")), 0) for path, _ in fields]
+    paths = [_Field(document, split(path), 0) for path, _ in fields]
     ways = [way for _, way in fields]
     return list(_spread(paths, ways))
 
@@ -165,7 +195,7 @@ def _advanced(field: _Field) -> _Field:
                 break
             value, at = value[index], at + 1
             continue
-        fields = _fields(value)
+        fields = fields_of(value)
         if fields is None:
             return _Field(MISSING, parts, len(parts))
         value, at, whole = fields.get(parts[at], MISSING), at + 1, False
@@ -174,29 +204,24 @@ def _advanced(field: _Field) -> _Field:
 
 def _index(array: Sequence[Value], part: str) -> int | None:
     """The element that a part of a path names by its number."""
-    if not (part.isascii() and part.isdecimal()) or (part[0] == "0" and part != "0") or int(part) >= len(array):
+    index = index_of(part)
+    if index is None or index >= len(array):
         return None
-    if any(part in (_fields(each) or ()) for each in array):
+    if any(part in (fields_of(each) or ()) for each in array):
         raise MqlError(
             16746,
             "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), "
             f"field: '{part}' for array: {shell(list(array))}",
         )
-    return int(part)
+    return index
 
 
 def _entered(field: _Field, element: Value) -> _Field:
     """A path in an element of the array that it stopped at. Arrays right within arrays are values, not walked into."""
     if field.at == len(field.parts):
         return _Field(element, field.parts, field.at, True)
-    inner = element if _fields(element) is not None else MISSING
+    inner = element if fields_of(element) is not None else MISSING
     return _Field(inner, field.parts, field.at)
-
-
-def _fields(value: Value) -> Document | None:
-    if type(value) is dict:
-        return value
-    return dict(value.as_doc()) if type(value) is DBRef else None
 
 
 # --- wildcards -----------------------------------------------------------------------------------------------------------
@@ -210,7 +235,7 @@ def _leaves(spec: IndexSpec, document: Document) -> Iterator[tuple[str, Value]]:
 
 
 def _walked(path: str, value: Value) -> Iterator[tuple[str, Value]]:
-    fields = _fields(value)
+    fields = fields_of(value)
     if type(value) is list:
         for each in value or [_Empty.EMPTY]:
             if type(each) is list:
@@ -244,23 +269,6 @@ def _below(path: str, root: str) -> bool:
 
 
 # --- dates ---------------------------------------------------------------------------------------------------------------
-
-
-def dates_of(
-    spec: IndexSpec, document: Document, within: Within | None = None, numbers: bool = False
-) -> Instant | None:
-    """The earliest date that a TTL index finds in a document, None if it finds none or the document is outside its filter.
-
-    Dates beyond EARLIEST and LATEST are these. `numbers`: numbers count as well, as milliseconds since 1970.
-    """
-    if spec.expire_after is None or spec.kind != "ordered" or not _is_within(spec, document, within):
-        return None
-    found = [
-        milliseconds
-        for (value,) in _rows(spec.key, document)
-        if (milliseconds := _milliseconds(value, numbers)) is not None
-    ]
-    return max(EARLIEST, min(LATEST, min(found) * MILLISECOND)) if found else None
 
 
 def _milliseconds(value: Value, numbers: bool) -> int | None:
