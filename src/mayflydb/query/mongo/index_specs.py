@@ -5,11 +5,12 @@ Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/index_ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
 
+from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.index_key_patterns import KeyPattern, key_pattern
 from mayflydb.query.mongo.index_options import checked_partial, created_ttl, flag, must_be, projected, refused, weighed
@@ -40,9 +41,6 @@ FIELDS: Final = frozenset(
 )
 _ID_FIELDS: Final = frozenset({"v", "key", "name", "ns", "collation"})
 _TS_FIELDS: Final = frozenset({"v", "key", "name", "ns", "background", "expireAfterSeconds"})
-
-FullCollation: TypeAlias = Callable[[Document], "Document | None"]
-"""A collation's document with all its fields, None for `simple`. MqlError where there is none like it."""
 
 
 class IndexSpec(msgspec.Struct, frozen=True):
@@ -77,6 +75,11 @@ class IndexSpec(msgspec.Struct, frozen=True):
     def is_id(self) -> bool:
         """Whether it is the index that every collection has."""
         return self.key == (("_id", 1),)
+
+    @property
+    def collator(self) -> Collation:
+        """How its strings compare."""
+        return SIMPLE if self.collation is None else Collation.parse(self.collation)
 
     @property
     def pattern(self) -> Document:
@@ -160,11 +163,6 @@ def _stored_key(pattern: Mapping[str, Any], weights: Mapping[str, Any] | None) -
     return tuple(key)
 
 
-def as_sent(collation: Document) -> Document | None:
-    """For who has no collations: `simple` is none, others stay as they are."""
-    return None if collation.get("locale") == "simple" else collation
-
-
 # --- createIndexes -----------------------------------------------------------------------------------------------------
 
 
@@ -172,7 +170,6 @@ def parse_spec(
     document: Document,
     profile: Profile = "both",
     default_collation: Document | None = None,
-    full_collation: FullCollation = as_sent,
     custom_path: bool = False,
 ) -> IndexSpec:
     """The index that one element of createIndexes' `indexes` asks for.
@@ -191,7 +188,7 @@ def parse_spec(
     elif name in ("_id_", "*"):
         raise _reserved(name, document)
     spec = _options(document, IndexSpec(name, key))
-    spec = _with_collation(document, spec, default_collation, full_collation)
+    spec = _with_collation(document, spec, default_collation)
     spec = msgspec.structs.replace(spec, expire_after=_expiry(document, spec, profile, custom_path))
     _check_together(spec)
     return spec
@@ -288,16 +285,15 @@ def _language(document: Document) -> str:
     return language
 
 
-def _with_collation(
-    document: Document, spec: IndexSpec, default: Document | None, full_collation: FullCollation
-) -> IndexSpec:
+def _with_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
     if "collation" not in document:
         return msgspec.structs.replace(spec, collation=default if spec.kind != "text" else None)
     collation = document["collation"]
     must_be("collation", collation, "object")
     if not collation:
         raise bad_value("The field 'collation' cannot be an empty object.")
-    full = full_collation(collation)
+    given = Collation.parse(collation)
+    full = None if given.is_simple else given.document()
     if full is not None and spec.kind == "text":
         raise refused(f"Index type 'text' does not support collation: {shell(full)}")
     return msgspec.structs.replace(spec, collation=full)
