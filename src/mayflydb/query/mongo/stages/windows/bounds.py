@@ -116,8 +116,6 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> Window:
     for each in (lower, upper):
         if each is not None and unit and integral(each) is None:
             raise failed_to_parse("With 'unit', range-based bounds must be an integer")
-        if each is not None and not is_number(each):
-            raise failed_to_parse("Range-based bounds expression must be a number")
     _check_order(lower, upper)
     if sort_by is None or len(sort_by) != 1:
         raise MqlError(5339902, "Range-based bounds require sortBy a single field")
@@ -140,11 +138,11 @@ def _bound(spec: Value, env: Env) -> Bound:
         return None
     if spec == "current":
         return 0
-    if type(spec) is str:
-        raise failed_to_parse("Window bounds must be 'unbounded', 'current', or a number.")
     compiled = compile_expression(spec, env)
     if not isinstance(compiled, Constant):
         raise failed_to_parse("Window bounds expression must be a constant.")
+    if not is_number(compiled.value):
+        raise failed_to_parse("Window bounds must be 'unbounded', 'current', or a number.")
     return compiled.value
 
 
