@@ -14,14 +14,13 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import Index, Node, Nodes, row_of
+from mayflydb.engine.catalog import Index, Node, Nodes, next_number, row_of
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
-    FIRST_ORDERED,
     HASH_BYTES,
     Committed,
     Decision,
@@ -121,9 +120,10 @@ class Indexes:
             node = None if row is None else self._nodes.of(row)
             if node is None or not _missing(node.definition.indexes, keys):
                 return Outcome((), False)
-            taken = node.definition.indexes
-            number = max((each.number for each in taken), default=FIRST_ORDERED - 1) + 1
-            return Outcome((_with(node, (*taken, Index(number, keys))),), True)
+            number = next_number(node.definition)
+            definition = msgspec.structs.replace(node.definition, numbered=number)
+            node = msgspec.structs.replace(node, definition=definition)
+            return Outcome((_with(node, (*definition.indexes, Index(number, keys))),), True)
 
         if (await self._store.write(decide)).reply:
             self.resume(container, key_of)
