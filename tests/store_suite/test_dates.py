@@ -211,7 +211,7 @@ def test_a_version_is_put_again_with_dates_that_an_index_asked_for(store: Subjec
 
     def build() -> Decision[None]:
         yield from ask(Allocate(container, seq=False))
-        return Outcome((Put(container, again, False), Link(container, OTHER, ((again, date_key(8)),))), None)
+        return Outcome((Put(container, again, False), Link(container, OTHER, ((again, (date_key(8),)),))), None)
 
     store.write(build, "sweep")
     assert store.read(Get(container, b"p", b"k")) == again

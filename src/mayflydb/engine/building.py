@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import Index, Node, Nodes, State, row_of
+from mayflydb.engine.catalog import Index, Node, Nodes, State, next_number, row_of
 from mayflydb.engine.decide import not_unique
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
@@ -21,7 +21,6 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
-    FIRST_ORDERED,
     HASH_BYTES,
     Change,
     Decision,
@@ -72,9 +71,9 @@ def hashed(partition: bytes) -> bytes:
 def added(node: Node, wanted: Sequence[Wanted], state: State = "building") -> tuple[Node, tuple[Index, ...]]:
     """A container with more indexes, and those: their numbers were never given out before."""
     before = node.definition
-    last = max(before.numbered, FIRST_ORDERED - 1, *(index.number for index in before.indexes))
-    new = tuple(Index(number, each.keys, state, each.unique, each.spec) for number, each in enumerate(wanted, last + 1))
-    after = msgspec.structs.replace(before, indexes=(*before.indexes, *new), numbered=last + len(new))
+    first = next_number(before)
+    new = tuple(Index(number, each.keys, state, each.unique, each.spec) for number, each in enumerate(wanted, first))
+    after = msgspec.structs.replace(before, indexes=(*before.indexes, *new), numbered=first + len(new) - 1)
     return msgspec.structs.replace(node, definition=after), new
 
 

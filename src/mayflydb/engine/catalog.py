@@ -15,7 +15,7 @@ import msgspec
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.keys import SortKeys
-from mayflydb.store.interface import Children, Row, Store
+from mayflydb.store.interface import FIRST_ORDERED, Children, Row, Store
 
 ROOT = 0
 """The parent of all spaces."""
@@ -58,13 +58,20 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     spec: Mapping[str, Any] | None = None
 
 
+class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where records have the date that one date index finds in them, and the number of its entries; `state` as in Index."""
+
+    number: int
+    state: Literal["building", "ready", "dropped"] = "building"
+
+
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     """What the row of a database or container holds. `body` is the protocol's own description, as the front end wrote it.
 
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
     that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
     protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
-    (None: never was any; 0: no more). `numbered` is the highest number that any index has had: none is used again.
+    (None: never was any; 0: no more). `numbered` is the highest number that an index or slot ever had, as far as it is known.
     """
 
     body: Mapping[str, Any]
@@ -76,7 +83,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: Paused | None = None
     indexes: tuple[Index, ...] = ()
     history: Span | None = None
-    numbered: int = 0
+    slots: tuple[Slot, ...] = ()
+    numbered: int = FIRST_ORDERED - 1
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -96,6 +104,13 @@ class Node(msgspec.Struct, frozen=True):
     @property
     def body(self) -> Mapping[str, Any]:
         return self.definition.body
+
+
+def next_number(definition: Definition) -> int:
+    """A number for another index or slot. Numbers are not used again: records may have stale dates in slots that are gone."""
+    indexes, slots = definition.indexes, definition.slots
+    taken = [*(index.number for index in indexes), *(slot.number for slot in slots)]
+    return max(definition.numbered, *taken, FIRST_ORDERED - 1) + 1
 
 
 _encode = msgspec.json.Encoder().encode

@@ -60,7 +60,7 @@ class Definitions:
             if (yield from ask(Find(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
             id = yield from ask(NewId())
-            node = Node(id, parent, name, definition)
+            node = Node(id, parent, name, _distinct(definition))
             return Outcome((PutRow(row_of(node)),), node)
 
         return (await self._store.write(decide)).reply
@@ -74,7 +74,7 @@ class Definitions:
                 raise NotFound("Resource Not Found")
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
-            after = msgspec.structs.replace(after, rules=_stamped(before.definition.rules, after))
+            after = _stamped(before.definition.rules, after)
             node = msgspec.structs.replace(before, definition=after)
             begun: tuple[Remember, ...] = ()
             if after.history and not before.definition.history:
@@ -173,10 +173,26 @@ def _homes(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
     return found
 
 
-def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:
-    """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice."""
+def _stamped(before: tuple[Rule, ...], after: Definition) -> Definition:
+    """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice.
+
+    Events name rules by version, so of several new ones each has its own: the definition's is the highest.
+    """
     known = {_plain(rule): rule for rule in before}
-    return tuple(known.get(_plain(rule), msgspec.structs.replace(rule, version=after.version)) for rule in after.rules)
+    version = after.version - 1
+    rules: list[Rule] = []
+    for rule in after.rules:
+        kept = known.get(_plain(rule))
+        if kept is None:
+            version += 1
+            kept = msgspec.structs.replace(rule, version=version)
+        rules.append(kept)
+    return msgspec.structs.replace(after, rules=tuple(rules), version=max(version, after.version))
+
+
+def _distinct(definition: Definition) -> Definition:
+    """A new definition, whose rules have versions of their own if there are several."""
+    return _stamped((), definition) if len(definition.rules) > 1 else definition
 
 
 def _plain(rule: Rule) -> Rule:

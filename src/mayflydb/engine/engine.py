@@ -12,6 +12,7 @@ from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
+from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
@@ -136,6 +137,7 @@ class Engine:
         self.companions = Companions(store)
         self.insight = Insight(store)
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
+        self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
         self._written_at: Instant = 0
 

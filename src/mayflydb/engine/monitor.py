@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 
 from mayflydb.engine.catalog import ROOT
 from mayflydb.expiry.passes import Schedule
@@ -105,16 +105,17 @@ class Monitor:
 
     # --- what takes part -----------------------------------------------------------------------------------------------
 
-    async def meet(self, container: int) -> None:
-        """Learn whether a container lies in the space."""
-        if container not in self._members:
+    async def meet(self, containers: Iterable[int]) -> None:
+        """Learn which of these lie in the space."""
+        for container in [each for each in containers if each not in self._members]:
             name, parent = "", container
             while parent != ROOT:
                 row = await self._store.read(Load(parent))
                 if row is None:
-                    return
+                    break
                 name, parent = row.name, row.parent
-            self._members[container] = name == SPACE
+            else:
+                self._members[container] = name == SPACE
 
     def has(self, container: int) -> bool:
         """Whether a container, which it has met, lies in the space."""

@@ -138,6 +138,7 @@ class Reaper:
         async with self._sweeping:
             while True:
                 await self._look_again()
+                await self._monitor.meet(self._next)
                 backlog = self._backlog(horizon, wanted, short, at_once)
                 sweep = next_sweep(backlog, self._last, self._limits)
                 if sweep is None:
@@ -189,7 +190,6 @@ class Reaper:
     async def _look_at(self, container: int) -> None:
         self._looking_at = container
         try:
-            await self._monitor.meet(container)
             ahead = await next_purge(self._store, self._nodes, container, self._monitor.schedule)
         except BaseException:
             self._unknown.add(container)

@@ -66,7 +66,9 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
-    async def sweep(self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+    async def sweep(
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool
+    ) -> int:
         row = await self._store.read(Load(container))
         assert row is not None
         rules = self._nodes.of(row).rules

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.building import entry
 from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -25,8 +25,9 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.index_keys import dates_of, id_key, keys_of
+from mayflydb.query.mongo.index_keys import dates_of, keys_of
 from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.key_bytes import id_key
 from mayflydb.query.mongo.validation import check_collection, check_database
 from mayflydb.query.mongo.values import Document, Value, decode, encode
 

@@ -23,7 +23,6 @@ from mayflydb.frontends.mongo.writing import duplicate
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.index_changes import modify, target, to_drop
 from mayflydb.query.mongo.index_keys import dates_of
@@ -59,12 +58,12 @@ class Indexing:
     def parse(self, collection: Collection, documents: Sequence[Document]) -> list[IndexSpec]:
         """The indexes that documents ask for. Errors: those of `parse_spec`."""
         default = collection.options.get("collation")
-        return [parse_spec(each, self._options.profile, default, _full) for each in documents]
+        return [parse_spec(each, self._options.profile, default) for each in documents]
 
     def parse_for_none(self, documents: Sequence[Document]) -> None:
         """The same for a collection that is to be made: refused before it is."""
         for each in documents:
-            parse_spec(each, self._options.profile, None, _full)
+            parse_spec(each, self._options.profile)
 
     async def create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
         """Make those that are missing, all or none, and return when they are ready.
@@ -193,7 +192,7 @@ class Indexing:
             await self._engine.indexes.drop(collection.id, set(numbers))
         for slot in numbers.values():
             if slot is not None:
-                self._engine.dates.forget(collection.id, slot)
+                await self._engine.dates.remove(collection.id, slot)
         return before
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
@@ -257,11 +256,6 @@ def _with_body(definition: Definition, **fields: Any) -> Definition:
     body: Mapping[str, Any] = {**definition.body, **fields}
     kept = {name: value for name, value in body.items() if value is not None}
     return msgspec.structs.replace(definition, body=kept)
-
-
-def _full(collation: Document) -> Document | None:
-    parsed = Collation.parse(collation)
-    return None if parsed.is_simple else parsed.to_document()
 
 
 def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:

@@ -22,8 +22,8 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.index_specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
-from mayflydb.query.mongo.schema import failure_details
 from mayflydb.query.mongo.update import Update, difference, upserted
+from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
 from mayflydb.store.interface import Read
 
