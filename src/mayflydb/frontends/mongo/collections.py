@@ -301,7 +301,9 @@ class Collections:
         check_collection(database, name)
         parent = await self._database(database, collection.node.definition.written)
         try:
-            await self._engine.definitions.move(collection.id, parent.id, name, None if replacing is None else replacing.id)
+            await self._engine.definitions.move(
+                collection.id, parent.id, name, None if replacing is None else replacing.id
+            )
         except Conflict:
             raise MqlError(48, "target namespace exists") from None
         except NotFound:

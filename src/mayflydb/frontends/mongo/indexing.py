@@ -1,8 +1,8 @@
 """Indexes of collections: made, changed and dropped, with the rules of expiry that TTL indexes stand for.
 
-An index is entries in the engine; `_id_` is none, since identity finds records by itself. A TTL index on dates has a slot besides,
-in which each record has its earliest date, and a rule on that slot. A TTL index on `_ts` under Cosmos DB's semantics is a rule and
-nothing else, so that setting or dropping it is one row of the catalogue, whatever the collection holds.
+An index is entries in the engine; `_id_` is none, since identity finds records by itself. A TTL index on dates has a slot
+besides, in which each record has its earliest date, and a rule on that slot. A TTL index on `_ts` under Cosmos DB's semantics is
+a rule and nothing else, so that setting or dropping it is one row of the catalogue, whatever the collection holds.
 """
 
 from __future__ import annotations

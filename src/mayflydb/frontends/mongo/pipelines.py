@@ -28,7 +28,10 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, encode
 DEEPEST: Final = 20
 """Views of views of views."""
 
-UNMATCHED: Final = "$merge could not find a matching document in the target collection for at least one document in the source collection"
+UNMATCHED: Final = (
+    "$merge could not find a matching document in the target collection "
+    "for at least one document in the source collection"
+)
 
 
 class Collected:

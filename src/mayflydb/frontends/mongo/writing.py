@@ -150,9 +150,7 @@ class Writer:
         return count, last
 
 
-def duplicate(
-    collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None
-) -> MqlError:
+def duplicate(collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None) -> MqlError:
     """11000, with the index that refused and the values it already has. `spec`: that index, if it is not complete."""
     number = error.detail.get("index")
     if spec is None:

@@ -94,7 +94,17 @@ async def drop_indexes(call: Call) -> Document:
 
 
 COLL_MOD: Final = frozenset(
-    {"index", "dryRun", "validator", "validationLevel", "validationAction", "cappedSize", "cappedMax", "viewOn", "pipeline"}
+    {
+        "index",
+        "dryRun",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "cappedSize",
+        "cappedMax",
+        "viewOn",
+        "pipeline",
+    }
 )
 
 

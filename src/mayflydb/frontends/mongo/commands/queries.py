@@ -85,7 +85,7 @@ async def find(call: Call) -> Document | bytes:
 
 
 def _limit(body: Document, name: str) -> int:
-    given = body.get("limit")
+    given: Any = body.get("limit")
     if _is_negative(given):
         return abs(int(given))
     return arguments.whole(body, "limit", name, 0) or 0
