@@ -10,7 +10,7 @@ from bson import Decimal128
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.filter.fields import Scope, field_condition
+from mayflydb.query.mongo.filter.fields import Scope, element_test, field_condition
 from mayflydb.query.mongo.filter.nodes import Match, Node, always, both, either, neither, never, on_path
 from mayflydb.query.mongo.operands import whole
 from mayflydb.query.mongo.paths import split
@@ -47,17 +47,15 @@ def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> 
 
 def compile_element_filter(operand: Value, env: Env) -> Callable[[Value], bool]:
     """What an `$elemMatch` asks of one element of an array, for projections and updates."""
-    from mayflydb.query.mongo.filter.fields import element_test
-
     return element_test(operand, Scope(env, _compile))
 
 
-def text_search(query: Document, env: Env, text: TextIndex | None) -> TextSearch | None:
+def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
     """The `$text` of a query, at its top or in its `$and`, for scores; None if it has none."""
     if "$text" in query:
         return compile_text(query["$text"], text)
     parts = query.get("$and", ())
-    return next((found for each in parts if (found := text_search(each, env, text)) is not None), None)
+    return next((found for each in parts if (found := text_search(each, text)) is not None), None)
 
 
 def _compile(query: Document, scope: Scope) -> Node:

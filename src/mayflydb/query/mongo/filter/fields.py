@@ -151,10 +151,10 @@ def _regex(operators: Document) -> Condition:
         options = operators["$options"]
         if type(options) is not str:
             raise bad_value("$options has to be a string")
-        if flags:
-            code = 51075 if names.index("$regex") < names.index("$options") else 51074
-            raise MqlError(code, "options set in both $regex and $options")
-        flags = options
+        regex_first = names.index("$regex") < names.index("$options")
+        if flags and (regex_first or options):
+            raise MqlError(51075 if regex_first else 51074, "options set in both $regex and $options")
+        flags = flags or options
     return Leaf(pattern_test(pattern, flags))
 
 
