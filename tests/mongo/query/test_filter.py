@@ -452,3 +452,12 @@ def test_a_text_scores_higher_where_the_words_weigh_more_and_come_often() -> Non
     assert scores == sorted(scores, reverse=True)
     assert scores[0] == 11.0
     assert scores[-1] == 0.0
+
+
+def test_queries_nest_a_hundred_deep() -> None:
+    query: dict[str, Any] = {"a": 1}
+    for _ in range(100):
+        query = {"$and": [query]}
+    assert compile_filter(query, ENV).matches({"a": 1})
+    with pytest.raises(MqlError, match="exceeded maximum query tree depth of 100"):
+        compile_filter({"$or": [query]}, ENV)

@@ -16,7 +16,7 @@ from mayflydb.query.mongo.operands import whole
 from mayflydb.query.mongo.paths import split
 from mayflydb.query.mongo.schema import compile_schema
 from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text
-from mayflydb.query.mongo.values import Document, Value, is_number, truthy
+from mayflydb.query.mongo.values import Document, Value, is_number, shell, truthy
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -58,7 +58,20 @@ def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
     return next((found for each in parts if (found := text_search(each, text)) is not None), None)
 
 
+DEEPEST: Final = 100
+"""How deep `$and`, `$or`, `$nor` and `$elemMatch` may nest."""
+
+
 def _compile(query: Document, scope: Scope) -> Node:
+    if scope.depth > DEEPEST:
+        raise bad_value(f"exceeded maximum query tree depth of {DEEPEST} at {shell(query)}")
+    scope.depth += 1
+    node = both(_nodes(query, scope))
+    scope.depth -= 1
+    return node
+
+
+def _nodes(query: Document, scope: Scope) -> list[Node]:
     nodes = []
     for name, operand in query.items():
         if name.startswith("$"):
@@ -69,7 +82,7 @@ def _compile(query: Document, scope: Scope) -> Node:
         parts = split(name)
         scope.named.add(parts[0])
         nodes.append(on_path(field_condition(name, operand, scope), parts))
-    return both(nodes)
+    return nodes
 
 
 def _pathless(name: str, operand: Value, scope: Scope) -> Node | None:

@@ -31,10 +31,11 @@ class Scope(msgspec.Struct):
     inside: bool = False
     whole: bool = False
     named: set[str] = msgspec.field(default_factory=set)
+    depth: int = 0
 
     def inner(self) -> Scope:
         """The scope of an element of an array."""
-        return Scope(self.env, self.compile, inside=True)
+        return Scope(self.env, self.compile, inside=True, depth=self.depth)
 
 
 def is_operators(value: Value, partial_references: bool = False) -> bool:
