@@ -11,7 +11,7 @@ from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, Min
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.filter import compile_filter, text_search
 from mayflydb.query.mongo.text import TextIndex
 
 Row = tuple[dict[str, Any], dict[str, Any], bool]
@@ -186,6 +186,7 @@ OPERATORS: list[Row] = [
     ({"a": {"$regex": "B", "$options": "i"}}, {"a": "abc"}, True),
     ({"a": {"$options": "i", "$regex": "B"}}, {"a": "abc"}, True),
     ({"a": {"$regex": Regex("b", "i")}}, {"a": "ABC"}, True),
+    ({"a": {"$options": "", "$regex": Regex("b", "i")}}, {"a": "ABC"}, True),
     ({"a": {"$regex": "a.c", "$options": "s"}}, {"a": "a\nc"}, True),
     ({"a": {"$regex": "^b", "$options": "m"}}, {"a": "a\nb"}, True),
     ({"a": {"$size": 2}}, {"a": [1, 2]}, True),
@@ -433,3 +434,30 @@ def test_text_is_found_by_words_phrases_and_exclusions() -> None:
     assert found("Blue", **{"$caseSensitive": True}) == [0]
     assert found("cafe", **{"$diacriticSensitive": True}) == []
     assert found("-car") == []
+
+
+def test_a_text_scores_higher_where_the_words_weigh_more_and_come_often() -> None:
+    index = TextIndex({"title": 10, "body": 1})
+    search = text_search({"a": 1, "$and": [{"$text": {"$search": "blue"}}]}, index)
+    assert search is not None
+    assert text_search({"a": 1}, index) is None
+    texts = [
+        {"title": "blue"},
+        {"title": "a blue car"},
+        {"body": "blue blue car"},
+        {"body": "a blue car"},
+        {"body": "car"},
+    ]
+    scores = [search.score(document) for document in texts]
+    assert scores == sorted(scores, reverse=True)
+    assert scores[0] == 11.0
+    assert scores[-1] == 0.0
+
+
+def test_queries_nest_a_hundred_deep() -> None:
+    query: dict[str, Any] = {"a": 1}
+    for _ in range(100):
+        query = {"$and": [query]}
+    assert compile_filter(query, ENV).matches({"a": 1})
+    with pytest.raises(MqlError, match="exceeded maximum query tree depth of 100"):
+        compile_filter({"$or": [query]}, ENV)

@@ -217,7 +217,7 @@ class _Rewriter:
         self._emit("(?", 2)
 
     def _close(self, character: str) -> None:
-        scopes, verbose = self.open[-1]
+        scopes, _ = self.open[-1]
         self.out.append(")" * len(scopes))
         if character == "|":
             # Flags set in one branch hold in those after it.
@@ -225,7 +225,6 @@ class _Rewriter:
             return
         if len(self.open) == 1:
             raise ValueError("unmatched closing parenthesis")
-        del verbose
         self.open.pop()
         self._emit(")", 1)
 

@@ -31,10 +31,11 @@ class Scope(msgspec.Struct):
     inside: bool = False
     whole: bool = False
     named: set[str] = msgspec.field(default_factory=set)
+    depth: int = 0
 
     def inner(self) -> Scope:
         """The scope of an element of an array."""
-        return Scope(self.env, self.compile, inside=True)
+        return Scope(self.env, self.compile, inside=True, depth=self.depth)
 
 
 def is_operators(value: Value, partial_references: bool = False) -> bool:
@@ -151,10 +152,10 @@ def _regex(operators: Document) -> Condition:
         options = operators["$options"]
         if type(options) is not str:
             raise bad_value("$options has to be a string")
-        if flags:
-            code = 51075 if names.index("$regex") < names.index("$options") else 51074
-            raise MqlError(code, "options set in both $regex and $options")
-        flags = options
+        regex_first = names.index("$regex") < names.index("$options")
+        if flags and (regex_first or options):
+            raise MqlError(51075 if regex_first else 51074, "options set in both $regex and $options")
+        flags = flags or options
     return Leaf(pattern_test(pattern, flags))
 
 
