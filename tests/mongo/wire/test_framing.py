@@ -87,9 +87,7 @@ def test_a_query_opens_a_connection() -> None:
         pytest.param(frame(2013, b"", length=length), id=f"length {length}")
         for length in (-(1 << 31), -1, 0, 4, 15, 48_000_001, (1 << 31) - 1)
     ]
-    + [
-        pytest.param(frame(opcode, b"\0" * 30), id=f"opcode {opcode}") for opcode in (0, 1, 2001, 2002, 2005, 2010, -1)
-    ]
+    + [pytest.param(frame(opcode, b"\0" * 30), id=f"opcode {opcode}") for opcode in (0, 1, 2001, 2002, 2005, 2010, -1)]
     + [
         pytest.param(msg(), id="no section"),
         pytest.param(msg(sequence(b"documents", ONE)), id="no command"),

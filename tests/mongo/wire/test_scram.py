@@ -14,9 +14,7 @@ from mayflydb.frontends.mongo.scram import SHA_1, SHA_256, Conversation, Credent
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"
 SALT = base64.b64decode("W22ZaJ0SNY7soEsUEjb6gQ==")
-LAST = (
-    b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
-)
+LAST = b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
 
 
 def begin(credential: Credential | None = None) -> Conversation:
