@@ -66,9 +66,9 @@ class Readiness(msgspec.Struct):
 
     clock: str
     cosmos: str = "starting"
-    mongo: str = "off"
     store: str = "opening"
     seed: str = "waiting"
+    mongo: str = "off"
 
     def document(self) -> tuple[bool, dict[str, Any]]:
         """Whether everything is ready, and the document that says so."""

@@ -89,7 +89,8 @@ class FailPoints:
         point.hits += 1
         data = point.data
         if data.get("blockConnection"):
-            await asyncio.sleep(data["blockTimeMS"] / 1000)
+            # For something that never comes, as long as was asked for.
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=data["blockTimeMS"] / 1000)
         if data.get("closeConnection"):
             raise Lost
         labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
