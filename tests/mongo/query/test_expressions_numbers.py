@@ -191,6 +191,8 @@ BITS = [
     ({"$bitOr": [1, None]}, None),
     ({"$bitOr": [1, 1.0]}, refused(14)),
     ({"$bitNot": None}, None),
+    ({"$bitNot": 1.5}, refused(14)),
+    ({"$bitNot": "a"}, refused(28765)),
 ]
 
 TOTALS = [

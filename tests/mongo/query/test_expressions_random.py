@@ -91,7 +91,9 @@ def anything(chance: Random, name: str) -> Any:
     if name in FIELDS and chance.random() < 0.9:
         spec = {field: value() for field in FIELDS[name] if chance.random() < 0.95}
         if "unit" in spec and chance.random() < 0.8:
-            spec["unit"] = chance.choice(["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"])
+            spec["unit"] = chance.choice(
+                ["year", "quarter", "month", "week", "day", "hour", "minute", "second", "millisecond"]
+            )
         return spec
     return [value() for _ in range(chance.choice((0, 1, 1, 1, 2, 2, 2, 3, 4)))]
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, Protocol, TypeAlias
 
 from mayflydb.query.mongo.env import Env
@@ -32,10 +32,10 @@ class MakeAccumulator(Protocol):
     def __call__(self, key: Value = MISSING) -> Accumulator: ...
 
 
-_Maker: TypeAlias = Callable[[str, Value, Env, frozenset[str]], MakeAccumulator]
+_Maker: TypeAlias = Callable[[str, Value, Env, Collection[str]], MakeAccumulator]
 
 
-def compile_accumulator(name: str, spec: Value, env: Env, variables: frozenset[str] = frozenset()) -> MakeAccumulator:
+def compile_accumulator(name: str, spec: Value, env: Env, variables: Collection[str] = ()) -> MakeAccumulator:
     """For `{name: spec}`, with `$` in the name. MqlError 15952 for an unknown accumulator, 238 for `$accumulator`."""
     if name == "$accumulator":
         raise MqlError(238, "$accumulator is not supported: there is no JavaScript here")
@@ -45,7 +45,7 @@ def compile_accumulator(name: str, spec: Value, env: Env, variables: frozenset[s
     return maker(name, spec, env, variables)
 
 
-def _operand(name: str, spec: Value, env: Env, variables: frozenset[str]) -> Expression:
+def _operand(name: str, spec: Value, env: Env, variables: Collection[str]) -> Expression:
     if type(spec) is list:
         if len(spec) != 1:
             raise MqlError(40237, f"The {name} accumulator is a unary operator")
@@ -139,14 +139,14 @@ class _Merged:
 
 
 def _folding(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Maker:
-    def maker(name: str, spec: Value, env: Env, variables: frozenset[str]) -> MakeAccumulator:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
         operand = _operand(name, spec, env, variables)
         return lambda key=MISSING: _Folding(operand, make(env), result)
 
     return maker
 
 
-def _count(name: str, spec: Value, env: Env, variables: frozenset[str]) -> MakeAccumulator:
+def _count(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
     if spec != {}:
         raise MqlError(9, "$count takes no arguments, i.e. $count:{}")
     one = compile_expression(1, env)
@@ -184,7 +184,7 @@ _Pick: TypeAlias = Callable[[list[Value], int, Env], list[Value]]
 
 
 def _several(pick: _Pick) -> _Maker:
-    def maker(name: str, spec: Value, env: Env, variables: frozenset[str]) -> MakeAccumulator:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
         given = arguments(name, spec, ("n", "input"), (), _N)
         count = compile_expression(given["n"], env)
         operand = compile_expression(given["input"], env, variables)
@@ -205,7 +205,7 @@ def _key_of(env: Env) -> Callable[[Value], OrderKey]:
 _P: Final = Codes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
 
 
-def _percentile(name: str, spec: Value, env: Env, variables: frozenset[str]) -> MakeAccumulator:
+def _percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
     fields = ("input", "method") if name == "$median" else ("input", "p", "method")
     given = arguments(name, spec, fields, (), _P)
     check_method(name, given["method"])
@@ -260,7 +260,7 @@ def _ranked(last: bool, several: bool) -> _Maker:
     codes = Codes(5788001, 5788002, {"n": 5788003, "output": 5788004, "sortBy": 5788005})
     required = ("n", "sortBy", "output") if several else ("sortBy", "output")
 
-    def maker(name: str, spec: Value, env: Env, variables: frozenset[str]) -> MakeAccumulator:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
         given = arguments(name, spec, required, (), codes)
         if type(given["sortBy"]) is not dict:
             raise MqlError(10065, "invalid parameter: expected an object (sortBy)")

@@ -11,7 +11,7 @@ from mayflydb.query.mongo import numbers
 from mayflydb.query.mongo.expressions.core import Function, Parser, fixed, nothing, ranged
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number
-from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, NUMBERS, Value, shell, type_name
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, NUMBERS, Value, type_name
 
 
 def _add(*values: Value) -> Value:
@@ -154,7 +154,9 @@ def _bit_not(value: Value) -> Value:
     if nothing(value):
         return None
     if type(value) not in (int, Int64):
-        raise MqlError(28765, f"$bitNot only supports int and long, not: {shell(value)}.")
+        if type(value) not in NUMBERS:
+            raise MqlError(28765, f"$bitNot only supports numeric types, not {type_name(value)}")
+        raise MqlError(14, f"$bitNot only supports int and long, not: {type_name(value)}.")
     return numbers.whole(~int(value), type(value) is Int64)
 
 

@@ -11,7 +11,17 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from mayflydb.query.mongo import numbers
 from mayflydb.query.mongo.date_formats import Unreadable, iso, read
-from mayflydb.query.mongo.expressions.core import Expression, Frame, Parser, Scope, fixed, folded, nothing
+from mayflydb.query.mongo.expressions.core import (
+    Expression,
+    Frame,
+    Parser,
+    Scope,
+    applied,
+    fixed,
+    folded,
+    nothing,
+    operands,
+)
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.numbers import DECIMAL, integral
 from mayflydb.query.mongo.values import (
@@ -93,7 +103,8 @@ def _in_range(value: Any, low: int, high: int) -> int:
         raise Unconvertible(f"Attempt to convert infinity value to integer type {_NO_HANDLER}")
     number = integral(numbers.truncated(value, 0))
     if number is None or not low <= number <= high:
-        raise Unconvertible(f"Conversion would overflow target type {_NO_HANDLER}: {numbers.plain(value)}")
+        shown = "" if type(value) in (int, Int64) else numbers.plain(value)
+        raise Unconvertible(f"Conversion would overflow target type {_NO_HANDLER}: {shown}")
     return number
 
 
@@ -234,7 +245,12 @@ def _short(convert: Callable[[Value], Value]) -> Parser:
         except Unconvertible as reason:
             raise MqlError(241, str(reason)) from None
 
-    return fixed(1, function)
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        if type(spec) is list and len(spec) != 1:
+            raise MqlError(50723, f"{name} requires a single argument, got {len(spec)}")
+        return applied(function, operands(name, spec, scope, 1, 1))
+
+    return parser
 
 
 def _convert(name: str, spec: Value, scope: Scope) -> Expression:
@@ -292,7 +308,7 @@ def _timestamp_part(name: str, part: Callable[[Timestamp], int]) -> Parser:
             return None
         if type(value) is not Timestamp:
             code = 5687301 if name == "$tsSecond" else 5687302
-            raise MqlError(code, f"{name} requires argument of type timestamp, but found: {type_name(value)}")
+            raise MqlError(code, f" Argument to {name} must be a timestamp, but is {type_name(value)}")
         return Int64(part(value))
 
     return fixed(1, function)

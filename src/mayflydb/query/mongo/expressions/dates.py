@@ -87,7 +87,7 @@ def _part(name: str, spec: Value, scope: Scope) -> Expression:
             if field not in ("date", "timezone"):
                 raise MqlError(40535, f'unrecognized option to {name}: "{field}"')
         if "date" not in spec:
-            raise MqlError(40539, f"missing 'date' argument to {name}, provided: {shell(spec)}")
+            raise MqlError(40539, f"missing 'date' argument to {name}, provided: {name}: {shell(spec)}")
         return applied(part, [scope.compile(spec[field]) for field in ("date", "timezone") if field in spec])
     return applied(part, [scope.compile(spec)])
 

@@ -114,17 +114,13 @@ _SET: Final = Codes(4161100, 4161101, {"field": 4161102, "value": 4161103, "inpu
 
 
 def _get_field(name: str, spec: Value, scope: Scope) -> Expression:
-    if type(spec) is dict and ("field" in spec or "input" in spec):
+    if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
         given = arguments(name, spec, ("field", "input"), (), _GET)
         source = scope.compile(given["input"])
         field = scope.compile(given["field"])
     else:
         field = scope.compile(spec)
         source = scope.compile("$$CURRENT")
-    if type(field) is Constant and type(field.value) is not str:
-        raise MqlError(
-            5654602, f"$getField requires 'field' to evaluate to type String, but got {type_name(field.value)}"
-        )
 
     def get(frame: Frame) -> Value:
         key = field(frame)

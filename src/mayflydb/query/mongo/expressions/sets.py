@@ -90,7 +90,7 @@ def _equals(name: str, spec: Value, scope: Scope) -> Expression:
 
     def equals(*values: Value) -> bool:
         message = "All operands of $setEquals must be arrays. {}-th argument is of type: "
-        arrays = [_array(value, 17044, message.format(index + 1)) for index, value in enumerate(values)]
+        arrays = [_array(value, 5887502, message.format(index + 1)) for index, value in enumerate(values)]
         first, *rest = [{key(each) for each in array} for array in arrays]
         return all(first == each for each in rest)
 

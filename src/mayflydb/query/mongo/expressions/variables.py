@@ -49,7 +49,9 @@ def _literal(name: str, spec: Value, scope: Scope) -> Expression:
 
 
 def _rand(name: str, spec: Value, scope: Scope) -> Expression:
-    if spec not in ({}, []):
+    if type(spec) not in (dict, list):
+        raise MqlError(10065, "invalid parameter: expected an object ($rand)")
+    if spec:
         raise MqlError(3040501, "$rand does not currently accept arguments")
     chance = scope.env.chance
     return lambda frame: chance()
