@@ -204,7 +204,7 @@ def _is_within(given: Condition, wanted: Condition, by: Comparing) -> bool:
         return excludes_missing(given, by)
     if wanted.operator == "$type" or _has_array(given) or _has_array(wanted):
         return False
-    inner, outer = intervals_of(given, by), intervals_of(wanted, by)
+    inner, outer = intervals_of(given, by), intervals_of(wanted, by._replace(alike=True))
     # Both null and missing are null to an index; whoever means one of them has said the same above.
     return inner is not None and outer is not None and not contains(inner, NULLS) and contains(outer, inner)
 

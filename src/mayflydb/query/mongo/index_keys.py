@@ -177,8 +177,11 @@ def _spread(fields: list[_Field], ways: Sequence[int | str]) -> Iterator[tuple[V
         if path != paths[0]:
             last = paths[0].rpartition(".")[2]
             raise MqlError(171, f"cannot index parallel arrays [{path.rpartition('.')[2]}] [{last}]")
-    array = fields[stopped[0]].value
-    for element in array or [_Empty.EMPTY]:
+    elements = fields[stopped[0]].value
+    if all(fields[n].at < len(fields[n].parts) for n in stopped):
+        # As in a sort: what has no fields counts only where nothing else is.
+        elements = [each for each in elements if fields_of(each) is not None]
+    for element in elements or [_Empty.EMPTY]:
         entered = list(fields)
         for n in stopped:
             entered[n] = _entered(fields[n], element)

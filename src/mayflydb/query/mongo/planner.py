@@ -310,7 +310,8 @@ def _sort_way(question: _Question, spec: IndexSpec, fields: Sequence[_Field], by
         return 0
     wanted = []
     for path, way in question.sort.items():
-        if not is_number(way):
+        if not is_number(way) or any(index_of(part) is not None for part in split(path)):
+            # A sort looks at an array's own elements and at fields of that name in them, a key at the former.
             return 0
         wanted.append((path, 1 if order_key(way) > order_key(0) else -1))
     fixed = 0
