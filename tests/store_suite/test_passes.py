@@ -350,3 +350,56 @@ def records(town: Town) -> list[Record]:
 def counted_by_hand(town: Town, rules: tuple[Rule, ...]) -> Callable[[Instant], int]:
     ends = [explain(record, rules, T).deadline for record in records(town)]
     return lambda now: sum(end is not None and end <= now for end in ends)
+
+
+def test_who_is_hidden_by_a_date_is_not_counted(store: Subject) -> None:
+    """Once each, whatever else has killed it; other rules let some come back."""
+    hiding = (dated(10, hides=True), dated(0, OTHER, hides=True), Rule("index", 600, True, True))
+    town = Town(store, hiding)
+    town.write(b"a", ((SLOT, T), (OTHER, T)), own=-1)
+    town.write(b"b", ((SLOT, T),), own=5)
+    town.write(b"c", ((OTHER, T),))
+    town.write(b"d", ((SLOT, T + DAY),), own=-1)
+    town.write(b"e", own=900)
+    town.write(b"f")
+    now = T + 20 * SECOND
+    insight, node = town.engine.insight, town.node
+    census = town.run(insight.census(node, now))
+    assert (census.missing, census.never, census.own) == (1, 1, 1)
+    assert town.run(insight.usage(node, now))[0] == 3
+    preview = town.run(insight.preview(node, (dated(30), hiding[2]), now))
+    assert (preview.records, preview.expire_now, preview.reappear_now) == (3, 0, 2)
+    assert [record.key for record in preview.sample] == []
+    preview = town.run(insight.preview(node, (Rule("index", 15, True, True),), now))
+    assert (preview.records, preview.expire_now, preview.reappear_now, preview.never) == (3, 1, 1, 2)
+    assert [record.key for record in preview.sample] == [b"f"]
+
+
+def test_a_reset_forgets_what_the_monitor_was_told(store: Subject) -> None:
+    """And a clock that is set back has passes again from there on."""
+    town = Town(store)
+    engine, monitor = town.engine, town.engine.monitor
+    town.walk(T + 10 * MINUTE)
+    assert monitor.passes(town.clock.now()) == 10
+    town.run(monitor.set_sleep(7, town.clock.now()))
+    town.run(monitor.set_enabled(False, town.clock.now()))
+    town.run(engine.reset())
+    assert (monitor.sleep, monitor.enabled) == (60, True)
+    town.timeline.set_back(T)
+    passed = monitor.passes(T)
+    assert monitor.passes(T + 5 * MINUTE) == passed + 5
+    fresh = Town(store, (dated(0),))
+    fresh.write(b"k", ((SLOT, T),))
+    fresh.walk(T + MINUTE)
+    assert not fresh.stored()
+
+
+def test_another_node_hears_of_the_parameters(store: Subject) -> None:
+    town = Town(store)
+    other = town.run(open_engine(store.store, town.clock)).monitor
+    town.run(town.engine.monitor.set_sleep(9, T))
+    town.run(town.engine.monitor.set_enabled(False, T))
+    assert (other.sleep, other.enabled) == (60, True)
+    town.run(other.refresh(T + SECOND))
+    assert (other.sleep, other.enabled) == (9, False)
+    assert other.schedule.next(T + 2 * SECOND) == T + 10 * SECOND

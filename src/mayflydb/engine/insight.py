@@ -129,6 +129,11 @@ class Insight:
         """Who follows the default, and who does not."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
+        if any(rule.slot is not None for rule in hiding):
+            owns = [record.override or 0 async for record in self._doomed(container.id, hiding, now)]
+            own, never = sum(own > 0 for own in owns), sum(own < 0 for own in owns)
+            missing = totals.records - totals.own - totals.never - (len(owns) - own - never)
+            return Census(missing, totals.never - never, totals.own - own)
         following = await self._count(container.id, DuePath.ANCHOR, _bound(hiding, DuePath.ANCHOR, now))
         own = await self._count(container.id, DuePath.DEADLINE, _bound(hiding, DuePath.DEADLINE, now))
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)

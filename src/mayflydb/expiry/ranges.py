@@ -52,7 +52,7 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
         if rule.after is not None:
             path = DuePath.ANCHOR if rule.slot is None else rule.slot
             found.append(Lane(path, rule.after * SECOND, rule.cause, rule))
-        if rule.overrides and rule.slot is None:
+        if rule.overrides:
             found.append(Lane(DuePath.DEADLINE, None, "item", rule))
     return tuple(found)
 

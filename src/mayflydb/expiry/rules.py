@@ -32,6 +32,10 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     slot: int | None = None
     passes: bool = False
 
+    def __post_init__(self) -> None:
+        if self.slot is not None and (self.overrides or self.after is None):
+            raise ValueError("a rule of a slot has a span, and no own ttl counts under it")
+
 
 def noticed(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
     """The same rules, under which nobody dies before that instant; None: as they are."""

@@ -1,6 +1,6 @@
 """The form of an export: one file, written and read from its beginning to its end.
 
-    b"mayfly export 1\\n"
+    b"mayfly export 2\\n"
     any number of frames, each: length (4 bytes, big-endian), CRC-32 of the payload (4 bytes, big-endian), payload
 
 A payload is one MessagePack array whose first member says what it is; see the structures below for the others. The order is one
@@ -25,8 +25,12 @@ from mayflydb.moving.source import Piece
 from mayflydb.store.interface import Row
 
 _WORD = b"mayfly export "
-VERSION = 1
+VERSION = 2
+OLDEST = 1
+"""The form without dates of records, of which an older version would know nothing."""
+
 MAGIC = b"%s%d\n" % (_WORD, VERSION)
+_READ = tuple(b"%s%d\n" % (_WORD, version) for version in range(OLDEST, VERSION + 1))
 
 LARGEST = 1 << 28
 """Bytes of a payload. A piece is about a megabyte, and one that claims more than this is damaged."""
@@ -130,7 +134,7 @@ class Frames:
         """All of them from the beginning. Torn where it goes no further, Unsupported for another form."""
         self._file.seek(0)
         first = self._file.read(len(MAGIC))
-        if first != MAGIC:
+        if first not in _READ:
             raise _no_export(first, self._name)
         self._passed(first)
         while head := self._file.read(_HEAD.size):
@@ -166,10 +170,12 @@ class Frames:
 
 def _no_export(first: bytes, name: str) -> Corrupt | Unsupported:
     version = first.removeprefix(_WORD).partition(b"\n")[0]
-    if first.startswith(_WORD) and version.isdigit() and int(version) != VERSION:
-        return Unsupported(f"{name} is an export of form {int(version)}; this version of Mayfly reads form {VERSION}")
+    if first.startswith(_WORD) and version.isdigit() and int(version) not in range(OLDEST, VERSION + 1):
+        return Unsupported(
+            f"{name} is an export of form {int(version)}; this version of Mayfly reads forms up to {VERSION}"
+        )
     # A machine that went down may leave zeros for what it had not written.
-    if MAGIC.startswith(first.rstrip(b"\0")):
+    if any(line.startswith(first.rstrip(b"\0")) for line in _READ):
         return Torn(f"{name} is torn: it ends in its first line")
     return Corrupt(f"{name} is no export of Mayfly")
 

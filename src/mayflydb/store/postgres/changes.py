@@ -52,7 +52,8 @@ def _purge(path: DuePath | None, rivals: tuple[tuple[DuePath | None, bool], ...]
     """The statement for this due path, None for a slot; `rivals` are those of the change, and which have their turn before."""
     numbers = count(11)
     if path is None:
-        value, condition, order = DATE.format("e.key"), "e.key <= $2", "e.key, seq"
+        value, order = DATE.format("e.key"), "e.key, e.record"
+        condition = f"e.number >= {ask.FIRST_ORDERED} AND e.key <= $2"
         source = f"{value} FROM mayfly.record r JOIN {_ENTRY.format('e', f'${next(numbers)}::integer')}"
     else:
         value, condition = PATHS[path]

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from mayflydb.store.interface import FIRST_ORDERED
 
-FORMAT = 3
+FORMAT = 4
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"

@@ -131,7 +131,7 @@ def _floor(way: ask.Purge | ask.Rival) -> Instant:
 def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
     """The statement that notes who is to go, with the anchors of their lives."""
     if isinstance(change.path, int):
-        value, order = DATE.format("entry.key"), "entry.key"
+        value, order = DATE.format("entry.key"), "entry.key, entry.record"
         chosen = (
             f"SELECT record.id, {value} FROM main.entry CROSS JOIN main.record ON record.id = entry.record"
             " WHERE entry.container = ? AND entry.number = ? AND entry.key <= ?"
@@ -139,7 +139,7 @@ def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
         bindings: list[Any] = [change.container, change.path, instant_key(change.upto)]
     else:
         index, value, condition = PATHS[change.path]
-        order = value
+        order = f"{value}, id"
         chosen = f"SELECT id, anchor FROM main.record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} <= ?"
         bindings = [change.container, fit(change.upto)]
     for rival in change.rivals:
@@ -147,7 +147,7 @@ def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
         sooner = "<=" if rival.first else "<"
         chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
         bindings += [*named, clamp(rival.span or 0), _floor(rival), clamp(change.span or 0), _floor(change)]
-    chosen += f" ORDER BY {order}, record.id LIMIT ?"
+    chosen += f" ORDER BY {order} LIMIT ?"
     return f"INSERT INTO temp.doomed(id, anchor) {chosen}", (*bindings, change.limit)
 
 

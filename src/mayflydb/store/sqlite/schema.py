@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mayflydb.store.rows import SEQ_BITS
 
-FORMAT = 2
+FORMAT = 3
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
 """What `record_of` takes."""
@@ -29,7 +29,10 @@ _HISTORY = """CREATE TABLE history(
     partition BLOB NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, previous INTEGER NOT NULL, checksum INTEGER,
     value BLOB NOT NULL, UNIQUE(container, lsn))"""
 
-STEPS = {1: _HISTORY}
+_DATES = "SELECT 1"
+"""Format 3 has dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions."""
+
+STEPS = {1: _HISTORY, 2: _DATES}
 """Format -> what makes it the next one: one statement."""
 
 TABLES = f"""
