@@ -11,7 +11,7 @@ from mayflydb.engine.decide import drafted, judge, not_unique, obituary, rivals,
 from mayflydb.expiry.deadline import deadline, visible_at
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
@@ -76,7 +76,7 @@ class Workspace:
         """Those that nobody else may own."""
         if not self._exclusive or not entries:
             return draft.entries or ()
-        return (*(draft.entries or ()), *[entry for entry in entries if entry.index in self._exclusive])
+        return tuple([entry for entry in entries if entry.index in self._exclusive or entry.index < FIRST_ORDERED])
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
         """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
