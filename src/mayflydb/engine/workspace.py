@@ -83,7 +83,7 @@ class Workspace:
         """Those that nobody else may own."""
         if not self._exclusive or not entries:
             return draft.entries or ()
-        return (*(draft.entries or ()), *[entry for entry in entries if entry.index in self._exclusive])
+        return tuple([entry for entry in entries if entry.index in self._exclusive or entry.index < FIRST_ORDERED])
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
         """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
