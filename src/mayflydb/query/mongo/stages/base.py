@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -152,6 +152,26 @@ def required(spec: Document, name: str, stage: str) -> Value:
     if name not in spec:
         raise MqlError(40414, f"BSON field '{stage}.{name}' is missing but a required field")
     return spec[name]
+
+
+async def chained(stages: Sequence[Stage], batches: Batches) -> Batches:
+    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
+    chain = [batches]
+    for stage in stages:
+        chain.append(stage.run(chain[-1]))
+    try:
+        async for batch in chain[-1]:
+            yield batch
+    finally:
+        for part in reversed(chain):
+            await close(part)
+
+
+async def close(batches: Batches) -> None:
+    """Ends what nobody reads any further."""
+    closing = getattr(batches, "aclose", None)
+    if closing is not None:
+        await closing()
 
 
 async def nothing() -> Batches:

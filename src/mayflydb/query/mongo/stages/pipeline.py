@@ -7,8 +7,8 @@ from typing import Final
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.stages import basic, buckets, combine, group, shapes
-from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage
+from mayflydb.query.mongo.stages import basic, buckets, combine, gaps, group, shapes
+from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage, chained
 from mayflydb.query.mongo.stages.basic import Match
 from mayflydb.query.mongo.stages.combine import Documents, Special, Write, special
 from mayflydb.query.mongo.stages.fields import add_fields
@@ -27,8 +27,10 @@ STAGES: Final[Mapping[str, Compile]] = {
     "$bucket": buckets.compile_bucket,
     "$bucketAuto": buckets.compile_bucket_auto,
     "$count": basic.compile_count,
+    "$densify": gaps.compile_densify,
     "$documents": combine.compile_documents,
     "$facet": combine.compile_facet,
+    "$fill": gaps.compile_fill,
     "$graphLookup": compile_graph_lookup,
     "$group": group.compile_group,
     "$limit": basic.compile_limit,
@@ -53,7 +55,7 @@ STAGES: Final[Mapping[str, Compile]] = {
 }
 
 UNSUPPORTED: Final = frozenset({
-    "$changeStreamSplitLargeEvent", "$densify", "$fill", "$geoNear", "$listCatalog", "$listSampledQueries", "$listSearchIndexes",
+    "$changeStreamSplitLargeEvent", "$geoNear", "$listCatalog", "$listSampledQueries", "$listSearchIndexes",
     "$planCacheStats", "$rankFusion", "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
 })  # fmt: skip
 """Stages of MongoDB that are refused by name."""
@@ -104,11 +106,11 @@ class Pipeline:
 
     def run(self, batches: Batches) -> Batches:
         """What the stages behind the head make of the documents that the head found."""
-        return _chained(self._tail, batches)
+        return chained(self._tail, batches)
 
     def over(self, batches: Batches) -> Batches:
         """What all its stages make of documents."""
-        return _chained(self._stages, batches)
+        return chained(self._stages, batches)
 
     def read(self, namespace: Namespace) -> Batches:
         """What it makes of a collection, which is asked for what its first `$match` stages want."""
@@ -116,7 +118,7 @@ class Pipeline:
         queries = [stage.query for stage in self._stages[: _matches(self._stages)]]  # type: ignore[attr-defined]
         query, exact = narrowed(joined(queries), env)
         rest = self._stages[len(queries) :] if exact else self._stages
-        return _chained(rest, self._scope.source.find(namespace, query))
+        return chained(rest, self._scope.source.find(namespace, query))
 
 
 def _matches(stages: Sequence[Stage]) -> int:
@@ -124,21 +126,6 @@ def _matches(stages: Sequence[Stage]) -> int:
         if not isinstance(stage, Match):
             return at
     return len(stages)
-
-
-async def _chained(stages: Sequence[Stage], batches: Batches) -> Batches:
-    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
-    chain = [batches]
-    for stage in stages:
-        chain.append(stage.run(chain[-1]))
-    try:
-        async for batch in chain[-1]:
-            yield batch
-    finally:
-        for part in reversed(chain):
-            close = getattr(part, "aclose", None)
-            if close is not None:
-                await close()
 
 
 # --- compiling -------------------------------------------------------------------------------------------------------
