@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.stages.source import Batches, Namespace, Source
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, Value, encode, type_name
 
 BATCH: Final = 1000
@@ -41,18 +42,23 @@ class Inner(Protocol):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Where a stage is compiled. `inside`: the stage whose sub-pipeline this is, "" at the top; `memory_limit` in bytes;
-    `compile_inner` compiles sub-pipelines."""
+    """Where a stage is compiled.
+
+    `inside`: the stage whose sub-pipeline this is, "" at the top; `memory_limit` in bytes; `compile_inner`: for sub-pipelines;
+    `text`: the collection's text index, while `$text` may be asked; `score`: a document's, while documents are as they were read.
+    """
 
     env: Env
     source: Source
     compile_inner: Callable[[Value, Scope], Inner]
     memory_limit: int = MEMORY_LIMIT
     inside: str = ""
+    text: TextIndex | None = None
+    score: Callable[[Document], float] | None = None
 
     def inner(self, pipeline: Value, stage: str) -> Inner:
         """Compiles a sub-pipeline of `stage`."""
-        return self.compile_inner(pipeline, replace(self, inside=stage))
+        return self.compile_inner(pipeline, replace(self, inside=stage, text=None, score=None))
 
     def with_variables(self, variables: Mapping[str, Value]) -> Scope:
         """The same with more variables."""
