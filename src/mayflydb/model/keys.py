@@ -82,11 +82,11 @@ def _encode_int(value: int) -> bytes:
     if -_EXACT <= value <= _EXACT:
         return _number(float(abs(value)), 0, value < 0)
     magnitude = abs(value)
-    below = _floor(magnitude)
+    below = floor(magnitude)
     return _number(below, magnitude - int(below), value < 0)
 
 
-def _floor(magnitude: int) -> float:
+def floor(magnitude: int) -> float:
     """The largest finite double that is not above."""
     if magnitude >= _LARGEST:
         return float(_LARGEST)
@@ -95,10 +95,20 @@ def _floor(magnitude: int) -> float:
 
 
 def _number(magnitude: float, rest: int, negative: bool) -> bytes:
+    return _NUMBER + signed(magnitude, _rest(rest), negative)
+
+
+def signed(magnitude: float, rest: bytes, negative: bool) -> bytes:
+    """The body of a number: eight bytes of its magnitude as a double and what rounding took away, in order of sign."""
     double = _DOUBLE.pack(magnitude)
     # The sign bit is free in a magnitude; set, it puts the positive above the complemented negative.
-    body = bytes((double[0] | _SIGN,)) + double[1:] + _rest(rest)
-    return _NUMBER + (body.translate(_COMPLEMENT) if negative else body)
+    body = bytes((double[0] | _SIGN,)) + double[1:] + rest
+    return complement(body) if negative else body
+
+
+def complement(key: bytes) -> bytes:
+    """A key in descending order: among keys of which none begins another, complements compare the other way round."""
+    return key.translate(_COMPLEMENT)
 
 
 def _rest(rest: int) -> bytes:

@@ -1,18 +1,77 @@
-"""Collation: how strings are compared where a command, a collection or an index says so."""
+"""Collation: how strings are compared where a command, a collection or an index says so.
+
+Languages that sort as Unicode's root order does (`en`, `root`) are supported at strengths 1 to 3: letters, then accents, then
+case, lower before upper; white space, punctuation, symbols, digits and letters in this order. Others are refused.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import unicodedata
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
 
 import msgspec
+from bson import DBRef
 
-from mayflydb.query.mongo.values import OrderKey, Value, order_key
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, shell, type_name
+
+LOCALES: Final = frozenset(("en", "en_US", "en_GB", "root"))
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "caseLevel": False,
+    "caseFirst": "off",
+    "strength": 3,
+    "numericOrdering": False,
+    "alternate": "non-ignorable",
+    "maxVariable": "punct",
+    "normalization": False,
+    "backwards": False,
+}
+_CHOICES: Final[dict[str, tuple[Any, ...]]] = {
+    "caseFirst": ("off", "upper", "lower"),
+    "strength": (1, 2, 3, 4, 5),
+    "alternate": ("non-ignorable", "shifted"),
+    "maxVariable": ("punct", "space"),
+}
+_VERSION: Final = "57.1"
+"""Of the root order, as the server reports it."""
 
 
 class Collation(msgspec.Struct, frozen=True):
     """One way to compare strings; `simple` is by code points."""
 
     locale: str = "simple"
+    strength: int = 3
+    numeric: bool = False
+
+    @staticmethod
+    def parse(document: Value) -> Collation:
+        """A collation as commands give it. MqlError 2 for one that is not supported; 14, 40414 and 40415 for no collation."""
+        if type(document) is not dict:
+            raise type_mismatch("collation", type_name(document), "object")
+        if not document:
+            return SIMPLE
+        for name, value in document.items():
+            _check(name, value)
+        locale = document.get("locale")
+        if locale is None:
+            raise MqlError(40414, "BSON field 'collation.locale' is missing but a required field")
+        options = {name: value for name, value in document.items() if name not in ("locale", "version")}
+        if locale == "simple":
+            if options:
+                raise bad_value(f"If the locale is 'simple', no other fields may be specified in: {shell(document)}")
+            return SIMPLE
+        if locale not in LOCALES:
+            raise bad_value(f"Field 'locale' is invalid or not supported in: {shell(document)}")
+        for name, value in options.items():
+            if name not in ("strength", "numericOrdering") and value != _DEFAULTS[name]:
+                raise bad_value(f"Collation option '{name}: {shell(value)}' is not supported")
+        strength = int(options.get("strength", 3))
+        if strength > 3:
+            raise bad_value(f"Collation option 'strength: {strength}' is not supported")
+        return Collation(locale, strength, options.get("numericOrdering", False))
 
     @property
     def is_simple(self) -> bool:
@@ -20,12 +79,156 @@ class Collation(msgspec.Struct, frozen=True):
         return self.locale == "simple"
 
     def key(self, text: str) -> Any:
-        """What a string is compared by."""
-        return text
+        """What a string is compared by: comparable, and equal for strings that the collation does not tell apart."""
+        return text if self.locale == "simple" else _key(text, self.strength, self.numeric)
 
     def order_key(self, value: Value) -> OrderKey:
         """`values.order_key` with strings, nested ones too, by this collation."""
-        return order_key(value)
+        if self.locale == "simple":
+            return order_key(value)
+        kind = type(value)
+        if kind is str:
+            return _STRING, _key(value, self.strength, self.numeric)
+        if kind is list:
+            return _ARRAY, tuple([self.order_key(each) for each in value])
+        if kind is DBRef:
+            value = value.as_doc()
+        elif kind is not dict:
+            return order_key(value)
+        fields = []
+        for name, each in value.items():
+            group, key = self.order_key(each)
+            fields.append((group, name, key))
+        return _OBJECT, tuple(fields)
+
+    def document(self) -> Document:
+        """All of its options, as listIndexes and listCollections show them."""
+        if self.is_simple:
+            return {"locale": "simple"}
+        given = {"strength": self.strength, "numericOrdering": self.numeric}
+        return {"locale": self.locale, **_DEFAULTS, **given, "version": _VERSION}
 
 
 SIMPLE = Collation()
+
+_STRING: Final = order_key("")[0]
+_ARRAY: Final = order_key([])[0]
+_OBJECT: Final = order_key({})[0]
+
+
+def _check(name: str, value: Value) -> None:
+    """Whether an option exists and has a value it can have."""
+    if name in ("locale", "version"):
+        expected: type = str
+    elif name in _DEFAULTS:
+        expected = type(_DEFAULTS[name])
+    else:
+        raise MqlError(40415, f"BSON field 'collation.{name}' is an unknown field.")
+    if expected is int:
+        if not is_number(value):
+            raise type_mismatch(f"collation.{name}", type_name(value), "long", "int", "decimal", "double")
+    elif type(value) is not expected:
+        raise type_mismatch(f"collation.{name}", type_name(value), "string" if expected is str else "bool")
+    if name in _CHOICES and value not in _CHOICES[name]:
+        raise bad_value(f"Enumeration value '{value}' for field 'collation.{name}' is not a valid value.")
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+_SPACE, _MARK, _SIGN, _CURRENCY, _DIGIT, _LETTER = (group << 24 for group in range(1, 7))
+
+_NUMBER: Final = _DIGIT + 0x200000
+"""Plus the digits a number has: beyond all characters."""
+
+_ASCII_MARKS: Final = "_-,;:!?.'\"()[]{}@*/\\&#%"
+_ASCII_SIGNS: Final = "`^+<=>|~"
+_EXPANDED: Final = {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
+_STRUCK: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H"}
+"""Letters with a stroke, which Unicode does not decompose but sorts as if it did."""
+_STROKE: Final = 0x338
+
+
+def _key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
+    # Long texts would fill the cache with what nobody asks for again.
+    return (_short_key if len(text) <= _LONGEST_CACHED else _long_key)(text, strength, numeric)
+
+
+def _long_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
+    letters: list[int] = []
+    accents: list[int] = []
+    cases: list[int] = []
+    for character, marks, case in _elements(text):
+        weight = _weight(character)
+        if not weight:
+            continue
+        letters.append(weight)
+        accents.extend((0, *marks))
+        cases.append(case)
+    primary = tuple(_joined_digits(letters) if numeric else letters)
+    return (primary, tuple(accents), tuple(cases))[:strength]
+
+
+_LONGEST_CACHED: Final = 128
+_short_key = lru_cache(maxsize=16384)(_long_key)
+
+
+def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
+    """Characters without accents and in lower case, their accents, and 0 for lower, 1 for upper case, 2 for other forms."""
+    if text.isascii():
+        for character in text:
+            lower = character.lower()
+            yield lower, (), int(lower != character)
+        return
+    base, form = "", 0
+    marks: tuple[int, ...] = ()
+    for original in text:
+        stroke = original in _STRUCK
+        spelt = _STRUCK.get(original) or _EXPANDED.get(original) or unicodedata.normalize("NFKD", original)
+        other = original in _EXPANDED or spelt != unicodedata.normalize("NFD", original)
+        for character in spelt:
+            if unicodedata.combining(character):
+                marks = (*marks, ord(character))
+                continue
+            if base:
+                yield base, marks, form
+            lower = character.lower()
+            base, marks = lower, (_STROKE,) if stroke else ()
+            form = 2 if other and not stroke else int(lower != character)
+    if base:
+        yield base, marks, form
+
+
+@lru_cache(maxsize=4096)
+def _weight(character: str) -> int:
+    """The place of a lower-case character without accents; 0 for control characters, which are ignored."""
+    category = unicodedata.category(character)
+    code = ord(character)
+    if character in "\t\n\v\f\r\x85\u2028\u2029" or category[0] == "Z":
+        return _SPACE + code
+    if category[0] == "C" and category not in ("Co", "Cn", "Cs"):
+        return 0
+    if category == "Nd":
+        return _DIGIT + unicodedata.digit(character)
+    if character in _ASCII_MARKS:
+        return _MARK + _ASCII_MARKS.index(character)
+    if character in _ASCII_SIGNS:
+        return _SIGN + _ASCII_SIGNS.index(character)
+    if category == "Sc":
+        return _CURRENCY + code
+    return {"P": _MARK, "S": _SIGN, "N": _DIGIT}.get(category[0], _LETTER) + code
+
+
+def _joined_digits(weights: list[int]) -> Iterator[int]:
+    """Each run of digits as its number of digits and these, so that numbers come in their order."""
+    run: list[int] = []
+    for weight in [*weights, 0]:
+        if _DIGIT <= weight < _DIGIT + 10:
+            # Zeros in front do not count.
+            run = [weight] if run == [_DIGIT] else [*run, weight]
+            continue
+        if run:
+            yield _NUMBER + len(run)
+            yield from run
+            run = []
+        if weight:
+            yield weight

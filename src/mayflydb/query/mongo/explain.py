@@ -1,0 +1,196 @@
+"""What explain answers: the stages of a plan, from the inside out, and what a run of it has counted.
+
+Shapes: https://www.mongodb.com/docs/manual/reference/explain-results/
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+from bson import Int64
+
+from mayflydb.query.mongo.conditions import is_operators
+from mayflydb.query.mongo.planner import Plan
+from mayflydb.query.mongo.values import Document, Value, is_number, shell, type_name
+
+SORT_MEMORY: Final = 100 * 1024 * 1024
+"""Bytes that a sort may hold, as its stage says."""
+
+Verb: TypeAlias = Literal["find", "count", "distinct", "update", "delete"]
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """The command that is explained, as far as it makes stages; 0 for no skip and no limit."""
+
+    query: Document
+    verb: Verb = "find"
+    sort: Document | None = None
+    projection: Document | None = None
+    skip: int = 0
+    limit: int = 0
+
+
+class Counted(msgspec.Struct, frozen=True):
+    """What a run has counted: documents returned, keys and documents looked at, documents that TTL hid, milliseconds."""
+
+    returned: int
+    keys: int
+    documents: int
+    hidden: int = 0
+    milliseconds: int = 0
+
+
+def query_planner(plan: Plan, asked: Asked, namespace: str) -> Document:
+    """`queryPlanner`."""
+    return {
+        "plannerVersion": 1,
+        "namespace": namespace,
+        "indexFilterSet": False,
+        "parsedQuery": parsed(asked.query),
+        "winningPlan": stages(plan, asked),
+        "rejectedPlans": [],
+    }
+
+
+def execution_stats(plan: Plan, asked: Asked, counted: Counted, everything: bool = False) -> Document:
+    """`executionStats`; `everything`: for `allPlansExecution`."""
+    result: Document = {
+        "executionSuccess": True,
+        "nReturned": counted.returned,
+        "executionTimeMillis": counted.milliseconds,
+        "totalKeysExamined": counted.keys,
+        "totalDocsExamined": counted.documents,
+        "hiddenByTtl": counted.hidden,
+        "executionStages": _counted(stages(plan, asked), counted),
+    }
+    return result | {"allPlansExecution": []} if everything else result
+
+
+def explanation(
+    plan: Plan, asked: Asked, namespace: str, command: Document, server: Document, counted: Counted | None = None
+) -> Document:
+    """The whole answer. `server`: host, port, version, gitVersion; `counted`: for the verbosities that run the command."""
+    reply: Document = {"explainVersion": "1", "queryPlanner": query_planner(plan, asked, namespace)}
+    if counted is not None:
+        reply["executionStats"] = execution_stats(plan, asked, counted)
+    return reply | {"command": command, "serverInfo": server, "ok": 1.0}
+
+
+# --- stages --------------------------------------------------------------------------------------------------------------
+
+
+def stages(plan: Plan, asked: Asked) -> Document:
+    """`winningPlan`: the last stage, with those before it inside."""
+    if plan.kind == "none":
+        return {"stage": "EOF"}
+    stage = _source(plan, asked.query)
+    if asked.sort and not plan.sorted:
+        sort: Document = {"stage": "SORT", "sortPattern": asked.sort, "memLimit": SORT_MEMORY}
+        if asked.limit:
+            sort["limitAmount"] = Int64(asked.limit + asked.skip)
+        stage = sort | {"type": "simple", "inputStage": stage}
+    if asked.skip:
+        stage = {"stage": "SKIP", "skipAmount": Int64(asked.skip), "inputStage": stage}
+    if asked.limit:
+        stage = {"stage": "LIMIT", "limitAmount": Int64(asked.limit), "inputStage": stage}
+    if asked.projection:
+        kind = "PROJECTION_SIMPLE" if _is_simple(asked.projection) else "PROJECTION_DEFAULT"
+        stage = {"stage": kind, "transformBy": asked.projection, "inputStage": stage}
+    if asked.verb in ("count", "update", "delete"):
+        stage = {"stage": asked.verb.upper(), "inputStage": stage}
+    return stage
+
+
+def _source(plan: Plan, query: Document) -> Document:
+    if plan.kind == "scan":
+        filtered = {"filter": parsed(query)} if query else {}
+        return {"stage": "COLLSCAN", **filtered, "direction": _direction(plan)}
+    if plan.kind == "ids" and len(plan.ids) == 1 and list(query) == ["_id"]:
+        return {"stage": "IDHACK"}
+    inner = _keys(plan)
+    return {"stage": "FETCH", "filter": parsed(query), "inputStage": inner}
+
+
+def _keys(plan: Plan) -> Document:
+    if plan.kind == "either":
+        return {"stage": "OR", "inputStages": [_keys(each) for each in plan.branches]}
+    if plan.kind == "ids":
+        bounds = {"_id": [f"[{shell(each)}, {shell(each)}]" for each in plan.ids]}
+        return _scan({"_id": 1}, "_id_", {"isUnique": True}, bounds, "forward", 2)
+    spec = plan.index
+    assert spec is not None
+    options = {
+        "isMultiKey": plan.multikey,
+        "isUnique": spec.unique or spec.is_id,
+        "isSparse": spec.sparse,
+        "isPartial": spec.partial is not None,
+    }
+    return _scan(spec.pattern, spec.name, options, plan.bounds or {}, _direction(plan), spec.v)
+
+
+def _scan(pattern: Document, name: str, options: Document, bounds: Document, direction: str, version: int) -> Document:
+    flags = {"isMultiKey": False, "isUnique": False, "isSparse": False, "isPartial": False} | options
+    return {
+        "stage": "IXSCAN",
+        "keyPattern": pattern,
+        "indexName": name,
+        **flags,
+        "indexVersion": version,
+        "direction": direction,
+        "indexBounds": bounds,
+    }
+
+
+def _direction(plan: Plan) -> str:
+    return "backward" if plan.descending else "forward"
+
+
+def _is_simple(projection: Document) -> bool:
+    """Whether it takes or leaves whole top-level fields."""
+    return all("." not in path and (type(each) is bool or is_number(each)) for path, each in projection.items())
+
+
+def _counted(stage: Document, counted: Counted) -> Document:
+    """A stage and those inside with what the run has counted."""
+    name = stage["stage"]
+    numbers: dict[str, Any] = {"nReturned": counted.returned, "executionTimeMillisEstimate": counted.milliseconds}
+    if name in ("FETCH", "COLLSCAN", "IDHACK"):
+        numbers["docsExamined"] = counted.documents
+    if name in ("IXSCAN", "IDHACK"):
+        numbers["keysExamined"] = counted.keys
+    if name in ("IXSCAN", "OR"):
+        numbers["nReturned"] = counted.documents
+    result = {"stage": name, **numbers, **{field: value for field, value in stage.items() if field != "stage"}}
+    if "inputStage" in stage:
+        result["inputStage"] = _counted(stage["inputStage"], counted)
+    if "inputStages" in stage:
+        # What each branch has read is not counted apart.
+        result["inputStages"] = [dict(each) for each in stage["inputStages"]]
+    return result
+
+
+# --- queries -------------------------------------------------------------------------------------------------------------
+
+
+def parsed(query: Document) -> Document:
+    """A query as `parsedQuery` has it: every condition with its operator, several of them under one `$and`."""
+    parts = [part for field, value in query.items() for part in _parsed(field, value)]
+    if len(parts) == 1:
+        return parts[0]
+    return {"$and": parts} if parts else {}
+
+
+def _parsed(field: str, value: Value) -> list[Document]:
+    if field in ("$and", "$or", "$nor"):
+        return [{field: [parsed(each) for each in value]}]
+    if field.startswith("$"):
+        return [{field: value}]
+    if is_operators(value):
+        options = {"$options": value["$options"]} if "$options" in value else {}
+        return [
+            {field: {operator: operand} | (options if operator == "$regex" else {})}
+            for operator, operand in value.items()
+            if operator != "$options"
+        ]
+    return [{field: {"$regex" if type_name(value) == "regex" else "$eq": value}}]

@@ -1,0 +1,8 @@
+"""Filters: queries compiled once to closures, asked about documents many times."""
+
+from __future__ import annotations
+
+from mayflydb.query.mongo.filter.compile import Filter, compile_element_filter, compile_filter, text_search
+from mayflydb.query.mongo.filter.fields import is_operators
+
+__all__ = ["Filter", "compile_element_filter", "compile_filter", "is_operators", "text_search"]

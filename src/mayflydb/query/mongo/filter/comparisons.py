@@ -1,0 +1,134 @@
+"""Tests of one value against another: equality, order within a class of types, membership."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from bson import DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId
+
+from mayflydb.query.mongo.collation import Collation
+from mayflydb.query.mongo.filter.nodes import Test, always, disjunction, never
+from mayflydb.query.mongo.values import MISSING, Value, order_key, type_class
+
+PLAIN: Final = frozenset((int, Int64, float))
+"""The numbers that Python compares with one another as they are."""
+
+_ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
+    "$lt": operator.lt,
+    "$lte": operator.le,
+    "$gt": operator.gt,
+    "$gte": operator.ge,
+}
+
+
+def is_null(value: Value) -> bool:
+    """What `{a: null}` asks: null, or nothing there."""
+    return value is None or value is MISSING
+
+
+def equality(wanted: Value, collation: Collation) -> Test:
+    """Whether a value equals this one."""
+    kind = type(wanted)
+    if wanted is None or wanted is MISSING:
+        return is_null
+    if kind is bool:
+        return lambda value: value is wanted
+    if kind is str and collation.is_simple:
+        return lambda value: value == wanted and type(value) is str
+    if kind in PLAIN and wanted == wanted:
+        return _equal_number(wanted)
+    if kind is ObjectId:
+        return lambda value: type(value) is ObjectId and value == wanted
+    if kind is DatetimeMS:
+        moment = int(wanted)
+        return lambda value: type(value) is DatetimeMS and int(value) == moment
+    key, group, key_of = collation.order_key(wanted), type_class(wanted), collation.order_key
+    return lambda value: type_class(value) == group and key_of(value) == key
+
+
+def _equal_number(wanted: Any) -> Test:
+    key = order_key(wanted)
+
+    def test(value: Value) -> bool:
+        if type(value) in PLAIN:
+            return bool(value == wanted)
+        return type(value) is Decimal128 and order_key(value) == key
+
+    return test
+
+
+def ordering(name: str, wanted: Value, collation: Collation) -> Test:
+    """Whether a value of the same class stands in this order (`$lt`, `$lte`, `$gt`, `$gte`) to this one."""
+    compare, kind = _ORDERS[name], type(wanted)
+    inclusive = name in ("$lte", "$gte")
+    if wanted is None:
+        return is_null if inclusive else never
+    if kind in (MinKey, MaxKey):
+        return _beyond_all(name, kind, inclusive)
+    if kind is str and collation.is_simple:
+        return lambda value: type(value) is str and compare(value, wanted)
+    if kind in PLAIN or kind is Decimal128:
+        return _ordered_number(compare, wanted, inclusive)
+    if kind is DatetimeMS:
+        moment = int(wanted)
+        return lambda value: type(value) is DatetimeMS and compare(int(value), moment)
+    key, group, key_of = collation.order_key(wanted), type_class(wanted), collation.order_key
+    return lambda value: type_class(value) == group and compare(key_of(value), key)
+
+
+def _beyond_all(name: str, kind: type, inclusive: bool) -> Test:
+    """MinKey and MaxKey compare with every type, and with nothing at all."""
+    if (kind is MinKey) == (name in ("$gt", "$gte")):
+        return always if inclusive else lambda value: type(value) is not kind
+    return (lambda value: type(value) is kind) if inclusive else never
+
+
+def _ordered_number(compare: Callable[[Any, Any], bool], wanted: Any, inclusive: bool) -> Test:
+    key = order_key(wanted)
+    nan = order_key(float("nan"))
+    if key == nan:
+        return equality(wanted, Collation()) if inclusive else never
+
+    def by_key(value: Value) -> bool:
+        found = order_key(value)
+        return found != nan and compare(found, key)
+
+    if type(wanted) is Decimal128:
+        return lambda value: (type(value) in PLAIN or type(value) is Decimal128) and by_key(value)
+
+    def test(value: Value) -> bool:
+        if type(value) in PLAIN:
+            return compare(value, wanted)
+        return type(value) is Decimal128 and by_key(value)
+
+    return test
+
+
+def membership(wanted: Sequence[Value], patterns: Sequence[Test], collation: Collation) -> Test:
+    """Whether a value equals one of these or meets one of the patterns."""
+    tests = [] if not wanted else [_among(wanted, collation)]
+    return disjunction([*tests, *patterns])
+
+
+def _among(wanted: Sequence[Value], collation: Collation) -> Test:
+    if len(wanted) == 1:
+        return equality(wanted[0], collation)
+    kinds = {type(each) for each in wanted}
+    if kinds in ({str}, {ObjectId}) and collation.is_simple:
+        (kind,) = kinds
+        known = frozenset(wanted)
+        return lambda value: type(value) is kind and value in known
+    key_of = collation.order_key
+    keys = frozenset(map(key_of, wanted))
+    classes = frozenset(map(type_class, wanted))
+    null = None in wanted
+
+    def test(value: Value) -> bool:
+        if value is MISSING:
+            return null
+        # Keys of documents and arrays are long: not made where none is wanted.
+        return type_class(value) in classes and key_of(value) in keys
+
+    return test

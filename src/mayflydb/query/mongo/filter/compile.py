@@ -1,0 +1,170 @@
+"""Queries compiled to filters: the operators that stand at the top of a query, and fields."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+from bson import Decimal128
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.filter.fields import Scope, element_test, field_condition
+from mayflydb.query.mongo.filter.nodes import Match, Node, always, both, either, neither, never, on_path
+from mayflydb.query.mongo.operands import whole
+from mayflydb.query.mongo.paths import split
+from mayflydb.query.mongo.schema import compile_schema
+from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text
+from mayflydb.query.mongo.values import Document, Value, is_number, shell, truthy
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """A compiled query.
+
+    `matches`: whether a document meets it. `fields`: the top-level fields it looks at, None if it may look at all.
+    `named`: the top-level fields it has conditions on, which is what a positional projection may name.
+    """
+
+    matches: Match
+    fields: frozenset[str] | None
+    named: frozenset[str]
+    node: Node
+
+    def position(self, document: Document) -> int | None:
+        """The index of the element of an array by which a document matches: what `$` stands for. None without one."""
+        locate = self.node.locate
+        return locate(document) if locate is not None else None
+
+
+def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> Filter:
+    """A query as a filter. `text`: the collection's text index, which `$text` needs. MqlError, mostly 2."""
+    scope = Scope(env, _compile, text)
+    node = _compile(query, scope)
+    named = frozenset(scope.named)
+    return Filter(node.matches, None if scope.whole else named, named, node)
+
+
+def compile_element_filter(operand: Value, env: Env) -> Callable[[Value], bool]:
+    """What an `$elemMatch` asks of one element of an array, for projections and updates."""
+    return element_test(operand, Scope(env, _compile))
+
+
+def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
+    """The `$text` of a query, at its top or in its `$and`, for scores; None if it has none."""
+    if "$text" in query:
+        return compile_text(query["$text"], text)
+    parts = query.get("$and", ())
+    return next((found for each in parts if (found := text_search(each, text)) is not None), None)
+
+
+DEEPEST: Final = 100
+"""How deep `$and`, `$or`, `$nor` and `$elemMatch` may nest."""
+
+
+def _compile(query: Document, scope: Scope) -> Node:
+    if scope.depth > DEEPEST:
+        raise bad_value(f"exceeded maximum query tree depth of {DEEPEST} at {shell(query)}")
+    scope.depth += 1
+    node = both(_nodes(query, scope))
+    scope.depth -= 1
+    return node
+
+
+def _nodes(query: Document, scope: Scope) -> list[Node]:
+    nodes = []
+    for name, operand in query.items():
+        if name.startswith("$"):
+            node = _pathless(name, operand, scope)
+            if node is not None:
+                nodes.append(node)
+            continue
+        parts = split(name)
+        scope.named.add(parts[0])
+        nodes.append(on_path(field_condition(name, operand, scope), parts))
+    return nodes
+
+
+def _pathless(name: str, operand: Value, scope: Scope) -> Node | None:
+    if name == "$comment":
+        return None
+    compiler = _PATHLESS.get(name)
+    if compiler is None:
+        raise bad_value(
+            f"unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, "
+            "consider using $getField or $setField."
+        )
+    return compiler(operand, scope)
+
+
+def _branches(name: str, operand: Value, scope: Scope) -> list[Node]:
+    if type(operand) is not list:
+        raise bad_value(f"{name} must be an array")
+    if not operand:
+        raise bad_value("$and/$or/$nor must be a nonempty array")
+    if any(type(each) is not dict for each in operand):
+        raise bad_value("$or/$and/$nor entries need to be full objects")
+    return [_compile(each, scope) for each in operand]
+
+
+def _expr(operand: Value, scope: Scope) -> Node:
+    if scope.inside:
+        raise bad_value("$expr can only be applied to the top-level document")
+    # Expressions use filters too.
+    from mayflydb.query.mongo.expressions import compile_expression, frame_of
+
+    env = scope.env
+    scope.whole = True
+    expression = compile_expression(operand, env, tuple(env.variables))
+    return Node(lambda document: truthy(expression(frame_of(document, env))))
+
+
+def _json_schema(operand: Value, scope: Scope) -> Node:
+    if type(operand) is not dict:
+        raise MqlError(14, "$jsonSchema must be an object")
+    scope.whole = True
+    return Node(compile_schema(operand).matches)
+
+
+def _text(operand: Value, scope: Scope) -> Node:
+    if scope.inside:
+        raise bad_value("$text can only be applied to the top-level document")
+    scope.whole = True
+    return Node(compile_text(operand, scope.text).matches)
+
+
+def _where(_: Value, __: Scope) -> Node:
+    raise MqlError(238, "$where is not supported: no JavaScript runs in queries")
+
+
+def _sample_rate(operand: Any, scope: Scope) -> Node:
+    if not is_number(operand):
+        raise bad_value("argument to $sampleRate must be a numeric type")
+    rate = float(operand.to_decimal()) if type(operand) is Decimal128 else float(operand)
+    if not 0 <= rate <= 1:
+        raise bad_value("numeric argument to $sampleRate must be in [0, 1]")
+    chance = scope.env.chance
+    return Node(lambda _: chance() < rate)
+
+
+def _constant(name: str, match: Match) -> Callable[[Value, Scope], Node]:
+    def compile_constant(operand: Value, _: Scope) -> Node:
+        if whole(name, operand) != 1:
+            raise failed_to_parse(f"{name} must be an integer value of 1")
+        return Node(match)
+
+    return compile_constant
+
+
+_PATHLESS: Final[Mapping[str, Callable[[Value, Scope], Node]]] = {
+    "$and": lambda operand, scope: both(_branches("$and", operand, scope)),
+    "$or": lambda operand, scope: either(_branches("$or", operand, scope)),
+    "$nor": lambda operand, scope: neither(_branches("$nor", operand, scope)),
+    "$expr": _expr,
+    "$jsonSchema": _json_schema,
+    "$text": _text,
+    "$where": _where,
+    "$sampleRate": _sample_rate,
+    "$alwaysTrue": _constant("$alwaysTrue", always),
+    "$alwaysFalse": _constant("$alwaysFalse", never),
+}

@@ -1,0 +1,301 @@
+"""Operators on one field: `{a: {$gt: 1, $lt: 5}}` and `{a: 5}`, compiled to conditions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NoReturn
+
+import msgspec
+from bson import Decimal128, Regex
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
+from mayflydb.query.mongo.filter.nodes import Condition, Every, Leaf, Negated, Node, Test, never, on_value
+from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
+from mayflydb.query.mongo.paths import fields_of
+from mayflydb.query.mongo.patterns import letters_of, pattern_test
+from mayflydb.query.mongo.text import TextIndex
+from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, truthy
+
+
+class Scope(msgspec.Struct):
+    """Where a filter is being compiled: what it may use, and what it has been seen to look at.
+
+    `inside`: within an element of an array; `whole`: something looks at all of the document.
+    """
+
+    env: Env
+    compile: Callable[[Document, Scope], Node]
+    text: TextIndex | None = None
+    inside: bool = False
+    whole: bool = False
+    named: set[str] = msgspec.field(default_factory=set)
+    depth: int = 0
+
+    def inner(self) -> Scope:
+        """The scope of an element of an array."""
+        return Scope(self.env, self.compile, inside=True, depth=self.depth)
+
+
+def is_operators(value: Value, partial_references: bool = False) -> bool:
+    """Whether an operand is operators rather than a document to be equal to. A reference (`$ref`, `$id`) is a document."""
+    if type(value) is not dict or not value:
+        return False
+    if not next(iter(value)).startswith("$"):
+        return False
+    if partial_references:
+        return not value.keys() & {"$ref", "$id", "$db"}
+    return not {"$ref", "$id"} <= value.keys()
+
+
+def field_condition(path: str, operand: Value, scope: Scope) -> Condition:
+    """What a query says of one field. MqlError 2 for operators that are none, and for operands that are none of theirs."""
+    if is_operators(operand):
+        return operators_condition(path, operand, scope)
+    if type(operand) is Regex:
+        return Leaf(pattern_test(operand.pattern, letters_of(operand)))
+    return Leaf(equality(operand, scope.env.collation))
+
+
+def operators_condition(path: str, operators: Document, scope: Scope) -> Condition:
+    """Operators on one field, all of which hold."""
+    conditions = []
+    for name, operand in operators.items():
+        compiler = _OPERATORS.get(name)
+        if compiler is None:
+            raise bad_value(_UNKNOWN.get(name, f"unknown operator: {name}"))
+        if name == "$options":
+            if "$regex" not in operators:
+                raise bad_value("$options needs a $regex")
+            continue
+        conditions.append(compiler(path, operand, scope) if name != "$regex" else _regex(operators))
+    return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
+
+
+_UNKNOWN: Final = {
+    "$where": "$where cannot be applied to a field",
+    "$expr": "$expr can only be applied to the top-level document",
+}
+
+
+def _eq(_: str, operand: Value, scope: Scope) -> Condition:
+    return Leaf(equality(operand, scope.env.collation))
+
+
+def _ne(_: str, operand: Value, scope: Scope) -> Condition:
+    if type(operand) is Regex:
+        raise bad_value("Can't have regex as arg to $ne.")
+    return Negated(Leaf(equality(operand, scope.env.collation)))
+
+
+def _ordering(name: str) -> Callable[[str, Value, Scope], Condition]:
+    def compile_operator(path: str, operand: Value, scope: Scope) -> Condition:
+        if type(operand) is Regex:
+            raise bad_value(f"Can't have RegEx as arg to predicate over field '{path}'.")
+        return Leaf(ordering(name, operand, scope.env.collation))
+
+    return compile_operator
+
+
+def _members(name: str, operand: Value, scope: Scope) -> Condition:
+    if type(operand) is not list:
+        raise bad_value(f"{name} needs an array")
+    wanted, patterns = [], []
+    for each in operand:
+        if is_operators(each):
+            raise bad_value("cannot nest $ under $in")
+        if type(each) is Regex:
+            patterns.append(pattern_test(each.pattern, letters_of(each)))
+        else:
+            wanted.append(each)
+    return Leaf(membership(wanted, patterns, scope.env.collation))
+
+
+def _in(_: str, operand: Value, scope: Scope) -> Condition:
+    return _members("$in", operand, scope)
+
+
+def _nin(_: str, operand: Value, scope: Scope) -> Condition:
+    return Negated(_members("$nin", operand, scope))
+
+
+def _not(path: str, operand: Value, scope: Scope) -> Condition:
+    if type(operand) is Regex:
+        return Negated(Leaf(pattern_test(operand.pattern, letters_of(operand))))
+    if type(operand) is not dict:
+        raise bad_value("$not needs a regex or a document")
+    if not operand:
+        raise bad_value("$not cannot be empty")
+    return Negated(operators_condition(path, operand, scope))
+
+
+def _exists(_: str, operand: Value, __: Scope) -> Condition:
+    found = Leaf(lambda value: value is not MISSING, spread=False)
+    return found if truthy(operand) else Negated(found)
+
+
+def _type(path: str, operand: Value, _: Scope) -> Condition:
+    return Leaf(of_types(type_set(path, operand)))
+
+
+def _regex(operators: Document) -> Condition:
+    operand, flags = operators["$regex"], ""
+    names = list(operators)
+    if type(operand) is Regex:
+        pattern, flags = operand.pattern, letters_of(operand)
+    elif type(operand) is str:
+        pattern = operand
+    else:
+        raise bad_value("$regex has to be a string")
+    if "$options" in operators:
+        options = operators["$options"]
+        if type(options) is not str:
+            raise bad_value("$options has to be a string")
+        regex_first = names.index("$regex") < names.index("$options")
+        if flags and (regex_first or options):
+            raise MqlError(51075 if regex_first else 51074, "options set in both $regex and $options")
+        flags = flags or options
+    return Leaf(pattern_test(pattern, flags))
+
+
+def _size(_: str, operand: Value, __: Scope) -> Condition:
+    try:
+        size = natural("$size", operand)
+    except MqlError as refusal:
+        raise bad_value(f"Failed to parse $size. {refusal}") from None
+    return Leaf(lambda value: type(value) is list and len(value) == size, spread=False)
+
+
+def _mod(_: str, operand: Value, __: Scope) -> Condition:
+    if type(operand) is not list:
+        raise bad_value("malformed mod, needs to be an array")
+    if len(operand) < 2:
+        raise bad_value("malformed mod, not enough elements")
+    if len(operand) > 2:
+        raise bad_value("malformed mod, too many elements")
+    divisor, remainder = (_mod_operand(*each) for each in zip(("divisor", "remainder"), operand, strict=True))
+    if divisor == 0:
+        raise bad_value("divisor cannot be 0")
+
+    def test(value: Value) -> bool:
+        number = truncated(value) if is_number(value) else None
+        if number is None:
+            return False
+        # The rest has the sign of the dividend, as in C.
+        rest = abs(number) % abs(divisor)
+        return (rest if number >= 0 else -rest) == remainder
+
+    return Leaf(test)
+
+
+def _mod_operand(role: str, value: Any) -> int:
+    if not is_number(value):
+        raise bad_value(f"malformed mod, {role} not a number")
+    number = truncated(value)
+    if number is None:
+        why = "Unable to coerce NaN/Inf to integral type"
+        raise bad_value(f"malformed mod, {role} value is invalid :: caused by :: {why}")
+    if type(value) is Decimal128 and not -(1 << 63) <= number < 1 << 63:
+        raise bad_value(
+            f"malformed mod, {role} value is invalid :: caused by :: Out of bounds coercing to integral value"
+        )
+    return number
+
+
+def _elem_match(_: str, operand: Value, scope: Scope) -> Condition:
+    test = element_test(operand, scope)
+
+    def index(array: list[Value]) -> int | None:
+        return next((place for place, each in enumerate(array) if test(each)), None)
+
+    return Leaf(lambda value: type(value) is list and any(map(test, value)), spread=False, index=index)
+
+
+def element_test(operand: Value, scope: Scope) -> Test:
+    """What an `$elemMatch` asks of one element. MqlError 2."""
+    if type(operand) is not dict:
+        raise bad_value("$elemMatch needs an Object")
+    if is_operators(operand, partial_references=True) and next(iter(operand)) not in PATHLESS:
+        return on_value(operators_condition("", operand, scope.inner()))
+    if "$where" in operand:
+        raise bad_value("$elemMatch cannot contain $where expression")
+    matches = scope.compile(operand, scope.inner()).matches
+
+    def test(element: Value) -> bool:
+        if type(element) is list:
+            return matches({str(index): each for index, each in enumerate(element)})
+        fields = fields_of(element)
+        return fields is not None and matches(fields)
+
+    return test
+
+
+PATHLESS: Final = frozenset(
+    "$and $or $nor $expr $comment $jsonSchema $text $where $sampleRate $alwaysTrue $alwaysFalse".split()  # noqa: SIM905
+)
+"""Operators that stand where a field's name could."""
+
+
+def _all(path: str, operand: Value, scope: Scope) -> Condition:
+    if type(operand) is not list:
+        raise bad_value("$all needs an array")
+    if not operand:
+        return Leaf(never)
+    by_elements = _first_name(operand[0]) == "$elemMatch"
+    conditions: list[Condition] = []
+    for each in operand:
+        name = _first_name(each)
+        if by_elements:
+            if name != "$elemMatch":
+                raise bad_value("$all/$elemMatch has to be consistent")
+            conditions.append(_elem_match(path, each["$elemMatch"], scope))
+        elif name in _OPERATORS:
+            raise bad_value("no $ expressions in $all")
+        elif type(each) is Regex:
+            conditions.append(Leaf(pattern_test(each.pattern, letters_of(each))))
+        else:
+            conditions.append(Leaf(equality(each, scope.env.collation)))
+    return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
+
+
+def _first_name(value: Value) -> str | None:
+    return next(iter(value), None) if type(value) is dict else None
+
+
+def _bits(name: str) -> Callable[[str, Value, Scope], Condition]:
+    return lambda path, operand, _: Leaf(bit_test(name, bit_mask(path, operand)))
+
+
+def _geo(name: str) -> Callable[[str, Value, Scope], Condition]:
+    def refuse(_: str, __: Value, ___: Scope) -> NoReturn:
+        raise bad_value(f"{name} is not supported: there are no geospatial queries")
+
+    return refuse
+
+
+def _regex_alone(_: str, __: Value, ___: Scope) -> Condition:
+    raise AssertionError("compiled together with its options")
+
+
+_OPERATORS: Final[Mapping[str, Callable[[str, Value, Scope], Condition]]] = {
+    "$eq": _eq,
+    "$ne": _ne,
+    **{name: _ordering(name) for name in ("$lt", "$lte", "$gt", "$gte")},
+    "$in": _in,
+    "$nin": _nin,
+    "$not": _not,
+    "$exists": _exists,
+    "$type": _type,
+    "$regex": _regex_alone,
+    "$options": _regex_alone,
+    "$size": _size,
+    "$mod": _mod,
+    "$elemMatch": _elem_match,
+    "$all": _all,
+    **{name: _bits(name) for name in ("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear")},
+    **{
+        name: _geo(name)
+        for name in ("$geoWithin", "$within", "$geoIntersects", "$near", "$nearSphere", "$geoNear", "$maxDistance")
+    },
+}

@@ -1,0 +1,195 @@
+"""What filters are made of: conditions on one value, put on a path; and their combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from mayflydb.query.mongo.paths import Parts, fields_of, located, lookup
+from mayflydb.query.mongo.values import MISSING, Document, Value
+
+Test: TypeAlias = Callable[[Value], bool]
+"""Whether one value, or MISSING, meets a condition."""
+
+Match: TypeAlias = Callable[[Document], bool]
+
+Locate: TypeAlias = Callable[[Document], int | None]
+"""The index, in the outermost array walked, of the element by which a document matches; only asked of documents that do."""
+
+
+class Leaf(msgspec.Struct, frozen=True):
+    """A test; with `spread`, an array meets it by any of its elements too.
+
+    `index`: of a test that an array meets by one of its elements, by which one.
+    """
+
+    test: Test
+    spread: bool = True
+    index: Callable[[Value], int | None] | None = None
+
+
+class Every(msgspec.Struct, frozen=True):
+    """Conditions that hold together, each perhaps by another element of an array."""
+
+    conditions: tuple[Condition, ...]
+
+
+class Negated(msgspec.Struct, frozen=True):
+    """The complement of a condition, documents without the field included."""
+
+    condition: Condition
+
+
+Condition: TypeAlias = Leaf | Every | Negated
+
+
+class Node(msgspec.Struct, frozen=True):
+    """A predicate on documents."""
+
+    matches: Match
+    locate: Locate | None = None
+
+
+def never(_: object) -> bool:
+    """The test, and the match, that nothing meets."""
+    return False
+
+
+def always(_: object) -> bool:
+    """The test, and the match, that everything meets."""
+    return True
+
+
+def on_value(condition: Condition) -> Test:
+    """The condition on one value as it is: arrays are not walked into."""
+    if isinstance(condition, Leaf):
+        return condition.test
+    if isinstance(condition, Negated):
+        inner = on_value(condition.condition)
+        return lambda value: not inner(value)
+    return conjunction([on_value(each) for each in condition.conditions])
+
+
+def on_path(condition: Condition, parts: Parts) -> Node:
+    """The condition on what a path finds in a document."""
+    if isinstance(condition, Leaf):
+        match = _on_field(parts[0], condition) if len(parts) == 1 else _on_dotted(parts, condition)
+        return Node(match, _locator(parts, condition))
+    if isinstance(condition, Negated):
+        inner = on_path(condition.condition, parts).matches
+        return Node(lambda document: not inner(document))
+    return both([on_path(each, parts) for each in condition.conditions])
+
+
+def _on_field(name: str, leaf: Leaf) -> Match:
+    test = leaf.test
+    if not leaf.spread:
+        return lambda document: test(document.get(name, MISSING))
+
+    def matches(document: Document) -> bool:
+        value = document.get(name, MISSING)
+        return test(value) or (type(value) is list and any(map(test, value)))
+
+    return matches
+
+
+def _on_dotted(parts: Parts, leaf: Leaf) -> Match:
+    test, spread = leaf.test, leaf.spread
+    *before, last = parts
+
+    def matches(document: Document) -> bool:
+        fields = document
+        for part in before:
+            value = fields.get(part, MISSING)
+            if type(value) is dict:
+                fields = value
+                continue
+            if type(value) is list:
+                return any(map(test, lookup(document, parts, spread)))
+            other = fields_of(value)
+            if other is None:
+                return test(MISSING)
+            fields = other
+        value = fields.get(last, MISSING)
+        return test(value) or (spread and type(value) is list and any(map(test, value)))
+
+    return matches
+
+
+def _locator(parts: Parts, leaf: Leaf) -> Locate:
+    test, spread = leaf.test, leaf.spread
+
+    def locate(document: Document) -> int | None:
+        for value, index in located(document, parts, spread):
+            if test(value):
+                return leaf.index(value) if index is None and leaf.index is not None else index
+        return None
+
+    return locate
+
+
+def conjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], bool]:
+    """All of them; of none, always."""
+    if not tests:
+        return always
+    if len(tests) == 1:
+        return tests[0]
+    if len(tests) == 2:
+        one, other = tests
+        return lambda value: one(value) and other(value)
+    together = tuple(tests)
+
+    def every(value: Value) -> bool:
+        for test in together:  # noqa: SIM110 - a generator costs twice the time.
+            if not test(value):
+                return False
+        return True
+
+    return every
+
+
+def disjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], bool]:
+    """Any of them; of none, never."""
+    if not tests:
+        return never
+    if len(tests) == 1:
+        return tests[0]
+    together = tuple(tests)
+
+    def some(value: Value) -> bool:
+        for test in together:  # noqa: SIM110 - a generator costs twice the time.
+            if test(value):
+                return True
+        return False
+
+    return some
+
+
+def both(nodes: Sequence[Node]) -> Node:
+    """All of these; the last one that matches by an element of an array says which."""
+    if len(nodes) == 1:
+        return nodes[0]
+    locators = [node.locate for node in reversed(nodes) if node.locate is not None]
+
+    def locate(document: Document) -> int | None:
+        return next((index for each in locators if (index := each(document)) is not None), None)
+
+    return Node(conjunction([node.matches for node in nodes]), locate if locators else None)
+
+
+def either(nodes: Sequence[Node]) -> Node:
+    """Any of these; the first that matches says by which element."""
+
+    def locate(document: Document) -> int | None:
+        chosen = next((node for node in nodes if node.matches(document)), None)
+        return chosen.locate(document) if chosen is not None and chosen.locate is not None else None
+
+    return Node(disjunction([node.matches for node in nodes]), locate)
+
+
+def neither(nodes: Sequence[Node]) -> Node:
+    """None of these."""
+    inner = disjunction([node.matches for node in nodes])
+    return Node(lambda document: not inner(document))

@@ -1,0 +1,158 @@
+"""Changes of indexes: collMod's `index`, and which ones dropIndexes means.
+
+Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/coll_mod.cpp`, `drop_indexes.cpp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+from bson import Int64
+
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.index_options import modified_ttl
+from mayflydb.query.mongo.index_specs import IndexSpec, Profile, check_cosmos_ttl
+from mayflydb.query.mongo.values import Document, Value, equal, is_number, shell, truthy, type_name
+
+_CHANGES: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")
+_FIELDS: Final = ("name", "keyPattern", *_CHANGES)
+
+
+def target(change: Document, existing: Sequence[IndexSpec], namespace: str) -> IndexSpec:
+    """The index that collMod's `index` means. MqlError: 14, 27, 72, 181, 40415."""
+    for field in change:
+        if field not in _FIELDS:
+            raise MqlError(40415, f"BSON field 'collMod.index.{field}' is an unknown field.")
+    name, pattern = change.get("name"), change.get("keyPattern")
+    if name is not None and pattern is not None:
+        raise MqlError(72, "Cannot specify both key pattern and name.")
+    if name is None and pattern is None:
+        raise MqlError(72, "Must specify either index name or key pattern.")
+    if name is not None:
+        if type(name) is not str:
+            raise type_mismatch("collMod.index.name", type_name(name), "string")
+        found = [each for each in existing if each.name == name]
+    else:
+        if type(pattern) is not dict:
+            raise type_mismatch("collMod.index.keyPattern", type_name(pattern), "object")
+        found = [each for each in existing if equal(each.pattern, pattern)]
+    if not found:
+        raise MqlError(27, f"cannot find index {name or shell(pattern)} for ns {namespace}")
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise MqlError(
+            181, f"index keyPattern {shell(pattern)} matches {len(found)} indexes, must use index name: {names}"
+        )
+    return found[0]
+
+
+def modify(spec: IndexSpec, change: Document, profile: Profile = "both") -> tuple[IndexSpec, Document]:
+    """The index after collMod's `index` and what the reply says of it.
+
+    Who makes an index unique must have seen that its keys are. MqlError: 2, 14, 72; 67 as of createIndexes on `_ts`.
+    """
+    given = {field: change[field] for field in _CHANGES if change.get(field) is not None}
+    if not given:
+        raise MqlError(72, "no expireAfterSeconds, hidden, unique, or prepareUnique field")
+    reply: Document = {}
+    if "expireAfterSeconds" in given:
+        spec = _with_ttl(spec, given["expireAfterSeconds"], profile, reply)
+    if "hidden" in given:
+        spec = _with_hidden(spec, _boolean("hidden", given["hidden"]), reply)
+    if "prepareUnique" in given:
+        spec = _with_prepared(spec, _boolean("prepareUnique", given["prepareUnique"]), reply)
+    if "unique" in given:
+        spec = _with_unique(spec, _boolean("unique", given["unique"]), reply)
+    return spec, reply
+
+
+def _with_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) -> IndexSpec:
+    if not is_number(value):
+        raise type_mismatch("collMod.index.expireAfterSeconds", type_name(value), "long", "int", "decimal", "double")
+    cosmos = profile != "native" and spec.key[0][0] == "_ts"
+    if spec.is_id:
+        raise MqlError(72, "the _id field does not support TTL indexes")
+    if len(spec.key) > 1 or spec.kind == "text":
+        raise MqlError(72, "TTL indexes are single-field indexes, compound indexes do not support TTL")
+    if spec.kind == "wildcard":
+        raise MqlError(72, "wildcard indexes do not support TTL")
+    seconds = modified_ttl(value, least=-1 if cosmos else 0)
+    if cosmos:
+        check_cosmos_ttl(spec, seconds)
+        if spec.unique or spec.sparse or spec.partial is not None:
+            raise MqlError(72, "A TTL index on '_ts' is neither unique nor sparse nor partial")
+    if spec.expire_after is not None:
+        reply["expireAfterSeconds_old"] = Int64(spec.expire_after)
+    reply["expireAfterSeconds_new"] = Int64(seconds)
+    return msgspec.structs.replace(spec, expire_after=seconds)
+
+
+def _boolean(field: str, value: Value) -> bool:
+    if type(value) is not bool and not is_number(value):
+        raise type_mismatch(f"collMod.index.{field}", type_name(value), "bool", "long", "int", "decimal", "double")
+    return truthy(value)
+
+
+def _with_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
+    if spec.is_id:
+        raise bad_value("can't hide _id index")
+    if hidden != spec.hidden:
+        reply |= {"hidden_old": spec.hidden, "hidden_new": hidden}
+    return msgspec.structs.replace(spec, hidden=hidden)
+
+
+def _with_prepared(spec: IndexSpec, prepared: bool, reply: Document) -> IndexSpec:
+    if spec.is_id or spec.kind != "ordered":
+        raise MqlError(72, f"index '{spec.name}' cannot be made unique")
+    if prepared and spec.unique:
+        return spec
+    if prepared != spec.prepare_unique:
+        reply |= {"prepareUnique_old": spec.prepare_unique, "prepareUnique_new": prepared}
+    return msgspec.structs.replace(spec, prepare_unique=prepared)
+
+
+def _with_unique(spec: IndexSpec, unique: bool, reply: Document) -> IndexSpec:
+    if not unique:
+        raise bad_value("Cannot make index non-unique")
+    if spec.unique:
+        return spec
+    if not spec.prepare_unique:
+        raise MqlError(72, "Cannot make index unique with 'prepareUnique=false'. Run collMod to set it first.")
+    reply["unique_new"] = True
+    return msgspec.structs.replace(spec, unique=True, prepare_unique=False)
+
+
+def to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpec, ...]:
+    """The indexes that dropIndexes' `index` means: a name, a key pattern, a list of names, "*". MqlError: 14, 27, 72, 181."""
+    if which == "*":
+        return tuple(each for each in existing if not each.is_id)
+    if type(which) is str:
+        return (_named(which, existing),)
+    if type(which) is list:
+        if not all(type(each) is str for each in which):
+            raise type_mismatch("dropIndexes.index", "array", "string", "object")
+        return tuple(_named(each, existing) for each in dict.fromkeys(which))
+    if type(which) is not dict:
+        raise type_mismatch("dropIndexes.index", type_name(which), "string", "object")
+    found = [each for each in existing if equal(each.pattern, which)]
+    if not found:
+        raise MqlError(27, f"can't find index with key: {shell(which)}")
+    if len(found) > 1:
+        names = ", ".join(each.name for each in found)
+        raise MqlError(181, f"{len(found)} indexes found for key: {shell(which)}, identify by name instead: {names}")
+    return (_droppable(found[0]),)
+
+
+def _named(name: str, existing: Sequence[IndexSpec]) -> IndexSpec:
+    found = next((each for each in existing if each.name == name), None)
+    if found is None:
+        raise MqlError(27, f"index not found with name [{name}]")
+    return _droppable(found)
+
+
+def _droppable(spec: IndexSpec) -> IndexSpec:
+    if spec.is_id:
+        raise MqlError(72, "cannot drop _id index")
+    return spec

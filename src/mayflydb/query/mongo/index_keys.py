@@ -1,0 +1,283 @@
+"""Keys that a document has in an index, and the date that a TTL index finds in it.
+
+A key is the encodings of its fields one after another, those that descend complemented. An array gives a key for each of its
+elements; several paths of one index may lead through the same array, not through two. A hashed field stands as a digest. A
+wildcard index has the path before the value, a text index the word before its other fields.
+
+A key longer than an index may have keeps its first bytes and then a digest of it all: different keys stay different, and only
+keys with the same first bytes may lie in another order than their values; `run_of` tells them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Sequence
+from enum import Enum
+from typing import Final, NamedTuple
+
+import msgspec
+from bson import DatetimeMS, Int64
+
+from mayflydb.model.instant import MILLISECOND, Instant
+from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import Filter, compile_filter
+from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_value, text
+from mayflydb.query.mongo.paths import fields_of, index_of, split
+from mayflydb.query.mongo.text import TextIndex, plain, texts_of, words_of
+from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
+
+LONGEST: Final = 504
+"""Bytes of a key: what an ordered index takes less those by which entries lie by partition."""
+
+_DIGEST: Final = 16
+WHOLE: Final = LONGEST - _DIGEST
+"""Keys up to here are whole; of longer ones these are the first bytes."""
+
+_HASH_BYTES: Final = 8
+
+EARLIEST: Final[Instant] = -(1 << 62)
+LATEST: Final[Instant] = 1 << 62
+"""Dates beyond are taken for these: so spans can be added without leaving 64 bits. They are 146,000 years away."""
+
+
+class IndexKeys(msgspec.Struct, frozen=True):
+    """An index ready to be asked for the keys and the date of one document after another; `compile_keys` makes it."""
+
+    spec: IndexSpec
+    collation: Collation
+    filter: Filter | None
+    text: TextIndex | None
+
+    def of(self, document: Document) -> list[bytes]:
+        """The keys of a document, ascending, each once. More than one makes the index a multikey index.
+
+        MqlError: 171 for arrays at two paths, 16746 for a name that is also an array's index, 16766 for an array to be hashed.
+        """
+        if self.filter is not None and not self.filter.matches(document):
+            return []
+        return sorted({cut(key) for key in self._whole(document)})
+
+    def _whole(self, document: Document) -> list[bytes]:
+        spec, collation = self.spec, self.collation
+        if spec.kind == "wildcard":
+            return [text(path) + _encoded(value, collation) for path, value in _leaves(spec, document)]
+        fields = [(path, way) for path, way in spec.key if way != "text"]
+        rows = _rows(fields, document)
+        if spec.sparse and fields:
+            rows = [row for row in rows if any(value is not MISSING for value in row)]
+        keys = [_joined(fields, row, collation) for row in rows]
+        return keys if self.text is None else [text(word) + key for word in _words(self.text, document) for key in keys]
+
+    def date(self, document: Document, numbers: bool = False) -> Instant | None:
+        """The earliest date that a TTL index finds in a document, None if it finds none or the document is outside its filter.
+
+        Dates beyond EARLIEST and LATEST are these. `numbers`: numbers count as well, as milliseconds since 1970.
+        """
+        spec = self.spec
+        if spec.expire_after is None or spec.kind != "ordered":
+            return None
+        if self.filter is not None and not self.filter.matches(document):
+            return None
+        dates = [_milliseconds(value, numbers) for (value,) in _rows(spec.key, document)]
+        found = [each for each in dates if each is not None]
+        return max(EARLIEST, min(LATEST, min(found) * MILLISECOND)) if found else None
+
+
+def compile_keys(spec: IndexSpec) -> IndexKeys:
+    """What makes the keys of an index."""
+    collation = spec.collator
+    within = None if spec.partial is None else compile_filter(spec.partial, Env(0, collation=collation))
+    words = TextIndex(spec.weights or {}) if spec.kind == "text" else None
+    return IndexKeys(spec, collation, within, words)
+
+
+def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
+    """`IndexKeys.of` for a single document."""
+    return compile_keys(spec).of(document)
+
+
+def dates_of(spec: IndexSpec, document: Document) -> Instant | None:
+    """`IndexKeys.date` for a single document."""
+    return compile_keys(spec).date(document)
+
+
+def _words(index: TextIndex, document: Document) -> set[str]:
+    return {word for each, _ in texts_of(document, index) for word in words_of(plain(each, False, False))}
+
+
+class _Empty(Enum):
+    EMPTY = "an array without elements"
+
+
+class _Field(NamedTuple):
+    """A path on its way: what it has reached, its parts and how many are done; `whole`: an array here is a value."""
+
+    value: Value
+    parts: tuple[str, ...]
+    at: int
+    whole: bool = False
+
+
+def cut(key: bytes) -> bytes:
+    """A key as an index holds it."""
+    return key if len(key) <= WHOLE else key[:WHOLE] + hashlib.blake2b(key, digest_size=_DIGEST).digest()
+
+
+def run_of(key: bytes) -> bytes | None:
+    """What keys have in common that may lie in another order than their values; None for a key that lies where it belongs."""
+    return key[:WHOLE] if len(key) > WHOLE else None
+
+
+def hashed(value: Value, collation: Collation = SIMPLE) -> bytes:
+    """What a hashed field of an index holds for a value; a missing one is null."""
+    return NUMBER + hashlib.blake2b(_encoded(value, collation), digest_size=_HASH_BYTES).digest()
+
+
+def _joined(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], collation: Collation) -> bytes:
+    parts = []
+    for (_, way), value in zip(fields, row, strict=True):
+        if way == "hashed":
+            parts.append(hashed(value, collation))
+        else:
+            encoded = _encoded(value, collation)
+            parts.append(descending(encoded) if way == -1 else encoded)
+    return b"".join(parts)
+
+
+def _encoded(value: Value, collation: Collation) -> bytes:
+    if value is MISSING:
+        return NULL
+    return EMPTY_ARRAY if value is _Empty.EMPTY else encode_value(value, collation)
+
+
+# --- paths through arrays ------------------------------------------------------------------------------------------------
+
+
+def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
+    """The values at an index's paths, a row for each element of the array they lead through."""
+    paths = [_Field(document, split(path), 0) for path, _ in fields]
+    ways = [way for _, way in fields]
+    return list(_spread(paths, ways))
+
+
+def _spread(fields: list[_Field], ways: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
+    fields = [_advanced(field) for field in fields]
+    stopped = [n for n, field in enumerate(fields) if type(field.value) is list and not field.whole]
+    if not stopped:
+        yield tuple(field.value for field in fields)
+        return
+    paths = [".".join(fields[n].parts[: fields[n].at]) for n in stopped]
+    for n, path in zip(stopped, paths, strict=True):
+        if ways[n] == "hashed":
+            raise MqlError(16766, f"hashed indexes do not currently support array values. Found array at path: {path}")
+        if path != paths[0]:
+            last = paths[0].rpartition(".")[2]
+            raise MqlError(171, f"cannot index parallel arrays [{path.rpartition('.')[2]}] [{last}]")
+    elements = fields[stopped[0]].value
+    if all(fields[n].at < len(fields[n].parts) for n in stopped):
+        # As in a sort: what has no fields counts only where nothing else is.
+        elements = [each for each in elements if fields_of(each) is not None]
+    for element in elements or [_Empty.EMPTY]:
+        entered = list(fields)
+        for n in stopped:
+            entered[n] = _entered(fields[n], element)
+        yield from _spread(entered, ways)
+
+
+def _advanced(field: _Field) -> _Field:
+    """As far as a path leads without a choice: to its end, or to an array."""
+    value, parts, at, whole = field
+    while at < len(parts):
+        if type(value) is list and not whole:
+            index = _index(value, parts[at])
+            if index is None:
+                break
+            value, at = value[index], at + 1
+            continue
+        fields = fields_of(value)
+        if fields is None:
+            return _Field(MISSING, parts, len(parts))
+        value, at, whole = fields.get(parts[at], MISSING), at + 1, False
+    return _Field(value, parts, at, whole)
+
+
+def _index(array: Sequence[Value], part: str) -> int | None:
+    """The element that a part of a path names by its number."""
+    index = index_of(part)
+    if index is None or index >= len(array):
+        return None
+    if any(part in (fields_of(each) or ()) for each in array):
+        raise MqlError(
+            16746,
+            "Ambiguous field name found in array (do not use numeric field names in embedded elements in an array), "
+            f"field: '{part}' for array: {shell(list(array))}",
+        )
+    return index
+
+
+def _entered(field: _Field, element: Value) -> _Field:
+    """A path in an element of the array that it stopped at. Arrays right within arrays are values, not walked into."""
+    if field.at == len(field.parts):
+        return _Field(element, field.parts, field.at, True)
+    inner = element if fields_of(element) is not None else MISSING
+    return _Field(inner, field.parts, field.at)
+
+
+# --- wildcards -----------------------------------------------------------------------------------------------------------
+
+
+def _leaves(spec: IndexSpec, document: Document) -> Iterator[tuple[str, Value]]:
+    """(path, value) of what a wildcard index holds: scalars, elements of arrays, empty documents and arrays."""
+    for path, value in _walked("", document):
+        if covers(spec, path):
+            yield path, value
+
+
+def _walked(path: str, value: Value) -> Iterator[tuple[str, Value]]:
+    fields = fields_of(value)
+    if type(value) is list:
+        for each in value or [_Empty.EMPTY]:
+            if type(each) is list:
+                yield path, each
+            else:
+                yield from _walked(path, each)
+    elif fields:
+        for name, each in fields.items():
+            yield from _walked(f"{path}.{name}" if path else name, each)
+    elif path:
+        yield path, value
+
+
+def covers(spec: IndexSpec, path: str) -> bool:
+    """Whether a wildcard index holds what is at a path."""
+    root = spec.key[0][0].removesuffix("$**").removesuffix(".")
+    if root:
+        return _below(path, root)
+    projection = spec.projection or {}
+    if _below(path, "_id"):
+        return truthy(projection.get("_id", False))
+    named = {each: truthy(value) for each, value in projection.items() if each != "_id"}
+    if not named:
+        return not truthy(projection.get("_id", False))
+    including = next(iter(named.values()))
+    return including is any(_below(path, each) for each in named)
+
+
+def _below(path: str, root: str) -> bool:
+    return path == root or path.startswith(root + ".")
+
+
+# --- dates ---------------------------------------------------------------------------------------------------------------
+
+
+def _milliseconds(value: Value, numbers: bool) -> int | None:
+    kind = type(value)
+    if kind is DatetimeMS or (numbers and kind in (int, Int64)):
+        return int(value)
+    if numbers and kind is float and not math.isnan(value):
+        return int(max(-1e18, min(1e18, value)) // 1)
+    return None

@@ -1,0 +1,209 @@
+"""Options of index specifications, one by one: flags, `expireAfterSeconds`, partial filters, projections, weights.
+
+Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/ttl/`, `src/mongo/db/catalog/index_key_validate.cpp`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal
+from typing import Any, Final
+
+from bson import Decimal128
+
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.values import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    TYPE_NUMBERS,
+    Document,
+    Value,
+    is_number,
+    shell,
+    truthy,
+    type_name,
+)
+
+_ARTICLES: Final = {"object": "an object", "string": "a string", "bool": "a bool"}
+
+
+def refused(message: str) -> MqlError:
+    """67, what most index specifications are refused with."""
+    return MqlError(67, message)
+
+
+def must_be(field: str, value: Value, wanted: str) -> None:
+    """MqlError 14 for an option of another type than `object`, `string` or `bool`."""
+    found = type_name(value)
+    if found != wanted:
+        raise MqlError(14, f"The field '{field}' must be {_ARTICLES[wanted]}, but got {found}")
+
+
+def flag(document: Document, field: str) -> bool:
+    """An option that is true or false; numbers are taken. MqlError 14 for others."""
+    value = document.get(field, False)
+    if type(value) is not bool and not is_number(value):
+        raise MqlError(14, f"The field '{field} has value {field}: {shell(value)}, which is not convertible to bool")
+    return truthy(value)
+
+
+# --- expireAfterSeconds --------------------------------------------------------------------------------------------------
+
+
+def created_ttl(document: Document, least: int = 0) -> int:
+    """`expireAfterSeconds` of a specification in whole seconds, brought towards zero, from `least` on. MqlError 67."""
+    try:
+        return _created_ttl(document["expireAfterSeconds"], least)
+    except MqlError as error:
+        raise refused(f". Index spec: {shell(document)} :: caused by :: {error}") from None
+
+
+def _created_ttl(value: Value, least: int) -> int:
+    if not is_number(value):
+        raise refused(
+            f"TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{type_name(value)}'"
+        )
+    seconds = _whole(value, ROUND_DOWN)
+    if seconds is None:
+        raise refused("TTL index 'expireAfterSeconds' option must not be NaN")
+    if not INT32_MIN <= seconds <= INT32_MAX:
+        raise refused("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
+    if seconds < least:
+        raise refused("TTL index 'expireAfterSeconds' option cannot be less than 0")
+    return int(seconds)
+
+
+def modified_ttl(value: Value, least: int = 0) -> int:
+    """`expireAfterSeconds` of collMod in whole seconds: doubles towards zero, decimals half to even, clamped from above.
+
+    MqlError: 14 for what is no number, 72 for NaN and for less than `least`.
+    """
+    seconds = _whole(value, ROUND_HALF_EVEN)
+    if seconds is None:
+        raise MqlError(72, "TTL index 'expireAfterSeconds' option must not be NaN")
+    if seconds < least:
+        raise MqlError(72, "TTL index 'expireAfterSeconds' option cannot be less than 0")
+    return int(min(seconds, INT32_MAX))
+
+
+def _whole(value: Any, rounding: str) -> int | float | None:
+    """A number as a whole one, which may be infinite; None for NaN. Only decimals are rounded as `rounding` says."""
+    number: Decimal | float = value.to_decimal() if type(value) is Decimal128 else value
+    if number != number:
+        return None
+    if isinstance(number, Decimal):
+        # A decimal of another magnitude has no room for its units.
+        return float(number) if abs(number) > 1e18 else int(number.to_integral_value(rounding))
+    return number if math.isinf(number) else int(number)
+
+
+# --- partial filters -----------------------------------------------------------------------------------------------------
+
+_COMPARISONS: Final = ("$eq", "$gt", "$gte", "$lt", "$lte")
+
+
+def checked_partial(document: Document) -> Document | None:
+    """The partial filter of a specification. MqlError 14, and 67 for what no such filter may say."""
+    if "partialFilterExpression" not in document:
+        return None
+    partial = document["partialFilterExpression"]
+    must_be("partialFilterExpression", partial, "object")
+    _check_filter(partial)
+    return dict(partial)
+
+
+def _check_filter(query: Document) -> None:
+    for field, condition in query.items():
+        if field in ("$and", "$or"):
+            if type(condition) is not list or not condition:
+                raise bad_value(f"{field} must be a nonempty array" if condition == [] else f"{field} must be an array")
+            for each in condition:
+                if type(each) is not dict:
+                    raise bad_value(f"{field} entries need to be full objects")
+                _check_filter(each)
+        elif field.startswith("$"):
+            raise _unsupported({field: condition})
+        elif type(condition) is dict and next(iter(condition), "").startswith("$"):
+            for operator, operand in condition.items():
+                _check_condition(field, operator, operand)
+        elif type_name(condition) == "regex":
+            raise _unsupported({field: condition})
+
+
+def _check_condition(field: str, operator: str, operand: Value) -> None:
+    if operator == "$in":
+        fine = type(operand) is list and all(type_name(each) != "regex" for each in operand)
+    elif operator == "$exists":
+        fine = truthy(operand)
+    elif operator == "$type":
+        fine = all(_is_type(each) for each in (operand if type(operand) is list else [operand]))
+    else:
+        fine = operator in _COMPARISONS and type_name(operand) != "regex"
+    if not fine:
+        raise _unsupported({field: {operator: operand}})
+
+
+def _is_type(value: Value) -> bool:
+    return value == "number" or value in TYPE_NUMBERS or (is_number(value) and value in TYPE_NUMBERS.values())
+
+
+def _unsupported(condition: Document) -> MqlError:
+    return refused(f"Expression not supported in partial index: {shell(condition)}")
+
+
+# --- wildcard and text ---------------------------------------------------------------------------------------------------
+
+
+def projected(document: Document, kind: str) -> Document | None:
+    """The `wildcardProjection` of a specification: inclusion or exclusion of paths. MqlError 2, 9, 14, 31253, 31254."""
+    if "wildcardProjection" not in document:
+        return None
+    projection = document["wildcardProjection"]
+    if kind != "wildcard":
+        raise bad_value("The field 'wildcardProjection' is only allowed in 'wildcard' indexes")
+    must_be("wildcardProjection", projection, "object")
+    if "$**" not in document["key"]:
+        raise failed_to_parse("The field 'wildcardProjection' is only allowed when 'key' is {\"$**\": ±1}")
+    if not projection:
+        raise failed_to_parse("The 'wildcardProjection' field can't be an empty object")
+    including: bool | None = None
+    for path, value in projection.items():
+        if type(value) is not bool and not is_number(value):
+            raise failed_to_parse(f"wildcardProjection only includes or excludes paths: {shell(projection)}")
+        if path == "_id":
+            continue
+        if including is None:
+            including = truthy(value)
+        elif including is not truthy(value):
+            raise (
+                MqlError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
+                if including
+                else MqlError(31253, f"Cannot do inclusion on field {path} in exclusion projection")
+            )
+    return dict(projection)
+
+
+def weighed(document: Document, key: Sequence[tuple[str, int | str]]) -> Document | None:
+    """The weights of a text index, of each of its paths, in order of their names; None for another index. MqlError 14, 67."""
+    texts = [path for path, way in key if way == "text"]
+    weights = document.get("weights", MISSING)
+    if not texts:
+        if weights is not MISSING:
+            raise refused(
+                f"Invalid index specification {shell(document)}; "
+                "the field 'weights' can only be specified with text indexes"
+            )
+        return None
+    given = {} if weights is MISSING else weights
+    must_be("weights", given, "object")
+    for weight in given.values():
+        if not is_number(weight) or not 0 < _whole_weight(weight) < 100_000:
+            raise refused(f"text index weight must be in the exclusive interval (0,100000) but found: {shell(weight)}")
+    return {path: int(_whole_weight(given.get(path, 1))) for path in sorted({*texts, *given})}
+
+
+def _whole_weight(weight: Value) -> int | float:
+    whole = _whole(weight, ROUND_DOWN)
+    return 0 if whole is None else whole

@@ -1,0 +1,411 @@
+"""Specifications of indexes: what createIndexes takes, what the catalogue keeps and what listIndexes prints.
+
+Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/index_key_validate.cpp`, `index_catalog_impl.cpp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.index_key_patterns import KeyPattern, key_pattern
+from mayflydb.query.mongo.index_options import checked_partial, created_ttl, flag, must_be, projected, refused, weighed
+from mayflydb.query.mongo.values import Document, equal, shell
+
+Profile: TypeAlias = Literal["both", "native", "cosmos"]
+"""Whose semantics a TTL index on `_ts` has: Cosmos DB's in `both` and `cosmos`, where `cosmos` knows no other TTL index."""
+
+MOST: Final = 64
+"""Indexes of one collection, that of `_id` included."""
+
+FIELDS: Final = frozenset(
+    {
+        *(
+            "v",
+            "key",
+            "name",
+            "unique",
+            "sparse",
+            "background",
+            "hidden",
+            "expireAfterSeconds",
+            "partialFilterExpression",
+        ),
+        *("collation", "weights", "default_language", "language_override", "textIndexVersion", "wildcardProjection"),
+        *("storageEngine", "ns"),
+    }
+)
+_ID_FIELDS: Final = frozenset({"v", "key", "name", "ns", "collation"})
+_TS_FIELDS: Final = frozenset({"v", "key", "name", "ns", "background", "expireAfterSeconds"})
+
+
+class IndexSpec(msgspec.Struct, frozen=True):
+    """One index. `key`: paths, each with 1, -1, "hashed" or "text"; `expire_after`: seconds, -1 only under Cosmos semantics;
+    `partial`, `collation`, `projection`, `weights`, `storage`: documents as they were sent, None where there is none."""
+
+    name: str
+    key: KeyPattern
+    unique: bool = False
+    sparse: bool = False
+    hidden: bool = False
+    prepare_unique: bool = False
+    expire_after: int | None = None
+    partial: Document | None = None
+    collation: Document | None = None
+    projection: Document | None = None
+    weights: Document | None = None
+    language: str = "none"
+    language_override: str = "language"
+    storage: Document | None = None
+    v: int = 2
+
+    @property
+    def kind(self) -> Literal["ordered", "hashed", "text", "wildcard"]:
+        """What its keys are made by."""
+        if any(path.rpartition(".")[2] == "$**" for path, way in self.key if way != "text"):
+            return "wildcard"
+        ways = [way for _, way in self.key]
+        return "hashed" if "hashed" in ways else "text" if "text" in ways else "ordered"
+
+    @property
+    def is_id(self) -> bool:
+        """Whether it is the index that every collection has."""
+        return self.key == (("_id", 1),)
+
+    @property
+    def collator(self) -> Collation:
+        """How its strings compare."""
+        return SIMPLE if self.collation is None else Collation.parse(self.collation)
+
+    @property
+    def pattern(self) -> Document:
+        """Its key pattern as a document: `{"a": 1, "b": -1}`; of a text index with its two internal fields."""
+        if self.kind != "text":
+            return dict(self.key)
+        at = next(n for n, (_, way) in enumerate(self.key) if way == "text")
+        others = [(path, way) for path, way in self.key if way != "text"]
+        return dict([*others[:at], ("_fts", "text"), ("_ftsx", 1), *others[at:]])
+
+    def is_cosmos_ttl(self, profile: Profile) -> bool:
+        """Whether it is the TTL index whose lives are counted from the last write."""
+        return profile != "native" and self.expire_after is not None and self.key[0][0] == "_ts"
+
+    def reaps_dates(self, profile: Profile) -> bool:
+        """Whether dates at its path make records due. Hidden ones do; hashed and text indexes never do."""
+        return self.expire_after is not None and self.kind == "ordered" and not self.is_cosmos_ttl(profile)
+
+    def to_document(self, namespace: str | None = None) -> Document:
+        """What listIndexes prints. With a `namespace`, as a `cosmos` database prints it: `v` 1, and `ns`."""
+        document: Document = {"v": 1 if namespace else self.v, "key": self.pattern, "name": self.name}
+        if namespace:
+            document["ns"] = namespace
+        for name, value in (
+            ("unique", self.unique),
+            ("sparse", self.sparse),
+            ("hidden", self.hidden),
+            ("prepareUnique", self.prepare_unique),
+        ):
+            if value:
+                document[name] = True
+        for name, kept in (
+            ("expireAfterSeconds", self.expire_after),
+            ("partialFilterExpression", self.partial),
+            ("storageEngine", self.storage),
+            ("wildcardProjection", self.projection),
+            ("weights", self.weights),
+        ):
+            if kept is not None:
+                document[name] = kept
+        if self.kind == "text":
+            document |= {"default_language": self.language, "language_override": self.language_override}
+            document["textIndexVersion"] = 3
+        if self.collation is not None:
+            document["collation"] = self.collation
+        return document
+
+    @classmethod
+    def from_document(cls, document: Mapping[str, Any]) -> IndexSpec:
+        """The spec that `to_document` printed."""
+        return cls(
+            name=document["name"],
+            key=_stored_key(document["key"], document.get("weights")),
+            unique=document.get("unique", False),
+            sparse=document.get("sparse", False),
+            hidden=document.get("hidden", False),
+            prepare_unique=document.get("prepareUnique", False),
+            expire_after=document.get("expireAfterSeconds"),
+            partial=document.get("partialFilterExpression"),
+            collation=document.get("collation"),
+            projection=document.get("wildcardProjection"),
+            weights=document.get("weights"),
+            language=document.get("default_language", "none"),
+            language_override=document.get("language_override", "language"),
+            storage=document.get("storageEngine"),
+            v=document["v"],
+        )
+
+
+ID: Final = IndexSpec("_id_", (("_id", 1),))
+"""The index that every collection has."""
+
+
+def _stored_key(pattern: Mapping[str, Any], weights: Mapping[str, Any] | None) -> KeyPattern:
+    key: list[tuple[str, int | str]] = []
+    for path, way in pattern.items():
+        if path == "_fts":
+            key += [(each, "text") for each in weights or {}]
+        elif path != "_ftsx":
+            key.append((path, way))
+    return tuple(key)
+
+
+# --- createIndexes -----------------------------------------------------------------------------------------------------
+
+
+def parse_spec(
+    document: Document,
+    profile: Profile = "both",
+    default_collation: Document | None = None,
+    custom_path: bool = False,
+) -> IndexSpec:
+    """The index that one element of createIndexes' `indexes` asks for.
+
+    `default_collation`: the collection's, in full; `custom_path`: a `cosmos` database may have a TTL index on any field.
+    MqlError: 2, 9, 14, 67, 197 and what hashed indexes refuse.
+    """
+    for field in document:
+        if field not in FIELDS:
+            raise _invalid_field(field, "an index specification", document)
+    key = _text_fields(document, key_pattern(_as_written(document), "key" in document))
+    name = _name(document)
+    if key[0][0] == "_id" and len(key) == 1 and key[0][1] != "hashed":
+        name = "_id_"
+        _check_id(document, key)
+    elif name in ("_id_", "*"):
+        raise _reserved(name, document)
+    spec = _options(document, IndexSpec(name, key))
+    spec = _with_collation(document, spec, default_collation)
+    spec = msgspec.structs.replace(spec, expire_after=_expiry(document, spec, profile, custom_path))
+    _check_together(spec)
+    return spec
+
+
+def _as_written(document: Document) -> Any:
+    """The key pattern as a person writes it: what listIndexes prints of a text index has its paths in `weights`."""
+    key, weights = document.get("key"), document.get("weights")
+    if type(key) is dict and key.get("_fts") == "text" and type(weights) is dict:
+        return dict(_stored_key(key, weights))
+    return key
+
+
+def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
+    """The key with the text fields that `weights` adds, in order of their names."""
+    weights = weighed(document, key)
+    if weights is None:
+        return key
+    at = next(n for n, (_, way) in enumerate(key) if way == "text")
+    others = [field for field in key if field[1] != "text"]
+    return (*others[:at], *[(path, "text") for path in weights], *others[at:])
+
+
+def _invalid_field(field: str, of: str, document: Document) -> MqlError:
+    return MqlError(197, f"The field '{field}' is not valid for {of}. Specification: {shell(document)}")
+
+
+def _name(document: Document) -> str:
+    name = document.get("name")
+    if "name" not in document:
+        raise failed_to_parse("The 'name' field is a required property of an index specification")
+    must_be("name", name, "string")
+    if not name or "\0" in name:
+        raise refused("index name cannot be empty" if not name else "index name cannot contain NUL bytes")
+    return str(name)
+
+
+def _reserved(name: str, document: Document) -> MqlError:
+    if name == "*":
+        return bad_value("The index name '*' is not valid.")
+    return bad_value(
+        "The index name '_id_' is reserved for the _id index, which must have key pattern {_id: 1}, "
+        f"found {shell(document['key'])}"
+    )
+
+
+def _check_id(document: Document, key: KeyPattern) -> None:
+    for field in document:
+        if field not in _ID_FIELDS:
+            raise _invalid_field(field, "an _id index specification", document)
+    if key != (("_id", 1),):
+        raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {shell(document['key'])}")
+
+
+def _options(document: Document, spec: IndexSpec) -> IndexSpec:
+    """The spec with the options that stand for themselves."""
+    v = document.get("v", 2)
+    if "v" in document and (type(v) is bool or v not in (1, 2)):
+        raise refused(f"Invalid index specification {shell(document)}; cannot create an index with v={shell(v)}")
+    hidden = document.get("hidden", False)
+    if type(hidden) is not bool:
+        must_be("hidden", hidden, "bool")
+    if "storageEngine" in document:
+        must_be("storageEngine", document["storageEngine"], "object")
+    flag(document, "background")
+    text = spec.kind == "text"
+    return msgspec.structs.replace(
+        spec,
+        unique=flag(document, "unique"),
+        sparse=flag(document, "sparse"),
+        hidden=hidden,
+        partial=checked_partial(document),
+        projection=projected(document, spec.kind),
+        weights=weighed(document, spec.key),
+        language=_language(document) if text else spec.language,
+        language_override=_text(document, "language_override", "language"),
+        storage=document.get("storageEngine"),
+    )
+
+
+def _text(document: Document, field: str, otherwise: str) -> str:
+    value = document.get(field, otherwise)
+    must_be(field, value, "string")
+    return str(value)
+
+
+def _language(document: Document) -> str:
+    language = _text(document, "default_language", "none")
+    if language != "none":
+        raise refused(f'unsupported language: "{language}" for text index version 3')
+    version = document.get("textIndexVersion", 3)
+    if version != 3 or type(version) is bool:
+        raise refused(f"bad textIndexVersion: {shell(version)}")
+    return language
+
+
+def _with_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
+    if "collation" not in document:
+        return msgspec.structs.replace(spec, collation=default if spec.kind != "text" else None)
+    collation = document["collation"]
+    must_be("collation", collation, "object")
+    if not collation:
+        raise bad_value("The field 'collation' cannot be an empty object.")
+    given = Collation.parse(collation)
+    full = None if given.is_simple else given.document()
+    if full is not None and spec.kind == "text":
+        raise refused(f"Index type 'text' does not support collation: {shell(full)}")
+    return msgspec.structs.replace(spec, collation=full)
+
+
+def _expiry(document: Document, spec: IndexSpec, profile: Profile, custom_path: bool) -> int | None:
+    if "expireAfterSeconds" not in document:
+        return None
+    cosmos = profile != "native" and spec.key[0][0] == "_ts"
+    seconds = created_ttl(document, least=-1 if cosmos and len(spec.key) == 1 else 0)
+    if len(spec.key) != 1:
+        raise refused(
+            f"TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {shell(document)}"
+        )
+    if spec.kind == "wildcard":
+        raise refused("Index type 'wildcard' cannot be a TTL index")
+    if cosmos:
+        check_cosmos_ttl(spec, seconds)
+        for field in document:
+            if field not in _TS_FIELDS:
+                raise refused(f"The option '{field}' is not supported for a TTL index on '_ts'")
+    elif profile == "cosmos" and not custom_path:
+        raise bad_value("The 'expireAfterSeconds' option is supported on '_ts' field only.")
+    return seconds
+
+
+def check_cosmos_ttl(spec: IndexSpec, seconds: int) -> None:
+    """Refuses what no TTL index on `_ts` can be; 0 would hide the whole collection."""
+    if spec.kind != "ordered":
+        raise refused(f"Index type '{spec.kind}' cannot be a TTL index on '_ts'")
+    if seconds == 0:
+        raise bad_value("The 'expireAfterSeconds' option on '_ts' must be -1 or between 1 and 2147483647.")
+
+
+def _check_together(spec: IndexSpec) -> None:
+    """Refuses options that do not go together."""
+    if spec.partial is not None and spec.sparse:
+        raise refused('cannot mix "partialFilterExpression" and "sparse" options')
+    if spec.kind == "hashed" and spec.unique:
+        raise MqlError(16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
+    if spec.kind == "wildcard":
+        for name, given in (("unique", spec.unique), ("sparse", spec.sparse)):
+            if given:
+                raise refused(f"Index type 'wildcard' does not support the {name} option")
+    if spec.kind == "text" and spec.unique:
+        raise refused("Index type 'text' does not support the unique option")
+
+
+# --- beside what is there ------------------------------------------------------------------------------------------------
+
+
+def compare_with_existing(spec: IndexSpec, existing: Sequence[IndexSpec]) -> Literal["same", "new"]:
+    """Whether the index is there already. MqlError 85, 86: its name or its key is taken by another one."""
+    named = next((each for each in existing if each.name == spec.name), None)
+    if named is not None:
+        return _compare_named(spec, named)
+    for each in existing:
+        if _signature(each, spec):
+            if _options_equal(each, spec):
+                raise MqlError(85, f"Index already exists with a different name: {each.name}")
+            raise MqlError(
+                85, f"An equivalent index already exists with a different name and options. {_both(spec, each)}"
+            )
+    return "new"
+
+
+def _compare_named(spec: IndexSpec, named: IndexSpec) -> Literal["same"]:
+    if not _signature(named, spec):
+        raise MqlError(
+            86,
+            "An existing index has the same name as the requested index. When index names are not specified, they are auto "
+            f"generated and can cause conflicts. Please refer to our documentation. {_both(spec, named)}",
+        )
+    if not _options_equal(named, spec):
+        raise MqlError(
+            85,
+            f"An equivalent index already exists with the same name but different options. {_both(spec, named)}",
+        )
+    return "same"
+
+
+def _both(spec: IndexSpec, existing: IndexSpec) -> str:
+    return f"Requested index: {shell(spec.to_document())}, existing index: {shell(existing.to_document())}"
+
+
+def _signature(one: IndexSpec, other: IndexSpec) -> bool:
+    """Whether two indexes are over the same thing: what tells them apart beside their names."""
+    return (
+        tuple(one.pattern.items()) == tuple(other.pattern.items())
+        and (one.unique, one.sparse) == (other.unique, other.sparse)
+        and equal(one.partial, other.partial)
+        and equal(one.collation, other.collation)
+        and equal(one.projection, other.projection)
+    )
+
+
+def _options_equal(one: IndexSpec, other: IndexSpec) -> bool:
+    def options(spec: IndexSpec) -> tuple[Any, ...]:
+        return spec.expire_after, spec.language, spec.language_override
+
+    return options(one) == options(other) and equal(one.weights, other.weights) and equal(one.storage, other.storage)
+
+
+def check_beside(
+    spec: IndexSpec, existing: Sequence[IndexSpec], namespace: str, profile: Profile = "both", custom_path: bool = False
+) -> None:
+    """Whether a new index may join these. MqlError 67: too many, a second text index; 2: a second custom-path TTL index."""
+    if len(existing) >= MOST:
+        raise refused(f"add index fails, too many indexes for {namespace} key:{shell(spec.pattern)}")
+    text = next((each for each in existing if each.kind == "text"), None)
+    if spec.kind == "text" and text is not None:
+        raise refused(f'only one text index per collection allowed, found existing text index "{text.name}"')
+    taken = custom_path and any(each.expire_after is not None for each in existing)
+    if profile == "cosmos" and spec.expire_after is not None and taken:
+        raise bad_value("Only one TTL index is supported when TTL on a custom path is enabled.")

@@ -1,0 +1,194 @@
+"""Values as bytes in their order: what indexes are made of, and what tells one `_id` from another.
+
+A value is the tag of its class of types and a body. No encoding begins another one, so encodings can be joined, complemented
+for descending order, and followed by anything. Numbers of all types that are equal are one.
+
+- number: `model.keys`' double rounded towards zero, then 00 if that is exact, else 01, the number's decimal exponent and digits,
+  00; all complemented if negative. NaN is below.
+- string: UTF-8 with 00 and 01 written 01 01 and 01 02, then 00. Under a collation: what it compares strings by.
+- document: tag, name and body of each field, then 00; array: its elements, then 00.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from struct import Struct
+from typing import Any, Final
+
+from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+
+from mayflydb.model.keys import complement, floor, signed
+from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.values import MISSING, Missing, Value, order_key
+
+STEP: Final = 8
+"""Between tags there is room; none is 00, 01 or FF, nor is its complement."""
+
+_EXACT = 1 << 53
+_LARGEST = math.nextafter(math.inf, 0)
+_NAN = b"\x00\x00"
+_BIAS = 1 << 15
+_SHORT, _LONG, _PAIR = Struct(">H"), Struct(">Q"), Struct(">II")
+_BINARY = Struct(">IB")
+
+TAGS: Final = tuple(bytes([STEP * n]) for n in range(2, 18))
+"""The tag of each class of types, by the class's number in `values.order_key`."""
+
+MIN_KEY, UNDEFINED, NULL, NUMBER, STRING, OBJECT, ARRAY, BINARY = TAGS[:8]
+OBJECT_ID, BOOL, DATE, TIMESTAMP, REGEX, CODE, SCOPED, MAX_KEY = TAGS[8:]
+
+
+def encode_value(value: Value, collation: Collation = SIMPLE) -> bytes:
+    """The bytes of a value or of MISSING: they compare as `collation.order_key` does."""
+    kind = type(value)
+    if kind is str:
+        return STRING + (text(value) if collation.is_simple else _collated(collation.key(value)))
+    if kind in _CONTAINERS:
+        return _CONTAINERS[kind](value, collation)
+    return _SCALARS[kind](value)
+
+
+def id_key(value: Value, collation: Collation = SIMPLE) -> bytes:
+    """What an `_id` is known by: equal values, be they int, long, double or decimal, are one."""
+    return encode_value(value, collation)
+
+
+def descending(key: bytes) -> bytes:
+    """An encoding in the opposite order."""
+    return complement(key)
+
+
+def after(prefix: bytes) -> bytes:
+    """The least bytes above all that begin with a prefix, which is not all FF."""
+    stem = prefix.rstrip(b"\xff")
+    return stem[:-1] + bytes((stem[-1] + 1,))
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _int(value: int) -> bytes:
+    if -_EXACT <= value <= _EXACT:
+        return NUMBER + signed(float(abs(value)), b"\x00", value < 0)
+    magnitude = abs(int(value))
+    below = floor(magnitude)
+    return NUMBER + signed(below, b"\x00" if int(below) == magnitude else _digits(Decimal(magnitude)), value < 0)
+
+
+def _float(value: float) -> bytes:
+    return NUMBER + (_NAN if value != value else signed(abs(value), b"\x00", value < 0))
+
+
+def _decimal(value: Decimal128) -> bytes:
+    number: Decimal = value.to_decimal()
+    if number.is_nan():
+        return NUMBER + _NAN
+    if number.is_infinite() or number.is_zero():
+        return _float(0.0 if number.is_zero() else float(number))
+    magnitude = number.copy_abs()
+    below = min(float(magnitude), _LARGEST)
+    if below > magnitude:
+        below = math.nextafter(below, 0)
+    return NUMBER + signed(below, b"\x00" if below == magnitude else _digits(magnitude), number.is_signed())
+
+
+def _digits(magnitude: Decimal) -> bytes:
+    """Exponent and digits: they order what lies between two neighbouring doubles."""
+    digits = "".join(map(str, magnitude.as_tuple().digits)).rstrip("0")
+    return b"\x01" + _SHORT.pack(magnitude.adjusted() + _BIAS) + digits.encode() + b"\x00"
+
+
+# --- strings ---------------------------------------------------------------------------------------------------------
+
+
+def text(value: str) -> bytes:
+    """A string's body."""
+    return prefix(value) + b"\x00"
+
+
+def prefix(value: str) -> bytes:
+    """What the bodies of all strings begin with that begin so."""
+    return _escaped(value.encode("utf-8", "surrogatepass"))
+
+
+def _escaped(data: bytes) -> bytes:
+    return data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
+
+
+def _collated(key: Any) -> bytes:
+    """What a collation compares by: text, bytes, whole numbers, or tuples of these."""
+    if isinstance(key, str):
+        return text(key)
+    if isinstance(key, bytes):
+        return _escaped(key) + b"\x00"
+    if isinstance(key, int):
+        return _int(key)
+    return b"".join(b"\x02" + _collated(each) for each in key) + b"\x00"
+
+
+# --- documents and arrays --------------------------------------------------------------------------------------------
+
+
+def _document(value: Mapping[str, Any], collation: Collation) -> bytes:
+    fields = []
+    for name, each in value.items():
+        encoded = encode_value(each, collation)
+        fields.append(encoded[:1] + text(name) + encoded[1:])
+    return OBJECT + b"".join(fields) + b"\x00"
+
+
+def _array(value: list[Any], collation: Collation) -> bytes:
+    return ARRAY + b"".join([encode_value(each, collation) for each in value]) + b"\x00"
+
+
+def _code(value: Code, collation: Collation) -> bytes:
+    if value.scope is None:
+        return CODE + text(str(value))
+    # Where an order compares code it takes the scope as it stands, without a collation.
+    return SCOPED + text(str(value)) + _document(dict(value.scope), SIMPLE)
+
+
+_CONTAINERS: Final[Mapping[type, Callable[[Any, Collation], bytes]]] = {
+    dict: _document,
+    DBRef: lambda value, collation: _document(value.as_doc(), collation),
+    list: _array,
+    Code: _code,
+}
+
+
+# --- the others ------------------------------------------------------------------------------------------------------
+
+
+def _binary(value: bytes) -> bytes:
+    return BINARY + _BINARY.pack(len(value), value.subtype if isinstance(value, Binary) else 0) + bytes(value)
+
+
+def _regex(value: Any) -> bytes:
+    pattern, letters = order_key(value)[1]
+    return REGEX + text(pattern) + text(letters)
+
+
+_SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
+    MinKey: lambda value: MIN_KEY,
+    Missing: lambda value: UNDEFINED,
+    type(None): lambda value: NULL,
+    int: _int,
+    Int64: _int,
+    float: _float,
+    Decimal128: _decimal,
+    bytes: _binary,
+    Binary: _binary,
+    ObjectId: lambda value: OBJECT_ID + value.binary,
+    bool: lambda value: BOOL + (b"\x01" if value else b"\x00"),
+    DatetimeMS: lambda value: DATE + _LONG.pack(int(value) + (1 << 63)),
+    Timestamp: lambda value: TIMESTAMP + _PAIR.pack(value.time, value.inc),
+    Regex: _regex,
+    re.Pattern: _regex,
+    MaxKey: lambda value: MAX_KEY,
+}
+
+EMPTY_ARRAY: Final = encode_value(MISSING)
+"""What an index holds for an array without elements: it is below null."""

@@ -1,0 +1,156 @@
+"""Operands of operators: whole numbers, sets of types, masks of bits; refused in the server's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from bson import Binary, Decimal128
+
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.values import (
+    INT32_MAX,
+    INT64_MAX,
+    INT64_MIN,
+    TYPE_NUMBERS,
+    Value,
+    is_number,
+    shell,
+    type_name,
+)
+
+_TYPES_BY_NUMBER: Final = {number: name for name, number in TYPE_NUMBERS.items()}
+NUMBER_TYPES: Final = frozenset(("int", "long", "double", "decimal"))
+
+
+def whole(name: str, value: Value) -> int:
+    """A number without a fraction, of 64 bits. MqlError 9 otherwise; `name` is that of the operator."""
+    shown = f"{name}: {shell(value)}"
+    if not is_number(value):
+        raise failed_to_parse(f"Expected a number in: {shown}")
+    if type(value) is Decimal128:
+        value = value.to_decimal()
+        if not value.is_finite() or value != int(value) or not INT64_MIN <= value <= INT64_MAX:
+            raise failed_to_parse(f"Cannot represent as a 64-bit integer: {shown}")
+    elif value != value:
+        raise failed_to_parse(f"Expected an integer, but found NaN in: {shown}")
+    elif not INT64_MIN <= value <= INT64_MAX:
+        raise failed_to_parse(f"Cannot represent as a 64-bit integer: {shown}")
+    elif value != int(value):
+        raise failed_to_parse(f"Expected an integer: {shown}")
+    return int(value)
+
+
+def natural(name: str, value: Value) -> int:
+    """`whole`, and not below 0."""
+    number = whole(name, value)
+    if number < 0:
+        raise failed_to_parse(f"Expected a non-negative number in: {name}: {shell(value)}")
+    return number
+
+
+def truncated(value: Any) -> int | None:
+    """A number towards zero; None for NaN and the infinite ones."""
+    if type(value) is Decimal128:
+        value = value.to_decimal()
+        return int(value) if value.is_finite() else None
+    return int(value) if value == value and abs(value) != float("inf") else None
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def type_set(name: str, operand: Value) -> frozenset[str]:
+    """The names of the types a `$type` asks for; `number` stands for four. MqlError 2, 9 or 14."""
+    names: set[str] = set()
+    for each in operand if type(operand) is list else [operand]:
+        names |= _types(each)
+    if not names:
+        raise failed_to_parse(f"{name} must match at least one type")
+    return frozenset(names)
+
+
+def _types(operand: Value) -> frozenset[str]:
+    if type(operand) is str:
+        return types_of_alias(operand)
+    if not is_number(operand):
+        raise MqlError(14, "type must be represented as a number or a string")
+    number = truncated(operand)
+    found = _TYPES_BY_NUMBER.get(number) if number is not None and float(number) == _as_float(operand) else None
+    if found is None:
+        raise bad_value(f"Invalid numerical type code: {shell(operand)}")
+    return frozenset((found,))
+
+
+def types_of_alias(alias: str) -> frozenset[str]:
+    """The types a name stands for. MqlError 2 for one that is none."""
+    if alias == "number":
+        return NUMBER_TYPES
+    if alias not in TYPE_NUMBERS:
+        raise bad_value(f"Unknown type name alias: {alias}")
+    return frozenset((alias,))
+
+
+def _as_float(value: Any) -> float:
+    return float(value.to_decimal()) if type(value) is Decimal128 else float(value)
+
+
+def of_types(names: frozenset[str]) -> Callable[[Value], bool]:
+    """Whether a value is of one of these types."""
+    return lambda value: type_name(value) in names
+
+
+# --- bits ------------------------------------------------------------------------------------------------------------
+
+
+def bit_mask(path: str, operand: Value) -> int:
+    """The bits a `$bits…` operator asks for, lowest first. MqlError 2 or 9."""
+    if type(operand) is list:
+        return sum({1 << _position(index, each) for index, each in enumerate(operand)})
+    if is_number(operand):
+        return natural(path, operand)
+    if type(operand) in (bytes, Binary):
+        return int.from_bytes(operand, "little")
+    raise bad_value(f"{path} takes an Array, a number, or a BinData but received: {shell(operand)}")
+
+
+def _position(index: int, value: Any) -> int:
+    shown = f"{index}: {shell(value)}"
+    number = truncated(value) if is_number(value) else None
+    if number is None or _as_float(value) != number:
+        raise bad_value(f"bit positions must be an integer but got: {shown}")
+    if number > INT32_MAX or number < -INT32_MAX:
+        raise bad_value(f"bit positions cannot be represented as a 32-bit signed integer: {shown}")
+    if number < 0:
+        raise bad_value(f"bit positions must be >= 0 but got: {shown}")
+    # A mask longer than any document holds only bits that are clear; its upper end is as good as any of them.
+    return min(number, _LONGEST_BITS)
+
+
+_LONGEST_BITS: Final = 8 * 17 * 1024 * 1024
+
+
+def bits_of(value: Any) -> int | None:
+    """The bits of a value, a negative number's with its sign without end; None for what has none."""
+    if type(value) in (bytes, Binary):
+        return int.from_bytes(value, "little")
+    if not is_number(value):
+        return None
+    number = truncated(value)
+    if number is None or not INT64_MIN <= number <= INT64_MAX or _as_float(value) != float(number):
+        return None
+    return number
+
+
+def bit_test(name: str, mask: int) -> Callable[[Value], bool]:
+    """`$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear` or `$bitsAnyClear` of a mask."""
+    all_of, wanted = name.startswith("$bitsAll"), mask if name.endswith("Set") else 0
+
+    def test(value: Value) -> bool:
+        bits = bits_of(value)
+        if bits is None:
+            return False
+        found = bits & mask
+        return found == wanted if all_of else found != (mask ^ wanted)
+
+    return test

@@ -1,0 +1,154 @@
+"""Dotted paths: what a document holds at one, walking into arrays as queries do.
+
+A part is a field's name; where the walk meets an array, the rest of the path is looked for in each of its documents and, if the
+part is a number, in the element with that index as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from bson import DBRef
+
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import MISSING, Document, Value
+
+Parts: TypeAlias = tuple[str, ...]
+
+
+@lru_cache(maxsize=4096)
+def split(path: str) -> Parts:
+    """The parts of a path: `a.0.b` has three."""
+    return tuple(path.split("."))
+
+
+def field_path(path: str) -> Parts:
+    """`split` for places where a path must be one: MqlError 40352, 40353, 15998 or 16410 for those that are none."""
+    if not path:
+        raise MqlError(40352, "FieldPath cannot be constructed with empty string")
+    if path.endswith("."):
+        raise MqlError(40353, "FieldPath must not end with a '.'.")
+    parts = split(path)
+    for part in parts:
+        if not part:
+            raise MqlError(15998, "FieldPath field names may not be empty strings.")
+        if part.startswith("$"):
+            raise MqlError(
+                16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
+            )
+        if "\0" in part:
+            raise MqlError(16411, "FieldPath field names may not contain '\0'.")
+    return parts
+
+
+@lru_cache(maxsize=4096)
+def index_of(part: str) -> int | None:
+    """The index of an array a part stands for; None for a name, and for numbers in another form (`01`)."""
+    if not (part.isascii() and part.isdecimal()) or (part[0] == "0" and part != "0"):
+        return None
+    return int(part)
+
+
+def fields_of(value: Value) -> Document | None:
+    """The fields of a document, of a database reference too; None for what has none."""
+    if type(value) is dict:
+        return value
+    return dict(value.as_doc()) if type(value) is DBRef else None
+
+
+def lookup(document: Document, parts: Parts, spread: bool = True) -> list[Value]:
+    """What a query finds at a path: MISSING for each document that lacks it, nothing for scalars where a document was wanted.
+
+    An array at the end is found itself and, with `spread`, each of its elements before it.
+    """
+    found: list[Value] = []
+    _in_document(document, parts, 0, spread, found)
+    return found
+
+
+def _in_document(document: Document, parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
+    last = len(parts) - 1
+    while True:
+        value = document.get(parts[at], MISSING)
+        if type(value) is list or at == last:
+            break
+        fields = fields_of(value)
+        if fields is None:
+            found.append(MISSING)
+            return
+        document, at = fields, at + 1
+    if at < last:
+        _in_array(value, parts, at + 1, spread, found)
+        return
+    if spread and type(value) is list:
+        found.extend(value)
+    found.append(value)
+
+
+def _in_array(array: list[Value], parts: Parts, at: int, spread: bool, found: list[Value]) -> None:
+    for each in array:
+        fields = fields_of(each)
+        if fields is not None:
+            _in_document(fields, parts, at, spread, found)
+    index = index_of(parts[at])
+    if index is None or index >= len(array):
+        return
+    each = array[index]
+    if at == len(parts) - 1:
+        found.append(each)
+    elif type(each) is list:
+        _in_array(each, parts, at + 1, spread, found)
+    elif (fields := fields_of(each)) is not None:
+        _in_document(fields, parts, at + 1, spread, found)
+
+
+def located(document: Document, parts: Parts, spread: bool = True) -> Iterator[tuple[Value, int | None]]:
+    """`lookup`, each with the index in the outermost array that was walked implicitly; None if none was."""
+    value: Any = document.get(parts[0], MISSING)
+    rest = parts[1:]
+    if type(value) is list:
+        if rest:
+            yield from _located_in_array(value, rest, spread)
+            return
+        if spread:
+            yield from ((each, index) for index, each in enumerate(value))
+        yield value, None
+    elif not rest:
+        yield value, None
+    elif (fields := fields_of(value)) is not None:
+        yield from located(fields, rest, spread)
+    else:
+        yield MISSING, None
+
+
+def _located_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator[tuple[Value, int | None]]:
+    chosen, rest = index_of(parts[0]), parts[1:]
+    for index, each in enumerate(array):
+        fields = fields_of(each)
+        if fields is not None:
+            yield from ((value, index) for value, _ in located(fields, parts, spread))
+        if index != chosen:
+            continue
+        if not rest:
+            yield each, None
+        elif fields is not None:
+            yield from located(fields, rest, spread)
+        elif type(each) is list:
+            yield from _located_in_array(each, rest, spread)
+
+
+def extract(document: Document, parts: Parts) -> Value:
+    """What stands at a path when arrays are walked by index only: a value or MISSING, as updates and shard keys want it."""
+    value: Value = document
+    for part in parts:
+        if type(value) is list:
+            index = index_of(part)
+            value = value[index] if index is not None and index < len(value) else MISSING
+            continue
+        fields = fields_of(value)
+        if fields is None:
+            return MISSING
+        value = fields.get(part, MISSING)
+    return value

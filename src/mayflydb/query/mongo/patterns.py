@@ -1,0 +1,332 @@
+"""Regular expressions as the server's PCRE has them, run by `regex` under a time limit, because they may backtrack without end.
+
+What the two read differently is rewritten: classes such as `\\w` are ASCII (only case is Unicode's), `(?i)` holds from where it
+stands to the end of its group, `\\Z` allows a last newline, a `{` that counts nothing is itself.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from bson import Regex
+
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    import regex  # type: ignore[import-untyped, unused-ignore]
+
+SEARCH_SECONDS: Final = 0.05
+LONGEST_PATTERN: Final = 16384
+"""Characters; the server counts 16384 bytes as well."""
+
+_LETTERS: Final = ((re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.UNICODE, "u"), (re.VERBOSE, "x"))
+
+
+def letters_of(pattern: Regex[str]) -> str:
+    """The flags of a regular expression value, as `$options` has them."""
+    flags = pattern.flags
+    return "".join(letter for flag, letter in _LETTERS if flags & flag)
+
+
+@lru_cache(maxsize=512)
+def compile_pattern(pattern: str, letters: str = "") -> regex.Pattern[str]:
+    """A pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for what is no pattern or cannot be run."""
+    import regex
+
+    if not set(letters) <= set("imsxu"):
+        raise MqlError(51108, f"invalid flag in regex options: {letters}")
+    if len(pattern) > LONGEST_PATTERN:
+        raise _invalid("regular expression is too large")
+    if "\0" in pattern:
+        raise MqlError(2, "Regular expression cannot contain an embedded null byte")
+    flags = regex.V0
+    for letter in letters:
+        flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X, "u": regex.V0}[letter]
+    try:
+        return regex.compile(_Rewriter(pattern, "x" in letters).run(), flags, cache_pattern=False)
+    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        raise _invalid(str(error)) from None
+
+
+def search(pattern: regex.Pattern[str], text: str, start: int = 0) -> regex.Match[str] | None:
+    """The first match from an offset on. MqlError 51156 when it takes too long."""
+    try:
+        return pattern.search(text, start, timeout=SEARCH_SECONDS)
+    except TimeoutError:
+        raise MqlError(51156, "Error occurred while executing the regular expression: match limit exceeded") from None
+
+
+def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
+    """Whether a value is a string with a match, or this very regular expression."""
+    literal = _literal(pattern, letters)
+    if literal is not None:
+        anchored, text = literal
+        found: Callable[[str], bool] = (
+            (lambda value: value.startswith(text)) if anchored else (lambda value: text in value)
+        )
+    else:
+        compiled = compile_pattern(pattern, letters)
+
+        def found(value: str) -> bool:
+            return search(compiled, value) is not None
+
+    own = frozenset(letters)
+
+    def test(value: Value) -> bool:
+        if type(value) is str:
+            return found(value)
+        return type(value) is Regex and value.pattern == pattern and frozenset(letters_of(value)) == own
+
+    return test
+
+
+def _literal(pattern: str, letters: str) -> tuple[bool, str] | None:
+    """(anchored, text) of a pattern that is only text, perhaps after `^`; None for others."""
+    anchored = pattern.startswith("^")
+    text = pattern[anchored:]
+    plain = text.isascii() and text.replace("_", "").replace("-", "").replace(" ", "").replace("/", "").isalnum()
+    return (anchored, text) if plain and set(letters) <= {"s", "u"} and len(pattern) <= LONGEST_PATTERN else None
+
+
+def _invalid(reason: str) -> MqlError:
+    return MqlError(51091, f"Regular expression is invalid: {reason}")
+
+
+# Contents of sets.
+_CLASSES: Final = {
+    "d": "0-9",
+    "w": "A-Za-z0-9_",
+    "s": "\\t-\\r ",
+    "D": "\\x00-/:-\\U0010FFFF",
+    "W": "\\x00-/:-@\\[-\\^`{-\\U0010FFFF",
+    "S": "\\x00-\\x08\\x0e-\\x1f!-\\U0010FFFF",
+}
+_POSIX: Final = {
+    "alpha": "A-Za-z",
+    "digit": "0-9",
+    "alnum": "A-Za-z0-9",
+    "upper": "A-Z",
+    "lower": "a-z",
+    "space": "\\t-\\r ",
+    "blank": "\\t ",
+    "punct": "!-/:-@\\[-`{-~",
+    "xdigit": "0-9A-Fa-f",
+    "word": "A-Za-z0-9_",
+    "cntrl": "\\x00-\\x1f\\x7f",
+    "graph": "!-~",
+    "print": " -~",
+    "ascii": "\\x00-\\x7f",
+}
+_WORD: Final = "[A-Za-z0-9_]"
+_ASSERTIONS: Final = {
+    "b": f"(?:(?<={_WORD})(?!{_WORD})|(?<!{_WORD})(?={_WORD}))",
+    "B": f"(?:(?<={_WORD})(?={_WORD})|(?<!{_WORD})(?!{_WORD}))",
+    "Z": "(?=\\n?\\Z)",
+    "z": "\\Z",
+    "e": "\\x1b",
+    "h": "[\\t \\xa0]",
+    "H": "[^\\t \\xa0]",
+    "V": "[^\\n-\\r\\x85\\u2028\\u2029]",
+    "v": "[\\n-\\r\\x85\\u2028\\u2029]",
+    "N": "[^\\n]",
+}
+# Letters that mean something to `regex` only, or something else than to PCRE.
+_REFUSED: Final = frozenset("mMLCUulG")
+_COUNT: Final = re.compile(r"\{\d+(?:,\d*)?\}")
+_INLINE: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?\)")
+_SCOPED: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?:")
+_SET_NAME: Final = re.compile(r"\[:(\^?)(\w+):\]")
+_HEX: Final = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}")
+_BARE_HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{0,2})")
+_NAMED: Final = re.compile(r"\\k(?:<(\w+)>|'(\w+)'|\{(\w+)\})")
+_GROUP: Final = re.compile(r"\\g(?:\{(-?\w+)\}|(-?\d+))")
+
+
+class _Rewriter:
+    """One pass over a pattern. `open`: for each group, the inline flags that opened groups within it, and whether `x` holds."""
+
+    def __init__(self, pattern: str, verbose: bool) -> None:
+        self.pattern = pattern
+        self.at = 0
+        self.out: list[str] = []
+        self.open: list[tuple[list[str], bool]] = [([], verbose)]
+        self.groups = 0
+
+    def run(self) -> str:
+        """The pattern as `regex` reads it."""
+        while self.at < len(self.pattern):
+            self._step(self.pattern[self.at])
+        if len(self.open) > 1:
+            raise ValueError("missing closing parenthesis")
+        return "".join(self.out) + ")" * len(self.open[0][0])
+
+    def _step(self, character: str) -> None:
+        if character == "\\":
+            self._escape()
+        elif character == "[":
+            self._set()
+        elif character == "(":
+            self._group()
+        elif character in "|)":
+            self._close(character)
+        elif character == "{" and not _COUNT.match(self.pattern, self.at):
+            self._emit("\\{", 1)
+        elif character == "#" and self.open[-1][1]:
+            end = self.pattern.find("\n", self.at)
+            self.at = len(self.pattern) if end < 0 else end + 1
+        else:
+            self._emit(character, 1)
+
+    def _emit(self, text: str, read: int) -> None:
+        self.out.append(text)
+        self.at += read
+
+    def _group(self) -> None:
+        inline = _INLINE.match(self.pattern, self.at)
+        scopes, verbose = self.open[-1]
+        if inline is not None:
+            scopes.append(_flags(inline))
+            self.open[-1] = (scopes, _verbose(inline, verbose))
+            self._emit(scopes[-1], len(inline.group()))
+            return
+        if self.pattern.startswith("(*", self.at):
+            raise ValueError("verbs are not supported")
+        if self.pattern.startswith("(?#", self.at):
+            end = self.pattern.find(")", self.at)
+            if end < 0:
+                raise ValueError("missing ) after (?# comment")
+            self.at = end + 1
+            return
+        scoped = _SCOPED.match(self.pattern, self.at)
+        if scoped is not None:
+            self.open.append(([], _verbose(scoped, verbose)))
+            self._emit(scoped.group(), len(scoped.group()))
+            return
+        self.open.append(([], verbose))
+        if not self.pattern.startswith("(?", self.at):
+            self.groups += 1
+            self._emit("(", 1)
+            return
+        # The rest of what opens the group, such as `?<name>`, is read by `regex`; only braces would be misread.
+        self.groups += bool(re.match(r"\(\?(?:P?<[A-Za-z_]|')", self.pattern[self.at : self.at + 5]))
+        self._emit("(?", 2)
+
+    def _close(self, character: str) -> None:
+        scopes, _ = self.open[-1]
+        self.out.append(")" * len(scopes))
+        if character == "|":
+            # Flags set in one branch hold in those after it.
+            self._emit("|" + "".join(scopes), 1)
+            return
+        if len(self.open) == 1:
+            raise ValueError("unmatched closing parenthesis")
+        self.open.pop()
+        self._emit(")", 1)
+
+    def _escape(self) -> None:
+        following = self.pattern[self.at + 1 : self.at + 2]
+        if not following:
+            raise ValueError("\\ at end of pattern")
+        if following == "Q":
+            end = self.pattern.find("\\E", self.at)
+            end = len(self.pattern) if end < 0 else end
+            self._emit(re.escape(self.pattern[self.at + 2 : end]), end + 2 - self.at)
+        elif following == "E":
+            self.at += 2
+        elif following in _CLASSES:
+            self._emit(f"[{_CLASSES[following]}]", 2)
+        elif following in _ASSERTIONS:
+            self._emit(_ASSERTIONS[following], 2)
+        elif following == "g" and (group := _GROUP.match(self.pattern, self.at)) is not None:
+            self._emit(self._reference(group[1] or group[2]), len(group.group()))
+        elif following == "k" and (named := _NAMED.match(self.pattern, self.at)) is not None:
+            self._emit(self._reference(named[1] or named[2] or named[3]), len(named.group()))
+        elif following in "pP":
+            self._property()
+        else:
+            self._character(following)
+
+    def _property(self) -> None:
+        """A class of Unicode's, which is written alike in sets and outside."""
+        braced = self.pattern.startswith("{", self.at + 2)
+        end = self.pattern.find("}", self.at) + 1 if braced else self.at + 3
+        if end <= self.at:
+            raise ValueError("malformed \\P or \\p sequence")
+        self._emit(self.pattern[self.at : end], end - self.at)
+
+    def _reference(self, name: str) -> str:
+        if name.startswith("-"):
+            name = str(self.groups + 1 + int(name))
+        return f"(?P={name})" if not name.isdecimal() else f"(?:\\{name})"
+
+    def _character(self, following: str) -> None:
+        """An escape that stands for one character, in a set or outside."""
+        if following in _REFUSED:
+            raise ValueError(f"unrecognized or unsupported escape \\{following}")
+        code = _HEX.match(self.pattern, self.at)
+        if code is not None:
+            self._emit(f"\\U{int(code[1], 16):08X}", len(code.group()))
+        elif following == "x" and (bare := _BARE_HEX.match(self.pattern, self.at)) is not None:
+            self._emit(f"\\x{int(bare[1] or '0', 16):02X}", len(bare.group()))
+        elif following == "c":
+            self._emit(f"\\x{ord(self.pattern[self.at + 2 : self.at + 3].upper() or '@') ^ 64:02X}", 3)
+        else:
+            self._emit("\\" + following, 2)
+
+    def _set(self) -> None:
+        start = "[^" if self.pattern.startswith("[^", self.at) else "["
+        self._emit(start, len(start))
+        if self.pattern.startswith("]", self.at):
+            self._emit("\\]", 1)
+        while True:
+            character = self.pattern[self.at : self.at + 1]
+            if character in ("", "]"):
+                break
+            if character == "[":
+                self._set_name()
+            elif character == "\\":
+                self._set_escape()
+            else:
+                self._emit(character, 1)
+        if not character:
+            raise ValueError("missing terminating ] for character class")
+        self._emit("]", 1)
+
+    def _set_name(self) -> None:
+        name = _SET_NAME.match(self.pattern, self.at)
+        if name is None:
+            self._emit("\\[", 1)
+            return
+        if name[1] or name[2] not in _POSIX:
+            raise ValueError("unknown or unsupported POSIX class name")
+        self._emit(_POSIX[name[2]], len(name.group()))
+
+    def _set_escape(self) -> None:
+        following = self.pattern[self.at + 1 : self.at + 2]
+        if following in _CLASSES:
+            self._emit(_CLASSES[following], 2)
+        elif following == "b":
+            self._emit("\\x08", 2)
+        elif following == "h":
+            self._emit("\\t \\xa0", 2)
+        elif following == "e":
+            self._emit("\\x1b", 2)
+        elif following and following in "pP":
+            self._property()
+        elif not following:
+            raise ValueError("\\ at end of pattern")
+        else:
+            self._character(following)
+
+
+def _flags(found: Any) -> str:
+    return f"(?{found[1]}-{found[2]}:" if found[2] else f"(?{found[1]}:"
+
+
+def _verbose(found: Any, verbose: bool) -> bool:
+    return (verbose or "x" in found[1]) and "x" not in (found[2] or "")

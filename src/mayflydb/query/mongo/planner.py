@@ -1,0 +1,403 @@
+"""Plans: by which ids, in which ranges of which index, or by a scan a query finds what it then judges document by document."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from mayflydb.query.mongo.bounds import (
+    ALL,
+    MOST_RANGES,
+    NULLS,
+    Comparing,
+    Interval,
+    Intervals,
+    Range,
+    all_points,
+    contains,
+    has_text,
+    intersected,
+    merged,
+    ranges_of,
+    shown,
+)
+from mayflydb.query.mongo.collation import SIMPLE
+from mayflydb.query.mongo.conditions import (
+    Condition,
+    Conjuncts,
+    conjuncts,
+    excludes_missing,
+    implies,
+    intervals_of,
+)
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.index_keys import WHOLE, covers, hashed
+from mayflydb.query.mongo.index_specs import ID, IndexSpec
+from mayflydb.query.mongo.key_bytes import after, id_key, text
+from mayflydb.query.mongo.paths import index_of, split
+from mayflydb.query.mongo.text import TextIndex, compile_text, plain
+from mayflydb.query.mongo.values import Document, Value, equal, is_number, order_key, type_name
+
+
+class Plan(msgspec.Struct, frozen=True):
+    """How to find a superset of what a query matches; every document found is still to be judged by its filter.
+
+    `none`: nothing can match. `ids`: the documents with these `_id`s. `seek`: those with keys of `index` in `ranges`. `walk`: the
+    same, in the order of keys or, `descending`, the other way round. `either`: what any of the `branches` finds. `scan`: all, in
+    natural order or against it. `ranges` are half open, ascending and disjoint, over keys as `index_keys` makes them.
+    `sorted`: they come in the order asked for, but for keys with one `index_keys.run_of`. `duplicates`: one may come repeatedly,
+    and the first time counts. `bounds`: intervals of each path, printed.
+    """
+
+    kind: Literal["none", "ids", "seek", "walk", "either", "scan"]
+    ids: tuple[Value, ...] = ()
+    index: IndexSpec | None = None
+    ranges: tuple[Range, ...] = ()
+    descending: bool = False
+    sorted: bool = False
+    duplicates: bool = False
+    multikey: bool = False
+    bounds: Document | None = None
+    branches: tuple[Plan, ...] = ()
+
+
+class _Field(NamedTuple):
+    """A field of an index with what a query leaves of its values."""
+
+    path: str
+    intervals: Intervals
+    way: int | str
+
+
+class _Candidate(NamedTuple):
+    """`narrow`: whether it leaves something out, so that it is better than the branches of an `$or`."""
+
+    score: int
+    plan: Plan
+    narrow: bool = True
+
+
+class _Question(NamedTuple):
+    """What is asked, and of which collection."""
+
+    parts: Conjuncts
+    sort: Document
+    specs: Sequence[IndexSpec]
+    env: Env
+    multikey: Collection[str] | None
+
+    def may_repeat(self, spec: IndexSpec) -> bool:
+        return self.multikey is None or spec.name in self.multikey
+
+    def comparing(self, spec: IndexSpec) -> Comparing:
+        return Comparing(spec.collator, spec.collator == self.env.collation)
+
+
+def plan(
+    query: Document,
+    sort: Document | None,
+    hint: Value,
+    specs: Sequence[IndexSpec],
+    env: Env,
+    multikey: Collection[str] | None = None,
+    namespace: str = "",
+) -> Plan:
+    """The plan of a query that compiles. `specs`: indexes that can be read; `hint`: None, a name, a key pattern or `$natural`.
+
+    `env.collation` is the query's; `_id`s are told apart without collation. `multikey`: names of the indexes in which some
+    document has several keys; None: any may be one. MqlError: 2 for a hint that names no index, 27 for `$text` without its index.
+    """
+    parts = conjuncts(query)
+    question = _Question(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
+    if parts.text is not None:
+        return _by_text(question)
+    natural = _natural(hint) or _natural(sort)
+    if natural:
+        return Plan("scan", descending=natural < 0, sorted=_natural(sort) == natural or not sort)
+    if hint is not None and hint != {}:
+        return _hinted(question, hint, namespace)
+    return _best(question)
+
+
+def _natural(of: Value) -> int:
+    """1 or -1 where a hint or a sort is by `$natural`, else 0."""
+    if type(of) is not dict or "$natural" not in of:
+        return 0
+    way = of["$natural"]
+    if not is_number(way) or order_key(way) not in (order_key(1), order_key(-1)):
+        raise bad_value("$natural sort cannot be set to a value other than -1 or 1.")
+    return 1 if order_key(way) > order_key(0) else -1
+
+
+def _best(question: _Question) -> Plan:
+    by_ids = _by_ids(question)
+    if by_ids is not None:
+        return by_ids
+    candidates = [found for spec in question.specs if (found := _candidate(question, spec)) is not None]
+    best = max(candidates, key=lambda each: each.score, default=None)
+    if best is not None and best.narrow:
+        return best.plan
+    for n, branches in enumerate(question.parts.disjunctions):
+        either = _either(question, n, branches)
+        if either is not None:
+            return either
+    return best.plan if best is not None else Plan("scan", sorted=not question.sort)
+
+
+def _hinted(question: _Question, hint: Value, namespace: str) -> Plan:
+    if type(hint) is not str and type(hint) is not dict:
+        raise MqlError(9, f"Hint must be a string or an object, but got {type_name(hint)}")
+    named = [spec for spec in (*question.specs, ID) if (spec.name == hint or equal(spec.pattern, hint))]
+    if not named:
+        raise bad_value(
+            f"error processing query: {f'ns={namespace} ' if namespace else ''}planner returned error :: caused by :: "
+            "hint provided does not correspond to an existing index"
+        )
+    spec = named[0]
+    if spec.is_id:
+        by_ids = _by_ids(question)
+        if by_ids is not None:
+            return by_ids
+        if spec not in question.specs:
+            return Plan("scan", sorted=not question.sort)
+    found = _candidate(question, spec, forced=True)
+    if found is None:
+        raise MqlError(
+            291,
+            f"error processing query: planner returned error :: caused by :: index {spec.name} cannot answer this query",
+        )
+    return found.plan
+
+
+# --- by _id ----------------------------------------------------------------------------------------------------------------
+
+
+def _by_ids(question: _Question) -> Plan | None:
+    for operator in ("$eq", "$in"):
+        for each in question.parts.conditions:
+            if each.path == "_id" and each.operator == operator:
+                wanted = [each.operand] if operator == "$eq" else each.operand
+                if any(type_name(value) == "regex" for value in wanted if operator == "$in"):
+                    continue
+                if question.env.collation != SIMPLE and any(map(has_text, wanted)):
+                    continue
+                # No _id is an array.
+                ids = {id_key(value): value for value in wanted if type(value) is not list}
+                alone = len(ids) <= 1
+                return (
+                    Plan("ids", tuple(ids.values()), sorted=alone or not question.sort)
+                    if ids
+                    else Plan("none", sorted=True)
+                )
+    return None
+
+
+# --- by an index -------------------------------------------------------------------------------------------------------
+
+
+def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _Candidate | None:
+    """A plan by an index, if it holds all that can match and helps; `forced`: whether it helps or not."""
+    by = question.comparing(spec)
+    conditions = question.parts.conditions
+    if spec.partial is not None and not implies(conditions, spec.partial, by):
+        return None
+    if spec.kind == "text":
+        return None
+    if spec.kind == "wildcard":
+        return _by_wildcard(question, spec, by)
+    if (
+        spec.sparse
+        and not forced
+        and not any(each.path in dict(spec.key) and excludes_missing(each, by) for each in conditions)
+    ):
+        return None
+    fields = _bounded(question, spec, by)
+    if any(not field.intervals for field in fields):
+        return _Candidate(1 << 20, Plan("none", sorted=True))
+    bounded = fields[0].intervals != ALL
+    way = _sort_way(question, spec, fields, by)
+    if not (bounded or way or forced or spec.sparse or spec.partial is not None):
+        return None
+    return _Candidate(_score(fields, way, spec), _plan_of(question, spec, fields, way), bounded)
+
+
+def _plan_of(question: _Question, spec: IndexSpec, fields: Sequence[_Field], way: int) -> Plan:
+    repeats = question.may_repeat(spec)
+    ranges = ranges_of([(field.intervals, field.way) for field in fields], MOST_RANGES, WHOLE)
+    return Plan(
+        "walk" if way else "seek",
+        index=spec,
+        ranges=ranges,
+        descending=way < 0,
+        sorted=bool(way) or not question.sort,
+        # A seek gives every record once; a walk gives it as often as it has keys.
+        duplicates=repeats and bool(way),
+        multikey=repeats,
+        bounds=shown(fields),
+    )
+
+
+def _score(fields: Sequence[_Field], way: int, spec: IndexSpec) -> int:
+    """More for each field that is narrowed, most for points; a little for the order that is asked for."""
+    score = 8 if way else 0
+    for n, field in enumerate(fields):
+        if field.intervals == ALL:
+            break
+        if not all_points(field.intervals):
+            return score + 10
+        score += 20 if len(field.intervals) == 1 else 16
+        if spec.unique and n == len(fields) - 1:
+            score += 100
+    return score
+
+
+def _bounded(question: _Question, spec: IndexSpec, by: Comparing) -> list[_Field]:
+    """What the conditions leave of each field of an index.
+
+    A multikey index has a row for each element, and different elements may meet different conditions: one condition a field then,
+    and of the fields that may lie in one array only those that an $elemMatch binds to one element.
+    """
+    repeats, taken = question.may_repeat(spec), dict[str, object]()
+    fields = []
+    for path, way in spec.key:
+        usable = []
+        root = split(path)[0]
+        for each in question.parts.conditions:
+            if each.path != path or (repeats and root in taken and (each.group is None or each.group != taken[root])):
+                continue
+            intervals = _usable(each, way, spec, by)
+            if intervals is not None and intervals != ALL:
+                usable.append((each, intervals))
+        found = ALL
+        if repeats and usable:
+            chosen, found = min(usable, key=lambda each: (not all_points(each[1]), len(each[1])))
+            taken[root] = chosen.group
+        else:
+            for _, intervals in usable:
+                found = intersected(found, intervals)
+        fields.append(_Field(path, found, way))
+    return fields
+
+
+def _usable(condition: Condition, way: int | str, spec: IndexSpec, by: Comparing) -> Intervals | None:
+    if way == "hashed":
+        return _hashed(condition, by)
+    intervals = intervals_of(condition, by)
+    if intervals is not None and spec.sparse and contains(intervals, NULLS):
+        # Of an array whose elements partly lack the path, a sparse index has only the others.
+        return None
+    return intervals
+
+
+def _hashed(condition: Condition, by: Comparing) -> Intervals | None:
+    if condition.operator not in ("$eq", "$in"):
+        return None
+    wanted = [condition.operand] if condition.operator == "$eq" else condition.operand
+    if any(type(value) is list or type_name(value) == "regex" for value in wanted):
+        return None
+    if not by.alike and any(map(has_text, wanted)):
+        return None
+    keys = sorted({hashed(value, by.collation) for value in wanted})
+    return tuple(Interval(key, after(key), f"[{key.hex()}", f"{key.hex()}]", True) for key in keys)
+
+
+def _sort_way(question: _Question, spec: IndexSpec, fields: Sequence[_Field], by: Comparing) -> int:
+    """1 if an index has the order that is asked for, -1 if it has the opposite one, else 0."""
+    if not question.sort or spec.kind != "ordered" or not by.alike:
+        return 0
+    wanted = []
+    for path, way in question.sort.items():
+        if not is_number(way) or any(index_of(part) is not None for part in split(path)):
+            # A sort looks at an array's own elements and at fields of that name in them, a key at the former.
+            return 0
+        wanted.append((path, 1 if order_key(way) > order_key(0) else -1))
+    fixed = 0
+    while fixed < len(fields) and len(fields[fixed].intervals) == 1 and fields[fixed].intervals[0].point:
+        fixed += 1
+    repeats = question.may_repeat(spec)
+    for start in (fixed,) if repeats else range(fixed + 1):
+        part = fields[start : start + len(wanted)]
+        if [field.path for field in part] != [path for path, _ in wanted]:
+            continue
+        ways = {way * int(field.way) for field, (_, way) in zip(part, wanted, strict=True)}
+        if len(ways) == 1 and (not repeats or _sorts_arrays(fields[:start], part)):
+            return ways.pop()
+    return 0
+
+
+def _sorts_arrays(fixed: Sequence[_Field], part: Sequence[_Field]) -> bool:
+    """Whether the first key of a document is the one it is sorted by: no key of it may be left out."""
+    roots = [split(field.path)[0] for field in (*fixed, *part)]
+    return all(field.intervals == ALL for field in part) and len(set(roots)) == len(roots)
+
+
+# --- wildcards and words -----------------------------------------------------------------------------------------------
+
+
+def _by_wildcard(question: _Question, spec: IndexSpec, by: Comparing) -> _Candidate | None:
+    best: _Candidate | None = None
+    for each in question.parts.conditions:
+        intervals = _wild(each, spec, by)
+        if intervals is None:
+            continue
+        key = text(each.path)
+        here = Interval(key, after(key), f'["{each.path}"', f'"{each.path}"]', True)
+        fields = [_Field("$_path", (here,), 1), _Field(each.path, intervals, 1)]
+        score = 15 if all_points(intervals) else 9
+        if best is None or score > best.score:
+            best = _Candidate(score, _plan_of(question._replace(multikey=None), spec, fields, 0))
+    return best
+
+
+def _wild(condition: Condition, spec: IndexSpec, by: Comparing) -> Intervals | None:
+    """What a condition leaves of a path's values, if a wildcard index has all of these: documents and arrays are in pieces."""
+    operand = condition.operand
+    parts = split(condition.path)
+    if condition.operator in ("$exists", "$elemMatch") or any(index_of(part) is not None for part in parts):
+        return None
+    values = operand if condition.operator == "$in" else [operand]
+    if any(type_name(value) in ("object", "array") for value in values if type(value) is not tuple):
+        return None
+    intervals = intervals_of(condition, by)
+    whole = intervals is None or intervals == ALL or contains(intervals, NULLS)
+    return None if whole or not covers(spec, condition.path) else intervals
+
+
+def _by_text(question: _Question) -> Plan:
+    spec = next((each for each in question.specs if each.kind == "text"), None)
+    search = compile_text(question.parts.text, None if spec is None else TextIndex(spec.weights or {}))
+    assert spec is not None
+    words = sorted({plain(word, False, False) for word in search.words})
+    if spec.partial is not None and not implies(question.parts.conditions, spec.partial, question.comparing(spec)):
+        raise MqlError(291, "error processing query: the text index is partial, and the query is not inside its filter")
+    ranges = merged((text(word)[:WHOLE], after(text(word)[:WHOLE])) for word in words)
+    return Plan(
+        "seek" if words else "none",
+        index=spec,
+        ranges=ranges,
+        sorted=not question.sort,
+        multikey=True,
+        bounds={"_fts": [f'["{word}", "{word}"]' for word in words]},
+    )
+
+
+# --- several ways --------------------------------------------------------------------------------------------------------
+
+
+def _either(question: _Question, n: int, branches: Sequence[Document]) -> Plan | None:
+    """A plan for each branch of an `$or`, if each has one that is no scan."""
+    plans = []
+    others = [each for m, each in enumerate(question.parts.disjunctions) if m != n]
+    for branch in branches:
+        inner = conjuncts(branch)
+        conditions = [*question.parts.conditions, *inner.conditions]
+        parts = Conjuncts(conditions, [*others, *inner.disjunctions], inner.text)
+        found = _best(question._replace(parts=parts, sort={}))
+        if found.kind in ("scan", "walk") or inner.text is not None:
+            return None
+        plans.append(found)
+    kept = tuple(each for each in plans if each.kind != "none")
+    return Plan("either", branches=kept, sorted=not question.sort, duplicates=len(kept) > 1)

@@ -1,0 +1,167 @@
+"""Projections: which fields of documents are given, and what is computed beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import Filter
+from mayflydb.query.mongo.paths import Parts
+from mayflydb.query.mongo.projection_spec import (
+    Computed,
+    Kept,
+    Leaf,
+    Matched,
+    Positional,
+    Sliced,
+    Tree,
+    parse_projection,
+)
+from mayflydb.query.mongo.values import MISSING, Document, Value
+
+Compute: TypeAlias = Callable[[Document], Value]
+
+
+class Projection(msgspec.Struct, frozen=True):
+    """A compiled projection. `fields`: the top-level fields its results depend on, None if that may be all."""
+
+    apply: Callable[[Document], Document]
+    fields: frozenset[str] | None
+    is_inclusion: bool
+
+
+def compile_projection(
+    spec: Document,
+    env: Env,
+    filter: Filter | None = None,
+    score: Callable[[Document], float] | None = None,
+    find: bool = True,
+) -> Projection:
+    """A projection of find, or with `find=False` that of a pipeline, which has no `$slice`, `$elemMatch` and positional `$`.
+
+    `filter`: the query, which a positional `$` looks at; `score`: the text score of a document, for `$meta`.
+    MqlError with the server's codes, 31249 to 31395.
+    """
+    if not spec:
+        return Projection(lambda document: document, None, False)
+    parsed = parse_projection(spec, env, filter, score, find)
+    tree, inclusion = parsed.tree, parsed.inclusion
+    simple = all(isinstance(leaf, Kept) for leaf in tree.values())
+    if simple and inclusion:
+        names = frozenset(name for name, leaf in tree.items() if leaf == Kept(True))
+        return Projection(lambda document: {n: v for n, v in document.items() if n in names}, names, True)
+    if simple:
+        dropped = frozenset(tree)
+        return Projection(lambda document: {n: v for n, v in document.items() if n not in dropped}, None, False)
+    walk = _Walk(tree, inclusion)
+    apply: Callable[[Document], Document] = walk.document
+    if parsed.positional is not None:
+        apply = _positional(apply, parsed.positional, filter)
+    plain = inclusion and not parsed.computes and parsed.positional is None
+    return Projection(apply, frozenset(tree) if plain else None, inclusion)
+
+
+class _Walk(msgspec.Struct, frozen=True):
+    """Applies a tree to documents."""
+
+    tree: Tree
+    inclusion: bool
+
+    def document(self, document: Document) -> Document:
+        """The projection of a whole document."""
+        return self.fields(document, self.tree, document)
+
+    def fields(self, fields: Document, tree: Tree, root: Document) -> Document:
+        """The projection of one document within the root."""
+        out: Document = {}
+        for name, value in fields.items():
+            leaf = tree.get(name)
+            if leaf is None:
+                if not self.inclusion:
+                    out[name] = value
+                continue
+            kept = self.value(value, leaf, root)
+            if kept is not MISSING:
+                out[name] = kept
+        self._add_computed(out, fields, tree, root)
+        return out
+
+    def value(self, value: Value, leaf: Leaf, root: Document) -> Value:
+        """What is left of one field; MISSING for nothing. Computed fields come later, unless they replace one."""
+        if isinstance(leaf, Kept):
+            return value if leaf.kept else MISSING
+        if isinstance(leaf, Sliced):
+            return leaf.of(value) if type(value) is list else value
+        if isinstance(leaf, dict):
+            return self.nested(value, leaf, root)
+        if isinstance(leaf, Positional):
+            return value
+        if self.inclusion:
+            return MISSING
+        return leaf.value(root)
+
+    def nested(self, value: Value, tree: Tree, root: Document) -> Value:
+        """The projection of what stands under a nested path: documents, those in arrays too; scalars only by exclusions."""
+        if type(value) is dict:
+            return self.fields(value, tree, root)
+        if type(value) is list:
+            kept = [self.nested(each, tree, root) for each in value]
+            return [each for each in kept if each is not MISSING]
+        if _computes(tree):
+            return self.fields({}, tree, root)
+        return MISSING if self.inclusion else value
+
+    def _add_computed(self, out: Document, fields: Document, tree: Tree, root: Document) -> None:
+        for name, leaf in tree.items():
+            if isinstance(leaf, Computed | Matched):
+                if self.inclusion or name not in fields:
+                    value = leaf.value(root)
+                    if value is not MISSING:
+                        out[name] = value
+            elif isinstance(leaf, dict) and name not in fields and _computes(leaf):
+                out[name] = self.fields({}, leaf, root)
+
+
+def _computes(tree: Mapping[str, Leaf]) -> bool:
+    return any(isinstance(leaf, Computed) or (isinstance(leaf, dict) and _computes(leaf)) for leaf in tree.values())
+
+
+# --- positional ------------------------------------------------------------------------------------------------------
+
+_FAILED: Final = "Executor error during find command :: caused by :: positional operator '.$' "
+
+
+def _positional(
+    inner: Callable[[Document], Document], parts: Parts, query: Filter | None
+) -> Callable[[Document], Document]:
+    assert query is not None
+
+    def apply(document: Document) -> Document:
+        return _only(inner(document), parts, document, query)
+
+    return apply
+
+
+def _only(projected: Document, parts: Parts, document: Document, query: Filter) -> Document:
+    """The projection with the first array on a path cut to the element the query matched."""
+    out = dict(projected)
+    holder: Document = out
+    for part in parts:
+        value: Any = holder.get(part)
+        if type(value) is list:
+            index = query.position(document)
+            if index is None:
+                raise MqlError(51246, f"{_FAILED}couldn't find a matching element in the array")
+            if index >= len(value):
+                raise MqlError(51247, f"{_FAILED}element mismatch")
+            holder[part] = [value[index]]
+            return out
+        if type(value) is not dict:
+            return out
+        holder[part] = value = dict(value)
+        holder = value
+    return out

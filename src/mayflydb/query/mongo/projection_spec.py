@@ -1,0 +1,297 @@
+"""Projection documents parsed to trees: by field what becomes of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import msgspec
+from bson import DBRef
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.filter import Filter, compile_element_filter
+from mayflydb.query.mongo.operands import truncated
+from mayflydb.query.mongo.paths import Parts, field_path
+from mayflydb.query.mongo.values import (
+    INT32_MAX,
+    INT32_MIN,
+    MISSING,
+    Document,
+    Value,
+    is_number,
+    shell,
+    truthy,
+    type_name,
+)
+
+
+class Kept(msgspec.Struct, frozen=True):
+    """A field that is given as it is, or not at all."""
+
+    kept: bool
+
+
+class Sliced(msgspec.Struct, frozen=True):
+    """`$slice`: `count` elements from `skip` on, which is counted from the end below 0."""
+
+    skip: int | None
+    count: int
+
+    def of(self, array: list[Value]) -> list[Value]:
+        """The elements that are left."""
+        if self.skip is None:
+            return array[: self.count] if self.count >= 0 else array[self.count :]
+        start = self.skip if self.skip >= 0 else max(len(array) + self.skip, 0)
+        return array[start : start + self.count]
+
+
+class Matched(msgspec.Struct, frozen=True):
+    """`$elemMatch`: the first element of a field that meets a condition."""
+
+    name: str
+    test: Callable[[Value], bool]
+
+    def value(self, document: Document) -> Value:
+        """An array of this element; MISSING without one."""
+        array = document.get(self.name)
+        if type(array) is not list:
+            return MISSING
+        return next(([each] for each in array if self.test(each)), MISSING)
+
+
+class Computed(msgspec.Struct, frozen=True):
+    """A field computed from the whole document."""
+
+    value: Callable[[Document], Value]
+
+
+class Positional(msgspec.Struct, frozen=True):
+    """`path.$`: the array is cut down after everything else."""
+
+
+Leaf: TypeAlias = "Kept | Sliced | Matched | Computed | Positional | dict[str, Leaf]"
+Tree: TypeAlias = "dict[str, Leaf]"
+
+
+class Parsed(msgspec.Struct, frozen=True):
+    """A projection: its tree, of which kind it is, the path of a positional `$`, whether something is computed."""
+
+    tree: Tree
+    inclusion: bool
+    positional: Parts | None
+    computes: bool
+
+
+def parse_projection(
+    spec: Document, env: Env, query: Filter | None, score: Callable[[Document], float] | None, find: bool
+) -> Parsed:
+    """The tree of a projection document. MqlError 31249 to 31395 with the server's texts."""
+    parser = _Parser(env, query, score, find)
+    for name, operand in spec.items():
+        parser.element(name, operand, parser.tree, ())
+    return parser.finished()
+
+
+class _Parser:
+    """What has been seen of a projection; some of it forbids or decides the rest."""
+
+    def __init__(self, env: Env, query: Filter | None, score: Callable[[Document], float] | None, find: bool) -> None:
+        self.env, self.query, self.score, self.find = env, query, score, find
+        self.tree: Tree = {}
+        self.inclusion: bool | None = None
+        self.positional: Parts | None = None
+        self.id: bool | None = None
+        self.sliced = self.matched = self.meta = self.computes = False
+        self.names_id = False
+
+    def finished(self) -> Parsed:
+        """The tree, with `_id` where it belongs."""
+        inclusion = self._is_inclusion() if self.inclusion is None else self.inclusion
+        if inclusion and not self.names_id:
+            self.tree = {"_id": Kept(True), **self.tree}
+        if not inclusion and self.id:
+            del self.tree["_id"]
+        return Parsed(self.tree, inclusion, self.positional, self.computes or self.matched)
+
+    def _is_inclusion(self) -> bool:
+        """Of a projection that names nothing but `_id` and operators of find, which do not tell."""
+        if self.sliced:
+            return self.id is True
+        if self.matched:
+            return True
+        if self.meta and not self.find:
+            return True
+        return self.id is True
+
+    def element(self, name: str, operand: Value, tree: Tree, parent: Parts) -> None:
+        """One field of the projection, or of a document within it."""
+        self.names_id |= not parent and (name == "_id" or name.startswith("_id."))
+        positional = name == "$" or name.endswith(".$") or ".$." in name
+        if positional and not self.find:
+            raise MqlError(31324, "Cannot use positional projection in aggregation projection")
+        if type(operand) in (dict, DBRef):
+            if positional:
+                raise MqlError(31271, "positional projection cannot be used with an expression or sub object")
+            self._object(name, operand if type(operand) is dict else dict(operand.as_doc()), tree, parent)
+        elif type(operand) is bool or is_number(operand):
+            self._flag(name, truthy(operand), positional, tree, parent)
+        else:
+            if positional:
+                raise MqlError(31308, "positional projection cannot be used with a literal")
+            self._expression(name, operand, tree)
+
+    def _flag(self, name: str, included: bool, positional: bool, tree: Tree, parent: Parts) -> None:
+        if positional:
+            if not included:
+                raise MqlError(31395, "positional projection cannot be used with exclusion")
+            self._positional(name, tree, parent)
+        else:
+            _add(tree, field_path(name), Kept(included))
+        if name == "_id" and not parent:
+            self.id = included
+            return
+        if self.inclusion is not None and self.inclusion != included:
+            path = ".".join((*parent, name))
+            if included:
+                raise MqlError(31253, f"Cannot do inclusion on field {path} in exclusion projection")
+            raise MqlError(31254, f"Cannot do exclusion on field {path} in inclusion projection")
+        self.inclusion = included
+
+    def _positional(self, name: str, tree: Tree, parent: Parts) -> None:
+        if self.positional is not None:
+            raise MqlError(31276, "Cannot specify more than one positional projection per query.")
+        if self.matched:
+            raise MqlError(31256, "Cannot specify positional operator and $elemMatch.")
+        if self.query is None:
+            raise MqlError(51050, "Projections with a positional operator require a matcher")
+        head = parent[0] if parent else name.partition(".")[0]
+        if head not in self.query.named:
+            raise MqlError(31277, f"Positional projection '{name}' does not match the query document.")
+        before, _, after = name.partition(".$")
+        if name.endswith(".$."):
+            raise MqlError(31270, "Path cannot end with '.$.'")
+        if "$" in after.split("."):
+            raise MqlError(31287, f"Cannot use positional operator twice: {name}")
+        parts = field_path(before)
+        _add(tree, parts, Positional())
+        self.positional = (*parent, *parts)
+
+    def _object(self, name: str, operand: Document, tree: Tree, parent: Parts) -> None:
+        if not operand:
+            raise MqlError(51270, "An empty sub-projection is not a valid value. Found empty object at path")
+        first = next(iter(operand))
+        parts = field_path(name)
+        if len(operand) == 1 and first.startswith("$"):
+            self._operator(first, name, parts, operand, tree, parent)
+            return
+        inner: Tree = {}
+        _add(tree, parts, inner)
+        for each, value in operand.items():
+            self.element(each, value, inner, (*parent, *parts))
+
+    def _operator(self, first: str, name: str, parts: Parts, operand: Document, tree: Tree, parent: Parts) -> None:
+        argument = operand[first]
+        if first == "$elemMatch":
+            self._elem_match(parts, argument, tree, parent)
+        elif first == "$meta":
+            _add(tree, parts, Computed(self._meta(argument)))
+            self.meta = self.computes = True
+        elif first == "$slice" and self.find and not _is_expression_slice(argument):
+            _add(tree, parts, _slice(argument))
+            self.sliced = True
+        elif self.inclusion is False:
+            raise MqlError(31252, "Cannot use expression other than $meta in exclusion projection")
+        else:
+            self._expression(name, operand, tree)
+
+    def _elem_match(self, parts: Parts, argument: Value, tree: Tree, parent: Parts) -> None:
+        if not self.find:
+            raise MqlError(168, "Cannot use $elemMatch in this context")
+        if type(argument) is not dict:
+            raise MqlError(31274, f"elemMatch: Invalid argument, object required, but got {type_name(argument)}")
+        if self.positional is not None:
+            raise MqlError(31255, "Cannot specify positional operator and $elemMatch.")
+        if len(parts) > 1 or parent:
+            raise MqlError(31275, "Cannot use $elemMatch projection on a nested field.")
+        _add(tree, parts, Matched(parts[0], compile_element_filter(argument, self.env)))
+        self.matched = True
+
+    def _meta(self, argument: Value) -> Callable[[Document], Value]:
+        if argument != "textScore":
+            if argument in (
+                "randVal",
+                "searchScore",
+                "searchHighlights",
+                "geoNearDistance",
+                "geoNearPoint",
+            ) or argument in (("recordId", "indexKey", "sortKey", "searchScoreDetails", "timeseriesBucketMinTime")):
+                raise bad_value(f"$meta: '{argument}' is not supported")
+            raise MqlError(17308, f"Unsupported argument to $meta: {argument}")
+        if self.score is None:
+            raise MqlError(40218, "query requires text score metadata, but it is not available")
+        return self.score
+
+    def _expression(self, name: str, operand: Value, tree: Tree) -> None:
+        if self.inclusion is False:
+            raise MqlError(31310, f"Cannot use an expression {name}: {shell(operand)} in an exclusion projection")
+        _add(tree, field_path(name), Computed(compute(operand, self.env)))
+        self.inclusion = self.computes = True
+
+
+def compute(operand: Value, env: Env) -> Callable[[Document], Value]:
+    """An expression as a function of documents. MqlError 31325 for an operator there is not."""
+    # Expressions use filters too.
+    from mayflydb.query.mongo.expressions import compile_expression, frame_of
+
+    try:
+        expression = compile_expression(operand, env, tuple(env.variables))
+    except MqlError as refusal:
+        first = next(iter(operand)) if type(operand) is dict else None
+        if refusal.code == 168 and first is not None and f"'{first}'" in str(refusal):
+            raise MqlError(31325, f"Unknown expression {first}") from None
+        raise
+    return lambda document: expression(frame_of(document, env))
+
+
+def _add(tree: Tree, parts: Parts, leaf: Leaf) -> None:
+    """A leaf at a path. MqlError 31249 or 31250 if another is there, above or below."""
+    path = ".".join(parts)
+    for at, part in enumerate(parts[:-1]):
+        inner = tree.setdefault(part, {})
+        if not isinstance(inner, dict):
+            raise MqlError(31249, f"Path collision at {path} remaining portion {'.'.join(parts[at + 1 :])}")
+        tree = inner
+    if parts[-1] in tree:
+        raise MqlError(31250, f"Path collision at {path}")
+    tree[parts[-1]] = leaf
+
+
+# --- $slice ----------------------------------------------------------------------------------------------------------
+
+
+def _is_expression_slice(argument: Value) -> bool:
+    """Whether `$slice` has the arguments of the expression: an array first."""
+    return type(argument) is list and (len(argument) == 3 or (len(argument) == 2 and not is_number(argument[0])))
+
+
+def _slice(argument: Value) -> Sliced:
+    if is_number(argument):
+        return Sliced(None, _clamped(argument))
+    if type(argument) is not list:
+        raise MqlError(31273, "$slice only supports numbers and [skip, limit] arrays")
+    if len(argument) != 2:
+        raise MqlError(31272, "$slice array argument should be of form [skip, limit]")
+    skip, limit = argument
+    if not is_number(limit):
+        raise MqlError(31258, f"$slice expects the limit argument to be a number, got {type_name(limit)}")
+    if _clamped(limit) <= 0:
+        raise MqlError(31259, f"$slice limit must be positive, got {_clamped(limit)}")
+    return Sliced(_clamped(skip), _clamped(limit))
+
+
+def _clamped(value: Any) -> int:
+    number = truncated(value)
+    if number is None:
+        number = INT32_MAX if value == float("inf") else (INT32_MIN if value == float("-inf") else 0)
+    return max(INT32_MIN, min(INT32_MAX, number))

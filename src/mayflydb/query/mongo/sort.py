@@ -1,0 +1,243 @@
+"""Sorting documents by several paths, each up or down.
+
+A missing field sorts as null, an array by its smallest element upwards and by its largest downwards, an empty one before null.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterable, Sequence
+from itertools import groupby
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.paths import Parts, field_path, fields_of, index_of, lookup
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_number, shell
+
+_EMPTY: Final = MISSING
+"""What an empty array sorts as: before null."""
+
+KeyOf = Callable[[Document], Any]
+
+
+class Reversed:
+    """A key that orders backwards."""
+
+    __slots__ = ("key",)
+
+    def __init__(self, key: Any) -> None:
+        self.key = key
+
+    def __lt__(self, other: Reversed) -> bool:
+        return bool(other.key < self.key)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reversed) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class Sort(msgspec.Struct, frozen=True):
+    """A compiled sort. `keys`: what each part compares by and whether it goes down; documents that tie keep their order."""
+
+    keys: tuple[tuple[KeyOf, bool], ...]
+
+    def key(self, document: Document) -> Any:
+        """What documents compare by in this order; lists of them can be merged by it."""
+        return tuple(Reversed(of(document)) if down else of(document) for of, down in self.keys)
+
+    def order(self, documents: Iterable[Document]) -> list[Document]:
+        """The documents sorted."""
+        ordered = list(documents)
+        for down, keys in self._runs():
+            ordered.sort(key=_together(keys), reverse=down)
+        return ordered
+
+    def first(self, documents: Iterable[Document], n: int) -> list[Document]:
+        """The first n of `order`, in memory for n."""
+        runs = self._runs()
+        if len(runs) == 1:
+            ((down, keys),) = runs
+            return (heapq.nlargest if down else heapq.nsmallest)(n, documents, key=_together(keys))
+        return heapq.nsmallest(n, documents, key=self.key)
+
+    def _runs(self) -> list[tuple[bool, list[KeyOf]]]:
+        """The keys by stretches of one direction, last first: so many stable sorts make the order."""
+        runs = [(down, [of for of, _ in keys]) for down, keys in groupby(self.keys, key=lambda key: key[1])]
+        return runs[::-1]
+
+
+def _together(keys: Sequence[KeyOf]) -> KeyOf:
+    if len(keys) == 1:
+        return keys[0]
+    if len(keys) == 2:
+        one, other = keys
+        return lambda document: (one(document), other(document))
+    return lambda document: tuple([of(document) for of in keys])
+
+
+def compile_sort(spec: Document, env: Env, score: Callable[[Document], float] | None = None) -> Sort:
+    """A sort from `{path: 1, path: -1, path: {$meta: "textScore"}}`. `score`: the text score of a document.
+
+    MqlError 15974 to 15976, 17312, 31138 and 40218 as the server has them, and those of `field_path`.
+    """
+    if not spec:
+        raise MqlError(15976, "$sort stage must have at least one sort key")
+    keys: list[tuple[KeyOf, bool]] = []
+    paths: list[tuple[int, Parts, bool]] = []
+    for place, (path, direction) in enumerate(spec.items()):
+        parts = field_path(path)
+        if type(direction) is dict:
+            keys.append(_by_meta(direction, env, score))
+            continue
+        down = _is_down(path, direction)
+        keys.append((_key_of(parts, down, env), down))
+        paths.append((place, parts, down))
+    if len(paths) > 1:
+        rows = _Rows(tuple(parts for _, parts, _ in paths), tuple(down for _, _, down in paths), env)
+        for column, (place, _, down) in enumerate(paths):
+            keys[place] = rows.column(column, keys[place][0]), down
+    return Sort(tuple(keys))
+
+
+def _is_down(path: str, direction: Value) -> bool:
+    if not is_number(direction):
+        raise MqlError(15974, f"Illegal key in $sort specification: {path}: {shell(direction)}")
+    if direction not in (1, -1) and str(direction) not in ("1", "-1", "1.0", "-1.0"):
+        raise MqlError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
+    return str(direction).startswith("-")
+
+
+def _by_meta(operand: Document, env: Env, score: Callable[[Document], float] | None) -> tuple[KeyOf, bool]:
+    if list(operand) != ["$meta"]:
+        raise MqlError(17312, "$meta is the only expression supported by $sort right now")
+    meta = operand["$meta"]
+    if meta == "randVal":
+        chance = env.chance
+        return lambda _: chance(), True
+    if meta != "textScore":
+        raise MqlError(31138, f"Illegal $meta sort: $meta: {shell(meta)}")
+    if score is None:
+        raise MqlError(40218, "query requires text score metadata, but it is not available")
+    return score, True
+
+
+def _key_of(parts: Parts, down: bool, env: Env) -> KeyOf:
+    order_key = env.collation.order_key
+    best = max if down else min
+
+    def slow(document: Document) -> OrderKey:
+        return best(order_key(value) for value in sort_values(document, parts))
+
+    if len(parts) > 1:
+        return slow
+    (name,) = parts
+
+    def key(document: Document) -> OrderKey:
+        value = document.get(name)
+        return slow(document) if type(value) is list else order_key(value)
+
+    return key
+
+
+def sort_values(document: Document, parts: Parts) -> list[Value]:
+    """The values a document may sort by at a path: elements for arrays, null where nothing is, MISSING for an empty array."""
+    values: list[Value] = []
+    for found in lookup(document, parts, spread=False):
+        if type(found) is list:
+            values.extend(found or [_EMPTY])
+        else:
+            values.append(None if found is MISSING else found)
+    return values or [None]
+
+
+# --- several paths through arrays ------------------------------------------------------------------------------------
+
+
+class _Rows(msgspec.Struct, frozen=True):
+    """Keys for documents in which several paths meet arrays: the elements of one array make rows, the best row counts."""
+
+    paths: tuple[Parts, ...]
+    downs: tuple[bool, ...]
+    env: Env
+
+    def column(self, column: int, single: KeyOf) -> KeyOf:
+        """The key of one path; `single` where at most one path meets an array."""
+        paths = self.paths
+
+        def key(document: Document) -> Any:
+            met = 0
+            for parts in paths:
+                met += _meets_array(document, parts)
+            return single(document) if met < 2 else self._best(document)[column]
+
+        return key
+
+    def _best(self, document: Document) -> tuple[OrderKey, ...]:
+        order_key = self.env.collation.order_key
+        rows = _rows([(document, parts) for parts in self.paths])
+        keyed = [tuple([order_key(value) for value in row]) for row in rows]
+        return min(keyed, key=self._directed)
+
+    def _directed(self, row: Sequence[OrderKey]) -> tuple[Any, ...]:
+        return tuple(Reversed(key) if down else key for key, down in zip(row, self.downs, strict=True))
+
+
+def _meets_array(document: Document, parts: Parts) -> bool:
+    value: Value = document
+    for part in parts:
+        if type(value) is not dict:
+            break
+        value = value.get(part)
+    return type(value) is list
+
+
+def _rows(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
+    """The values at the ends of the paths, one row for each element of the array they share. MqlError 2 for two arrays."""
+    reached = [_until_array(value, parts) for value, parts in places]
+    arrays = [value for value, _, meets in reached if meets]
+    if not arrays:
+        return [[value for value, _, _ in reached]]
+    if any(array is not arrays[0] for array in arrays):
+        raise bad_value("cannot sort with keys that are parallel arrays")
+    rows: list[list[Value]] = []
+    for element in arrays[0] or [_EMPTY]:
+        inner = [(element if meets else value, parts) for value, parts, meets in reached]
+        rows.extend(_rows_of_elements(inner, [meets for _, _, meets in reached]))
+    return rows
+
+
+def _rows_of_elements(places: list[tuple[Value, Parts]], fresh: list[bool]) -> list[list[Value]]:
+    """Rows of one element. An array right within an array is not walked into."""
+    if all(type(value) is not dict or not parts for value, parts in places):
+        return [[_end(value, parts) for value, parts in places]]
+    settled = [
+        (value, parts) if type(value) is dict and parts else (_end(value, parts) if new else value, ())
+        for (value, parts), new in zip(places, fresh, strict=True)
+    ]
+    return _rows(settled)
+
+
+def _end(value: Value, parts: Parts) -> Value:
+    """What a path that stops at a value finds: the value at its end, null before."""
+    return None if parts else value
+
+
+def _until_array(value: Value, parts: Parts) -> tuple[Value, Parts, bool]:
+    """As far as a path goes without elements of arrays: what is there, what is left of the path, whether it is an array."""
+    while parts:
+        if type(value) is list:
+            index = index_of(parts[0])
+            if index is None or index >= len(value):
+                return value, parts, True
+            value, parts = value[index], parts[1:]
+            continue
+        fields = fields_of(value)
+        if fields is None:
+            return None, (), False
+        value, parts = fields.get(parts[0]), parts[1:]
+    return value, (), type(value) is list
