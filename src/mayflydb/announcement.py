@@ -14,6 +14,7 @@ class Announcement(msgspec.Struct, frozen=True):
     where the scheme setting says so) unless another address is advertised, `portal` the same with a path of `/`, `admin` ends in
     `/_mayfly`, `metrics` in `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`.
     `key_path` is set when the account key is not the well-known one, `ca_path` when a certificate authority has been written.
+    `mongo_uri` has the password of its user, where one is needed; `mongo_password_path` is set when that was made here.
     `either_scheme`: the Cosmos endpoint answers http and https.
     """
 
@@ -30,6 +31,8 @@ class Announcement(msgspec.Struct, frozen=True):
     key_path: str | None = None
     ca_path: str | None = None
     either_scheme: bool = True
+    mongo_uri: str | None = None
+    mongo_password_path: str | None = None
 
 
 class StartFailed(Exception):

@@ -20,6 +20,7 @@ from mayflydb.model.instant import Instant, from_datetime, to_datetime
 
 if TYPE_CHECKING:
     from azure.cosmos import CosmosClient
+    from pymongo import MongoClient
 
     from mayflydb.portal.admin import Admin
     from mayflydb.server import Server
@@ -161,6 +162,19 @@ class CosmosAccess:
         return CosmosClient(self.url, self.key, **options)
 
 
+class MongoAccess:
+    """How MongoDB's clients connect; `uri` is empty where MongoDB is off."""
+
+    def __init__(self, announcement: Announcement) -> None:
+        self.uri: str = announcement.mongo_uri or ""
+
+    def client(self, **options: Any) -> MongoClient[dict[str, Any]]:
+        """A client of pymongo's; close it before the server ends."""
+        from pymongo import MongoClient
+
+        return MongoClient(self.uri, **options)
+
+
 class RunningServer:
     """A server that answers. Its methods may be called from any thread but its own."""
 
@@ -171,6 +185,7 @@ class RunningServer:
         self._admin = admin
         self.announcement = announcement
         self.cosmos = CosmosAccess(server, announcement)
+        self.mongo = MongoAccess(announcement)
         self.clock = ClockHandle(home, admin)
         self.events = Events(home, admin)
 
@@ -198,11 +213,12 @@ class RunningServer:
 
     def env(self) -> dict[str, str]:
         """Environment variables that applications look for."""
-        return {
+        variables = {
             "COSMOS_ENDPOINT": self.cosmos.url,
             "COSMOS_KEY": self.cosmos.key,
             "COSMOS_CONNECTION_STRING": self.cosmos.connection_string,
         }
+        return variables | ({"MONGODB_URI": self.mongo.uri} if self.mongo.uri else {})
 
 
 def instant_of(moment: datetime | str) -> Instant:

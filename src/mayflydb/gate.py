@@ -68,11 +68,12 @@ class Readiness(msgspec.Struct):
     cosmos: str = "starting"
     store: str = "opening"
     seed: str = "waiting"
+    mongo: str = "off"
 
     def document(self) -> tuple[bool, dict[str, Any]]:
         """Whether everything is ready, and the document that says so."""
-        ready = (self.cosmos, self.store, self.seed) == ("ok", "ok", "ok")
-        protocols = {"cosmos": self.cosmos, "mongo": "off", "ydb": "off"}
+        ready = (self.cosmos, self.store, self.seed) == ("ok", "ok", "ok") and self.mongo in ("ok", "off")
+        protocols = {"cosmos": self.cosmos, "mongo": self.mongo, "ydb": "off"}
         parts = {"protocols": protocols, "store": self.store, "seed": self.seed, "clock": self.clock}
         return ready, {"ready": ready, **parts}
 

@@ -6,7 +6,6 @@ import asyncio
 import base64
 import binascii
 import contextlib
-import errno
 import gc
 import hmac
 import logging
@@ -17,16 +16,14 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from ipaddress import ip_address
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mayflydb import __version__
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.certificates import Authority, user_data_directory, write_private
+from mayflydb.certificates import Authority, user_data_directory
 from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
 from mayflydb.config.settings import Settings, StorageSettings
-from mayflydb.config.values import is_loopback
 from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
@@ -40,13 +37,15 @@ from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.cosmos.throughput import ceiling
 from mayflydb.gate import Gate, Hosts, Readiness
-from mayflydb.http.listener import Listener, bind
+from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
 from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
+from mayflydb.mongo import MongoPort
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
+from mayflydb.ports import address, make_secret, take, within_reach
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
 
@@ -76,6 +75,7 @@ class Server:
         self._readiness = Readiness(settings.clock.mode)
         self._context: asyncio.Future[ssl.SSLContext] | None = None
         self._listener: Listener | None = None
+        self._mongo: MongoPort | None = None
         self._store: Store | None = None
         self._reaping: asyncio.Task[None] | None = None
         self._endpoint = ""
@@ -85,6 +85,14 @@ class Server:
         """Take the port, open the store, prove that it works, answer. StartFailed says what prevented it."""
         settings = self._settings
         sockets = _take_sockets(settings)
+        if settings.mongo.port != -1:
+            try:
+                self._mongo = MongoPort(settings.mongo, settings.server.host, self._data)
+            except StartFailed:
+                for each in sockets:
+                    each.close()
+                raise
+            self._readiness.mongo = "starting"
         names = (
             socket.gethostname(),
             *settings.tls.names,
@@ -94,7 +102,7 @@ class Server:
         gate = Gate(Hosts(names), self._readiness, _admin_token(sockets, self._data))
         self._listener = Listener(gate, self._tls)
         self._listener.serve(sockets)
-        self._endpoint = f"{settings.server.scheme}://{_address(sockets[0])}"
+        self._endpoint = f"{settings.server.scheme}://{address(sockets[0])}"
         try:
             engine = await self._open()
         except MayflyError as error:
@@ -105,6 +113,9 @@ class Server:
         portal = self._portal(self.admin, Caller(cosmos, Keys.from_base64(self._key)))
         gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
         self._readiness.cosmos = "ok"
+        if self._mongo is not None:
+            self._mongo.serve(engine, self._tls, await engine.now())
+            self._readiness.mongo = "ok"
         if settings.server.scheme == "https":
             # Whoever asks for https gets its certificate before the first client comes.
             await self._tls()
@@ -123,7 +134,8 @@ class Server:
         clock = await _clock(self._settings, opened)
         budgets = Budgets(ceiling) if self._settings.cosmos.throttling else None
         ttl = self._settings.ttl
-        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge)
+        passes = ttl.mongo_sweep_interval
+        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge, passes)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)
@@ -163,6 +175,8 @@ class Server:
         """Let requests in work finish, then flush and close. Safe after a failed start."""
         if self._listener is not None:
             await self._listener.close(grace)
+        if self._mongo is not None:
+            await self._mongo.close(grace)
         if self._reaping is not None:
             self._reaping.cancel()
             await asyncio.wait([self._reaping])
@@ -193,8 +207,11 @@ class Server:
         if server.scheme == "https":
             base = "https://" + base.partition("://")[2]
         cosmos = server.told(base)
-        admin = self.admin
+        admin, mongo = self.admin, self._mongo
         assert admin is not None
+        ports = {"http": _port(self._endpoint)}
+        if mongo is not None:
+            ports["mongo"] = _port(mongo.address)
         return {
             "version": __version__,
             "python": platform.python_version(),
@@ -202,13 +219,13 @@ class Server:
             "storage": self._settings.storage.shown,
             "clock": admin.engine.time.clock.mode,
             "allow_time_travel": server.allow_time_travel,
-            "ports": {"http": int(self._endpoint.rpartition(":")[2])},
+            "ports": ports,
             "cosmos": {
                 "endpoint": f"{cosmos}/",
                 "key": self._key,
                 "connection_string": f"AccountEndpoint={cosmos}/;AccountKey={self._key};",
             },
-            "mongo": None,
+            "mongo": None if mongo is None else {"uri": mongo.uri},
             "ydb": None,
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
@@ -216,7 +233,7 @@ class Server:
         }
 
     def _announcement(self) -> Announcement:
-        info, advertise = self.info(None), self._settings.server.advertise
+        info, advertise, mongo = self.info(None), self._settings.server.advertise, self._mongo
         return Announcement(
             pid=os.getpid(),
             cosmos_endpoint=info["cosmos"]["endpoint"],
@@ -230,6 +247,8 @@ class Server:
             seconds_to_ready=_process_age(),
             key_path=None if self._key_path is None else str(self._key_path),
             ca_path=str(self.authority.ca_path) if self.authority.ca_path.exists() else None,
+            mongo_uri=None if mongo is None else mongo.uri,
+            mongo_password_path=None if mongo is None or mongo.password_path is None else str(mongo.password_path),
             either_scheme=advertise is None or advertise.scheme is None,
         )
 
@@ -237,20 +256,15 @@ class Server:
 # --- the parts -----------------------------------------------------------------------------------------------------------
 
 
+def _port(place: str) -> int:
+    return int(place.rpartition(":")[2])
+
+
 def _take_sockets(settings: Settings) -> list[socket.socket]:
     server = settings.server
-    try:
-        sockets = bind(server.host, server.port)
-    except socket.gaierror as error:
-        raise StartFailed(f"{server.host} is no address of this machine", setting="server.host") from error
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            message, setting = f"port {server.port} is taken", "server.port"
-            raise StartFailed(message, setting=setting, hint="-p 0 picks a free port") from error
-        setting = "server.port" if error.errno == errno.EACCES else "server.host"
-        raise StartFailed(f"cannot listen on {server.host}: {error.strerror}", setting=setting) from error
+    sockets = take(server.host, server.port, "server.port", "-p")
     protected = settings.cosmos.key_file is not None or settings.cosmos.generate_key
-    if not protected and not all(is_loopback(each.getsockname()[0]) for each in sockets):
+    if not protected and within_reach(sockets):
         for each in sockets:
             each.close()
         raise StartFailed(
@@ -262,21 +276,13 @@ def _take_sockets(settings: Settings) -> list[socket.socket]:
     return sockets
 
 
-def _address(listening: socket.socket) -> str:
-    """`127.0.0.1:8081`: numeric, and one that this machine can reach where all addresses are meant."""
-    host, port = listening.getsockname()[:2]
-    if ip_address(host).is_unspecified:
-        host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-
-
 def _account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
     """The key in base64, and where it lies if it is not the well-known one."""
     place = settings.cosmos.key_file
     setting = "cosmos.key_file"
     if place is None and settings.cosmos.generate_key:
         place, setting = data / "cosmos.key", "cosmos.generate_key"
-        _make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
+        make_secret(place, base64.b64encode(secrets.token_bytes(64)), setting)
     if place is None:
         return WELL_KNOWN_KEY, None
     try:
@@ -292,20 +298,12 @@ def _account_key(settings: Settings, data: Path) -> tuple[str, Path | None]:
 
 def _admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
     """What the admin API asks for where others can reach it; made once."""
-    if all(is_loopback(each.getsockname()[0]) for each in sockets):
+    if not within_reach(sockets):
         return None
     place = data / "admin.token"
-    _make_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
+    make_secret(place, secrets.token_urlsafe(32).encode(), "server.host")
     log.info("the admin API asks for the token in %s", place)
     return place.read_bytes().strip()
-
-
-def _make_secret(place: Path, content: bytes, setting: str) -> None:
-    try:
-        if not place.exists():
-            write_private(place, content + b"\n")
-    except OSError as error:
-        raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error
 
 
 class Opened(NamedTuple):

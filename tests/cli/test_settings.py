@@ -41,7 +41,7 @@ def test_every_key_but_the_unserved_ports_has_its_place_in_settings() -> None:
     settings = read().settings
     for row in TABLE:
         section, _, name = row.key.partition(".")
-        if section not in ("mongo", "ydb"):
+        if section != "ydb":
             assert hasattr(getattr(settings, section), name), row.key
 
 
@@ -106,8 +106,13 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("ttl.sweep_interval", 60, "ttl.sweep_interval", MINUTE),
         ("ttl.sweep_interval", 0.5, "ttl.sweep_interval", 500 * MILLISECOND),
         ("tls.names", ["db.test"], "tls.names", ("db.test",)),
-        ("mongo.port", "-1", "unserved", ()),
-        ("mongo.port", "0", "unserved", ("MongoDB",)),
+        ("mongo.port", "-1", "mongo.port", -1),
+        ("mongo.port", "0", "mongo.port", 0),
+        ("mongo.port", "auto", "mongo.port", 27017),
+        ("mongo.topology", "replicaset:rs0", "mongo.topology", "replicaset:rs0"),
+        ("mongo.auth", "on", "mongo.auth", True),
+        ("mongo.compressors", "zlib,zstd", "mongo.compressors", ("zlib", "zstd")),
+        ("mongo.max_connections", "5", "mongo.max_connections", 5),
         ("ydb.port", "0", "unserved", ("YDB",)),
         ("ydb.tls_port", "0", "unserved", ("YDB",)),
     ],
@@ -188,7 +193,12 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"ttl__sweep_interval": "0"}, 2, "not between 10ms and 1h", "ttl.sweep_interval"),
         ({"ttl__sweep_interval": "2h"}, 2, "not between 10ms and 1h", "ttl.sweep_interval"),
         ({"ttl__sweep_interval": True}, 2, "duration is needed", "ttl.sweep_interval"),
-        ({"mongo__port": "27017"}, 2, "MongoDB is not served by this version; use --mongo-port -1", "mongo.port"),
+        ({"mongo__port": "8081"}, 2, "two protocols", "mongo.port"),
+        ({"mongo__topology": "ring"}, 2, "none of mongos, standalone and replicaset:NAME", "mongo.topology"),
+        ({"mongo__wire_version": "8"}, 2, "none of 9, 13", "mongo.wire_version"),
+        ({"mongo__advertise": "db.test"}, 2, "stay where they connected", "mongo.advertise"),
+        ({"mongo__compressors": "lz4"}, 2, "'lz4' is none of", "mongo.compressors"),
+        ({"mongo__auth": "off", "mongo__password_file": "p"}, 2, "nobody logs in", "mongo.auth"),
         ({"ydb__port": "2136"}, 2, "YDB is not served by this version; use --ydb-port -1", "ydb.port"),
         ({"ydb__tls_port": "2135"}, 2, "use --ydb-tls-port -1", "ydb.tls_port"),
         ({"cosmos__key_file": "k", "cosmos__generate_key": True}, 2, "either read from a file", "cosmos.generate_key"),

@@ -14,7 +14,7 @@ import msgspec
 from mayflydb.expiry import deadline as truth
 from mayflydb.expiry import ranges
 from mayflydb.expiry.rules import Rule
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path
 from mayflydb.model.instant import SECOND, from_rfc3339, from_seconds
 from mayflydb.model.record import IGNORED, NEVER
 
@@ -27,6 +27,7 @@ class Life(msgspec.Struct, frozen=True):
 
     anchor: int | None
     override: int | None = None
+    dates: tuple[tuple[int, int], ...] = ()
 
 
 def cosmos(default: int | None) -> tuple[Rule, ...]:
@@ -36,8 +37,10 @@ def cosmos(default: int | None) -> tuple[Rule, ...]:
     return (Rule("default", None if default == -1 else default, overrides=True, hides=True),)
 
 
-def path_value(life: Life, path: DuePath) -> int | None:
+def path_value(life: Life, path: Path) -> int | None:
     """Where a record stands on a due path."""
+    if isinstance(path, int):
+        return dict(life.dates).get(path)
     if life.anchor is None:
         return None
     if path is DuePath.ANCHOR:
@@ -228,6 +231,40 @@ def check_policies() -> None:
     check_life(Life(T, IGNORED), cosmos(-1), None, SECOND)
 
 
+# --- date indexes --------------------------------------------------------------------------------------------------------
+
+DATED = """
+MN1 | 16=0            | 16:3600       | 3600
+MN1 | 16=0            | 16:0          | 0
+MN2 | 16=-1893542400  | 16:3600       | -1893538800
+MN2 | 16=-9223372036854776 | 16:3600  | -9223372036851176
+MN3 | 16=254027648    | 16:3600       | 254031248
+MN3 | 16=9223370143398775 | 16:3600   | 9223370143402375
+MN5 | -               | 16:3600       | never
+MN7 | 16=0            | -             | never
+MN7 | 16=0            | 17:0          | never
+MN8 | 16=0 17=0       | 16:20 17:5    | 5
+MN8 | 16=0 17=99      | 16:20 17:5    | 20
+MN8 | 17=99           | 16:20 17:5    | 104
+"""
+"""id | slot=date in seconds from T | slot:span | deadline in seconds from T"""
+
+
+def check_dates() -> None:
+    for _, given, spans, expected in rows(DATED):
+        pairs = [each.split("=") for each in given.split() if each != "-"]
+        dates = tuple((int(slot), T + int(date) * SECOND) for slot, date in pairs)
+        rules = [each.split(":") for each in spans.split() if each != "-"]
+        for hides in (True, False):
+            dated = tuple(Rule("index", int(span), hides=hides, slot=int(slot)) for slot, span in rules)
+            deadline = None if expected == "never" else T + int(expected) * SECOND
+            for anchor in (None, T - 10**9, T):
+                check_life(Life(anchor, dates=dates), dated, deadline, 1000, hides)
+    both = (Rule("index", 10, slot=16), *cosmos(20))
+    check_life(Life(T, 5, ((16, T),)), both, T + 5 * SECOND, 1)
+    assert truth.deadline(Life(T, NEVER, ((16, T),)), both) == T + 10 * SECOND
+
+
 CHECKS: tuple[Callable[[], None], ...] = (
     check_matrix,
     check_boundaries,
@@ -237,4 +274,5 @@ CHECKS: tuple[Callable[[], None], ...] = (
     check_several,
     check_not_before,
     check_policies,
+    check_dates,
 )

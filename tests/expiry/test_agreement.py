@@ -26,10 +26,19 @@ RULES = st.builds(
     not_before=st.one_of(st.none(), INSTANTS),
     version=st.integers(0, 9),
 )
-LIVES = st.builds(Life, st.one_of(st.none(), INSTANTS), OWN)
+DATES = st.dictionaries(st.integers(16, 18), INSTANTS).map(lambda dates: tuple(sorted(dates.items())))
+LIVES = st.builds(Life, st.one_of(st.none(), INSTANTS), OWN, DATES)
+DATED = st.builds(
+    Rule,
+    cause=st.just("index"),
+    after=SPANS,
+    hides=st.booleans(),
+    not_before=st.one_of(st.none(), INSTANTS),
+    slot=st.integers(16, 18),
+)
 # Rules that let own ttls count are for containers with own ttls; the others for those without.
 WORLDS = st.one_of(
-    st.tuples(LIVES, st.lists(RULES, max_size=4).map(tuple)),
+    st.tuples(LIVES, st.lists(st.one_of(RULES, DATED), max_size=4).map(tuple)),
     st.tuples(
         st.builds(Life, st.one_of(st.none(), INSTANTS)),
         st.lists(st.builds(Rule, st.just("index"), SPANS, st.booleans(), st.booleans()), max_size=4).map(tuple),

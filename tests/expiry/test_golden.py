@@ -152,6 +152,8 @@ BUGS: dict[str, tuple[Any, str, Any]] = {
         "deadline_under",
         lambda record, rule: (deadline := deadline_under(record, rule)) and (rule.not_before or deadline),
     ),
+    "dates forgotten": (truth, "anchor_under", lambda record, rule: record.anchor),
+    "first date": (truth, "anchor_under", lambda record, rule: record.dates[0][1] if record.dates else None),
     "latest rule": (truth, "deadline", _last),
     "first rule": (truth, "due_at", _first_rule),
     "show is hide": (truth, "visible_at", _visible_unless_due),

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import catalogue
 from mayflydb.engine.timekeeper import MARK
-from mayflydb.model.record import IGNORED, NEVER, Entry, Record
+from mayflydb.model.record import IGNORED, NEVER, Dates, Entry, Record
 from mayflydb.moving.copy import UNFINISHED
 from mayflydb.moving.source import Moved
 from mayflydb.store.interface import (
@@ -35,6 +35,13 @@ from mayflydb.store.interface import (
 
 ANCHORS = (None, 0, -1, 1_893_456_000_000_000, (1 << 62) + 1, -(1 << 63), (1 << 64) - 1, 1 << 64, -(1 << 63) - 1, 3**60)
 OVERRIDES = (None, NEVER, IGNORED, 1, 2_147_483_647)
+DATES: tuple[Dates, ...] = (
+    (),
+    (),
+    ((16, 0),),
+    ((16, -1), (99, 1_893_456_000_000_000)),
+    ((17, 3**60), (18, -(1 << 63) * 1000)),
+)
 NAMES = ("shop", "nul\0l", "Ünï", "")
 BYTES = (b"", b"\0", b"a", b"a\0b", b"\xff" * 9, bytes(range(256)))
 MARKED = 1_893_456_789_123_456
@@ -125,7 +132,7 @@ async def _write(store: Store, container: int, number: int, chance: random.Rando
     def draft(lsn: int, seq: int) -> Record:
         value = chance.choice(BYTES) * chance.choice((1, 1, 400))
         written, anchor = chance.randrange(1 << 60), chance.choice(ANCHORS)
-        return Record(partition, key, value, written, anchor, chance.choice(OVERRIDES), lsn, seq)
+        return Record(partition, key, value, written, anchor, chance.choice(OVERRIDES), lsn, seq, chance.choice(DATES))
 
     def replace() -> Decision[Any]:
         lsn, _ = yield from ask(Allocate(container, False))

@@ -277,7 +277,7 @@ def test_an_end_counts(run: Run, path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "kind", "reason"),
     [
-        (b"mayfly export 2\n....", Unsupported, "form 2"),
+        (b"mayfly export 3\n....", Unsupported, "form 3"),
         (b"mayfly export 12\n...", Unsupported, "form 12"),
         (b"SQLite format 3\0....", Corrupt, "no export"),
         (b"mayfly export x\n....", Corrupt, "no export"),

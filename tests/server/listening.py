@@ -12,8 +12,9 @@ import uvloop
 
 from mayflydb.certificates import Authority
 from mayflydb.http.connection import Deadlines, Limits
-from mayflydb.http.listener import Listener, bind
+from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler, Request, Response
+from mayflydb.sockets.listener import bind
 
 PATIENT = Limits()
 HASTY = Limits(deadlines=Deadlines(head=0.05, body=0.05))

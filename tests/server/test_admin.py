@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
@@ -340,7 +341,9 @@ def test_info_names_the_address_that_was_used(server: RunningServer, http: Http)
         "key": server.cosmos.key,
         "connection_string": f"AccountEndpoint=http://db.test:99/;AccountKey={server.cosmos.key};",
     }
-    assert (info["storage"], info["mongo"], info["ydb"], info["ports"]) == ("memory", None, None, {"http": http.port})
+    mongo = urlsplit(server.mongo.uri).port
+    assert (info["storage"], info["mongo"], info["ydb"]) == ("memory", {"uri": server.mongo.uri}, None)
+    assert info["ports"] == {"http": http.port, "mongo": mongo}
 
 
 def test_the_certificate_is_served_twice(http: Http, server: RunningServer) -> None:

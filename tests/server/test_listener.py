@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mayflydb.http.connection import Limits
-from mayflydb.http.listener import bind
+from mayflydb.sockets.listener import bind
 from server.listening import HASTY, PATIENCE, PATIENT, REQUEST, Bench, closed, response, run, turned_away
 
 

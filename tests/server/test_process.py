@@ -85,7 +85,7 @@ def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> N
             "event": "ready",
             "pid": server.process.pid,
             "cosmos": {"endpoint": f"{base}/", "key": server.ready["cosmos"]["key"]},
-            "mongo": None,
+            "mongo": {"uri": server.ready["mongo"]["uri"]},
             "ydb": None,
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path, date_key
 from mayflydb.model.instant import Instant, Span
-from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.model.record import Dates, Entry, Expiry, Record
 from mayflydb.store.contract import Contract
 from mayflydb.store.interface import (
     Allocate,
@@ -23,6 +23,7 @@ from mayflydb.store.interface import (
     Put,
     PutRow,
     Read,
+    Rival,
     Row,
     Store,
     Urgency,
@@ -94,6 +95,7 @@ class Subject:
         anchor: Instant | None = 0,
         override: int | None = None,
         entries: tuple[Entry, ...] | None = None,
+        dates: Dates = (),
     ) -> Record:
         """Insert a record, or replace the one with this key."""
 
@@ -101,8 +103,9 @@ class Subject:
             before = yield from ask(Get(container, partition, key))
             lsn, seq = yield from ask(Allocate(container, before is None))
             seq = seq if before is None else before.seq
-            record = Record(partition, key, value, 1_000 + lsn, anchor, override, lsn, seq)
-            return Outcome((Put(container, record, before is None, entries),), record)
+            record = Record(partition, key, value, 1_000 + lsn, anchor, override, lsn, seq, dates)
+            owned = (*(entries or ()), *dated(dates)) if dates or (before and before.dates) else entries
+            return Outcome((Put(container, record, before is None, owned),), record)
 
         return self.write(decide).reply
 
@@ -117,21 +120,28 @@ class Subject:
         self,
         container: int,
         upto: Instant,
-        path: DuePath = DuePath.ANCHOR,
+        path: Path = DuePath.ANCHOR,
         limit: int = 100,
         span: Span | None = None,
         not_before: Instant | None = None,
+        rivals: tuple[Rival, ...] = (),
     ) -> Committed[None]:
-        """Purge as a sweep would; on the anchor path with a span of 10 s unless said."""
-        if span is None and path is DuePath.ANCHOR:
+        """Purge as a sweep would; with a span of 10 s unless said, but on the path of deadlines."""
+        if span is None and path is not DuePath.DEADLINE:
             span = 10_000_000
         cause = "default" if path is DuePath.ANCHOR else "item"
 
         def decide() -> Decision[None]:
-            return Outcome((Purge(container, path, upto, limit, span, not_before, cause, 3, 77, "sweep"),), None)
+            purge = Purge(container, path, upto, limit, span, not_before, cause, 3, 77, "sweep", rivals=rivals)
+            return Outcome((purge,), None)
             yield
 
         return self.write(decide, "sweep")
+
+
+def dated(dates: Dates) -> tuple[Entry, ...]:
+    """The entries that dates stand for."""
+    return tuple(Entry(slot, date_key(date)) for slot, date in dates)
 
 
 def _within(store: Store) -> Iterator[Store]:

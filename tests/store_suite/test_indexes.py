@@ -11,6 +11,7 @@ from mayflydb.store.interface import (
     Decision,
     Fetch,
     Get,
+    Holders,
     KeyRange,
     Link,
     Outcome,
@@ -125,25 +126,57 @@ def walk(
     return walked
 
 
-def link(store: Subject, container: int, index: int, entries: dict[bytes, bytes]) -> None:
+def link(store: Subject, container: int, index: int, entries: dict[bytes, tuple[bytes, ...]]) -> None:
     def decide() -> Decision[None]:
         wanted = []
-        for key, entry in entries.items():
+        for key, own in entries.items():
             record = yield from ask(Get(container, b"p", key))
             assert record is not None
-            wanted.append((record, entry))
+            wanted.append((record, own))
         return Outcome((Link(container, index, tuple(wanted)),), None)
 
     store.write(decide)
 
 
 def test_link_replaces_one_index_of_its_records(store: Subject, filled: int) -> None:
-    link(store, filled, N, {b"a": b"z", b"f": b"y", b"b": b"k1"})
+    link(store, filled, N, {b"a": (b"z",), b"f": (b"y",), b"b": (b"k1",)})
     assert store.read(Seek(filled, N, (KeyRange(b"z", b"zz"),), 9)) == (1,)
     assert store.read(Seek(filled, N, (KeyRange(b"y", b"z"),), 9)) == (6,)
     assert store.read(Seek(filled, N, (KeyRange(b"k1", b"k1\x00"),), 9)) == (2, 4)
     assert store.read(Seek(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == ()
     assert store.read(Seek(filled, OTHER, (ALL,), 9)) == (1, 2, 3, 4, 5)
+
+
+@pytest.mark.parametrize(
+    ("own", "sought", "walked"),
+    [
+        ((), (), [2, 4, 5, 3]),
+        ((b"k2",), (1,), [2, 4, 5, 1, 3]),
+        ((b"k2", b"k0", b"k9"), (1,), [1, 2, 4, 5, 1, 3, 1]),
+        ((b"k4", b"k1"), (), [1, 2, 4, 5, 3, 1]),
+    ],
+)
+def test_a_record_has_any_number_of_entries(
+    store: Subject, filled: int, own: tuple[bytes, ...], sought: tuple[int, ...], walked: list[int]
+) -> None:
+    """Linked or written: it is sought once, held once, and walked once for each of them."""
+    link(store, filled, N, {b"a": own})
+    for _ in range(2):
+        assert store.read(Seek(filled, N, (KeyRange(b"k2", b"k3"),), 9)) == sought
+        assert store.read(Seek(filled, N, (ALL,), 9)) == tuple(sorted(set(walked)))
+        for descending, expected in ((False, walked), (True, walked[::-1])):
+            for limit in (1, 9):
+                found = walk(store, filled, ALL, descending, None, limit)
+                assert [record.seq for _, record in found] == expected
+        holders = store.read(Holders(filled, tuple(Entry(N, key) for key in (*own, b"k3"))))
+        assert [record.seq for record in holders if record.seq in (1, 3)] == ([1, 3] if own else [3])
+        store.put(filled, b"a", entries=tuple(Entry(N, key) for key in own))
+
+
+def test_unlink_counts_entries(store: Subject, filled: int) -> None:
+    link(store, filled, N, {b"a": (b"1", b"2", b"3"), b"b": (b"1", b"2")})
+    removed = [store.change(Unlink(filled, N, 3)).purged[0].records for _ in range(4)]
+    assert removed == [3, 3, 2, 0]
 
 
 def test_unlink_removes_one_index_bit_by_bit(store: Subject, filled: int) -> None:

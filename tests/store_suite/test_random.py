@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Kind, Record, Version
@@ -54,6 +54,7 @@ from mayflydb.store.interface import (
     PutRow,
     Read,
     Remember,
+    Rival,
     Row,
     Scan,
     Seek,
@@ -66,11 +67,14 @@ from mayflydb.store.interface import (
 )
 from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite.store import SqliteStore
+from store_suite.subject import dated
 
 BYTES = (b"", b"\x00", b"a", b"a\x00", b"b", b"\xff", b"\xff\xff")
 INSTANTS: tuple[int, ...] = (*range(-3, 12), 5 * SECOND, 2**53, 2**62, 2**62 + 1, -(2**62) - 1, 2**70, -(2**70))
 OVERRIDES = (None, None, NEVER, IGNORED, 1, 2, 5, 2**31 - 1)
 VALUES = (b"", b"v", b"x" * 300, bytes(400_000), bytes(1 << 20))
+DATES = ((), (), ((18, 3),), ((18, 2**62 + 5), (19, 5)), ((19, -(2**70)),), ((18, 1), (19, 1)))
+PATHS: tuple[Path, ...] = (*DuePath, 18, 19)
 SPANS = (0, 1, 3 * SECOND, 2**32 * SECOND)
 NAMES = ("a", "b", "c", "d")
 
@@ -135,7 +139,7 @@ class Walk:
         value, anchor = self.random.choice(VALUES), self.random.choice([None, *INSTANTS])
         override = self.random.choice(OVERRIDES)
         entries = self.random.choice([None, self.entries()])
-        anew = self.random.random() < 0.2
+        anew, dates = self.random.random() < 0.2, self.random.choice(DATES)
 
         def decide() -> Decision[Record]:
             before = yield from ask(Get(container, partition, key))
@@ -149,8 +153,10 @@ class Walk:
                 lsn = (yield from ask(Allocate(container, False)))[0]
                 dead = (Delete(container, before, event if before.anchor is not None else None),)
             insert = before is None or anew
-            record = Record(partition, key, value, lsn, anchor, override, lsn, seq if insert else before.seq)  # type: ignore[union-attr]
-            return Outcome((*dead, Put(container, record, insert, entries)), record)
+            seq = before.seq if before is not None and not insert else seq
+            record = Record(partition, key, value, lsn, anchor, override, lsn, seq, dates)
+            owned = (*(entries or ()), *dated(dates)) if dates or (before and before.dates) else entries
+            return Outcome((*dead, Put(container, record, insert, owned)), record)
 
         await self.tolerant(decide)
 
@@ -181,23 +187,29 @@ class Walk:
             lsn, _ = yield from ask(Allocate(container, False))
             record = msgspec.structs.replace(before, key=other, written=lsn, lsn=lsn)
             gone = (Delete(container, each) for each in (holder, before) if each is not None)
-            return Outcome((*gone, Put(container, record, True, entries)), True)
+            owned = (*(entries or ()), *dated(record.dates)) if record.dates else entries
+            return Outcome((*gone, Put(container, record, True, owned)), True)
 
         await self.tolerant(decide)
 
     async def purge(self) -> None:
-        container, path, upto = self.container(), self.random.choice(list(DuePath)), self.instant()
+        container, path, upto = self.container(), self.random.choice(PATHS), self.instant()
         span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
         not_before = self.random.choice([None, 0, 7, 2**53])
         limit, history = self.random.choice([1, 2, 5, 100]), self.random.random() < 0.5
+        rivals = tuple(self.rival(other) for other in PATHS if other != path and self.random.random() < 0.3)
 
         def decide() -> Decision[bool]:
             if (yield from ask(Load(container))) is None:
                 return Outcome((), False)
-            purge = Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep", history)
+            purge = Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep", history, rivals)
             return Outcome((purge,), True)
 
         await self.store.write(decide, "sweep")
+
+    def rival(self, path: Path) -> Rival:
+        span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
+        return Rival(path, span, self.random.choice([None, 0, 7, 2**53]), self.random.random() < 0.5)
 
     async def refuse(self) -> None:
         container = self.container()
@@ -245,14 +257,14 @@ class Walk:
     async def link(self) -> None:
         container, index = self.container(), self.random.choice((16, 17))
         identities = list({self.identity() for _ in range(self.random.randrange(1, 4))})
-        key = self.random.choice(BYTES)
+        keys = [tuple({self.random.choice(BYTES) for _ in range(self.random.randrange(4))}) for _ in identities]
 
         def decide() -> Decision[int]:
             found = []
-            for identity in identities:
+            for identity, own in zip(identities, keys, strict=True):
                 record = yield from ask(Get(container, *identity))
                 if record is not None:
-                    found.append((record, key))
+                    found.append((record, own))
             return Outcome((Link(container, index, tuple(found)),) if found else (), len(found))
 
         await self.store.write(decide, "sweep")
@@ -293,7 +305,7 @@ class Walk:
     # --- reads
 
     def request(self) -> Read[Any]:
-        container, path = self.container(), self.random.choice(list(DuePath))
+        container, path = self.container(), self.random.choice(PATHS)
         limit = self.random.choice([1, 2, 7, 100])
         after = self.random.choice([None, (self.instant(), self.random.randrange(30))])
         bounds = sorted(self.instant() for _ in range(self.random.randrange(4)))

@@ -64,7 +64,7 @@ def ready_document(announcement: Announcement) -> str:
         "event": "ready",
         "pid": announcement.pid,
         "cosmos": None if announcement.cosmos_endpoint is None else cosmos,
-        "mongo": None,
+        "mongo": None if announcement.mongo_uri is None else {"uri": announcement.mongo_uri},
         "ydb": None,
         "portal": announcement.portal,
         "admin": announcement.admin,
@@ -111,6 +111,10 @@ def _places(announcement: Announcement) -> list[tuple[str, str | None]]:
             about += f"; {plain} is the same port"
         places.append(("Cosmos", f"AccountEndpoint={shown};AccountKey={key};"))
         places.append(("", about))
+    if announcement.mongo_uri is not None:
+        places.append(("Mongo", _without_password(_named(announcement.mongo_uri))))
+        if announcement.mongo_password_path is not None:
+            places.append(("", f"password in {announcement.mongo_password_path}"))
     admin = None if announcement.admin is None else _named(announcement.admin)
     places += [
         ("Portal", announcement.portal and _named(announcement.portal)),
@@ -124,4 +128,15 @@ def _places(announcement: Announcement) -> list[tuple[str, str | None]]:
 def _named(url: str) -> str:
     """People read localhost more easily than its number."""
     parts = urlsplit(url)
-    return parts._replace(netloc=f"localhost:{parts.port}").geturl() if parts.hostname == "127.0.0.1" else url
+    if parts.hostname != "127.0.0.1":
+        return url
+    user, at, _ = parts.netloc.rpartition("@")
+    return parts._replace(netloc=f"{user}{at}localhost:{parts.port}").geturl()
+
+
+def _without_password(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    place = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=f"{parts.username}:...@{place}").geturl()

@@ -1,4 +1,4 @@
-"""`mayfly connect`: the running server's address and key, in the form that is needed."""
+"""`mayfly connect`: the running server's addresses and keys, in the form that is needed."""
 
 from __future__ import annotations
 
@@ -7,58 +7,86 @@ import shlex
 from collections.abc import Callable
 
 import click
+import msgspec
 
 from mayflydb.cli.admin import CommandFailed, admin_of
 
 
-def _variables(endpoint: str, key: str) -> dict[str, str]:
-    return {
-        "COSMOS_ENDPOINT": endpoint,
-        "COSMOS_KEY": key,
-        "COSMOS_CONNECTION_STRING": f"AccountEndpoint={endpoint};AccountKey={key};",
+class Access(msgspec.Struct, frozen=True):
+    """Where the running server is to be found. `mongo`: the URI, empty where MongoDB is off."""
+
+    endpoint: str
+    key: str
+    mongo: str = ""
+
+
+def _variables(access: Access) -> dict[str, str]:
+    found = {
+        "COSMOS_ENDPOINT": access.endpoint,
+        "COSMOS_KEY": access.key,
+        "COSMOS_CONNECTION_STRING": f"AccountEndpoint={access.endpoint};AccountKey={access.key};",
     }
+    return found | ({"MONGODB_URI": access.mongo} if access.mongo else {})
 
 
-def _env(endpoint: str, key: str) -> str:
+def _env(access: Access) -> str:
     """For `eval` in a POSIX shell."""
-    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _variables(endpoint, key).items())
+    return "\n".join(f"export {name}={shlex.quote(value)}" for name, value in _variables(access).items())
 
 
-def _dotenv(endpoint: str, key: str) -> str:
-    return "\n".join(f"{name}={json.dumps(value)}" for name, value in _variables(endpoint, key).items())
+def _dotenv(access: Access) -> str:
+    return "\n".join(f"{name}={json.dumps(value)}" for name, value in _variables(access).items())
 
 
-def _json(endpoint: str, key: str) -> str:
-    connection = _variables(endpoint, key)["COSMOS_CONNECTION_STRING"]
-    return json.dumps({"cosmos": {"endpoint": endpoint, "key": key, "connection_string": connection}}, indent=2)
+def _json(access: Access) -> str:
+    connection = _variables(access)["COSMOS_CONNECTION_STRING"]
+    document: dict[str, object] = {
+        "cosmos": {"endpoint": access.endpoint, "key": access.key, "connection_string": connection}
+    }
+    if access.mongo:
+        document["mongo"] = {"uri": access.mongo}
+    return json.dumps(document, indent=2)
 
 
-def _python(endpoint: str, key: str) -> str:
-    return "\n".join(
-        (
-            "from azure.cosmos import CosmosClient",
-            "",
-            f"client = CosmosClient({json.dumps(endpoint)}, {json.dumps(key)})",
-        )
-    )
+def _python(access: Access) -> str:
+    lines = [
+        "from azure.cosmos import CosmosClient",
+        "",
+        f"client = CosmosClient({json.dumps(access.endpoint)}, {json.dumps(access.key)})",
+    ]
+    if access.mongo:
+        lines.insert(1, "from pymongo import MongoClient")
+        lines.append(f"mongo = MongoClient({json.dumps(access.mongo)})")
+    return "\n".join(lines)
 
 
-def _node(endpoint: str, key: str) -> str:
-    return "\n".join(
-        (
-            'import { CosmosClient } from "@azure/cosmos";',
-            "",
-            f"const client = new CosmosClient({{ endpoint: {json.dumps(endpoint)}, key: {json.dumps(key)} }});",
-        )
-    )
+def _node(access: Access) -> str:
+    account = f"{{ endpoint: {json.dumps(access.endpoint)}, key: {json.dumps(access.key)} }}"
+    lines = [
+        'import { CosmosClient } from "@azure/cosmos";',
+        "",
+        f"const client = new CosmosClient({account});",
+    ]
+    if access.mongo:
+        lines.insert(1, 'import { MongoClient } from "mongodb";')
+        lines.append(f"const mongo = new MongoClient({json.dumps(access.mongo)});")
+    return "\n".join(lines)
 
 
-FORMATS: dict[str, Callable[[str, str], str]] = {
+def _mongosh(access: Access) -> str:
+    """A line for the shell that starts MongoDB's."""
+    if not access.mongo:
+        raise CommandFailed("this server does not serve MongoDB")
+    return f"mongosh {shlex.quote(access.mongo)}"
+
+
+FORMATS: dict[str, Callable[[Access], str]] = {
     "env": _env,
     "dotenv": _dotenv,
     "json": _json,
     "python": _python,
     "node": _node,
+    "mongosh": _mongosh,
 }
 
 
@@ -67,7 +95,9 @@ FORMATS: dict[str, Callable[[str, str], str]] = {
 @click.pass_context
 def connect(ctx: click.Context, form: str) -> None:
     """Print how clients connect, for a shell, a file or a program."""
-    cosmos = admin_of(ctx).get("info").get("cosmos")
+    info = admin_of(ctx).get("info")
+    cosmos = info.get("cosmos")
     if not cosmos:
         raise CommandFailed("this server does not serve Cosmos")
-    click.echo(FORMATS[form](cosmos["endpoint"], cosmos["key"]))
+    mongo = info.get("mongo") or {}
+    click.echo(FORMATS[form](Access(cosmos["endpoint"], cosmos["key"], mongo.get("uri", ""))))

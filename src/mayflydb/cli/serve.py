@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -26,12 +27,15 @@ def serve(ctx: click.Context, /, **given: Any) -> None:
         announcer.prepare()
         code = run(settings, announcer)
     except StartFailed as failed:
-        raise start_failure(failed, owner=_owner(failed, settings.server.port)) from failed
+        raise start_failure(
+            failed, owner=_owner(failed, {"server.port": settings.server.port, "mongo.port": settings.mongo.port})
+        ) from failed
     if code == 0:
         announcer.withdraw()
     ctx.exit(code)
 
 
-def _owner(failed: StartFailed, port: int) -> str | None:
+def _owner(failed: StartFailed, ports: Mapping[str, int]) -> str | None:
     """Who has the port, when that was the trouble."""
-    return owner_of(port) if failed.setting == "server.port" and port > 0 else None
+    port = ports.get(failed.setting, 0)
+    return owner_of(port) if port > 0 else None

@@ -15,8 +15,10 @@ import msgspec
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import (
+    Administrator,
     ClockSettings,
     CosmosSettings,
+    MongoSettings,
     ServerSettings,
     Settings,
     StorageSettings,
@@ -57,7 +59,13 @@ _SECTIONS = {
     "cosmos": CosmosSettings,
     "tls": TlsSettings,
     "ttl": TtlSettings,
+    "mongo": MongoSettings,
 }
+
+MONGO_PORT = 27017
+
+_FIRST_USER = "MONGO_INITDB_ROOT_"
+"""How the variables begin by which images of MongoDB are given their first user."""
 
 # Variables that the command line reads itself.
 _OTHER_VARIABLES = ("MAYFLY_CONFIG", "MAYFLY_URL")
@@ -85,7 +93,9 @@ def load(
     given |= _from_environment(environ)
     given |= flags or {}
     values = {row.key: _parsed(row, given[row.key]) for row in TABLE}
-    loaded = Loaded(_assembled(values), {key: source.origin for key, source in given.items()}, values)
+    loaded = Loaded(
+        _assembled(values, _administrator(environ)), {key: source.origin for key, source in given.items()}, values
+    )
     _refuse_contradictions(loaded)
     return loaded
 
@@ -158,7 +168,7 @@ def _parsed(row: Row, given: Given) -> Any:
         raise StartFailed(f"{error} ({given.origin})", setting=row.key, exit_code=2) from error
 
 
-def _assembled(values: Mapping[str, Any]) -> Settings:
+def _assembled(values: Mapping[str, Any], administrator: Administrator | None) -> Settings:
     groups: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for key, value in values.items():
         section, _, name = key.partition(".")
@@ -167,11 +177,37 @@ def _assembled(values: Mapping[str, Any]) -> Settings:
     if groups["server"]["allow_time_travel"] is None:
         shared = StorageSettings(**groups["storage"]).shared
         groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"]) and not shared
-    unserved = (("MongoDB", ("mongo.port",)), ("YDB", ("ydb.port", "ydb.tls_port")))
+    mongo = groups["mongo"]
+    if mongo["port"] is None:
+        mongo["port"] = MONGO_PORT if groups["server"]["port"] else 0
+    mongo["administrator"] = administrator
+    unserved = ("YDB",) if 0 in (values["ydb.port"], values["ydb.tls_port"]) else ()
     return Settings(
         **{section: struct(**groups[section]) for section, struct in _SECTIONS.items()},
-        unserved=tuple(name for name, keys in unserved if any(values[key] == 0 for key in keys)),
+        unserved=unserved,
     )
+
+
+def _administrator(environ: Mapping[str, str]) -> Administrator | None:
+    """MongoDB's first user as its images are given it: name and password in variables, or in files that variables name."""
+    given = {}
+    for name in ("USERNAME", "PASSWORD"):
+        variable = _FIRST_USER + name
+        value, place = environ.get(variable), environ.get(f"{variable}_FILE")
+        if value and place:
+            raise StartFailed(f"both {variable} and {variable}_FILE are set", exit_code=2)
+        if place:
+            try:
+                value = Path(place).read_text(encoding="utf-8").strip()
+            except (OSError, UnicodeDecodeError) as error:
+                raise StartFailed(f"{place} cannot be read ({variable}_FILE): {error}", exit_code=2) from error
+        if value:
+            given[name] = value
+    if not given:
+        return None
+    if len(given) == 1:
+        raise StartFailed(f"{_FIRST_USER}USERNAME and {_FIRST_USER}PASSWORD belong together", exit_code=2)
+    return Administrator(given["USERNAME"], given["PASSWORD"])
 
 
 def _refuse_contradictions(loaded: Loaded) -> None:
@@ -195,6 +231,7 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             hint="--allow-time-travel permits a virtual clock over a database that is for tests alone",
             exit_code=4,
         )
+    _refuse_contradictions_of_mongo(settings)
     if settings.cosmos.throttling and settings.cosmos.capacity == "serverless":
         raise StartFailed(
             "in a serverless account nothing is provisioned that requests could be over",
@@ -215,6 +252,38 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             setting="server.host",
             hint="add --generate-key or --key-file PATH, or listen on localhost",
             exit_code=4,
+        )
+
+
+def _refuse_contradictions_of_mongo(settings: Settings) -> None:
+    mongo = settings.mongo
+    if mongo.port == settings.server.port and mongo.port > 0:
+        raise StartFailed(
+            f"port {mongo.port} is given to two protocols",
+            setting="mongo.port",
+            hint="--mongo-port 0 picks a free one",
+            exit_code=2,
+        )
+    if mongo.advertise is not None and not mongo.topology.startswith("replicaset:"):
+        raise StartFailed(
+            f"clients of the topology {mongo.topology} stay where they connected",
+            setting="mongo.advertise",
+            hint="leave it out, or add --mongo-topology replicaset:NAME",
+            exit_code=2,
+        )
+    if mongo.password_file is not None and mongo.administrator is not None:
+        raise StartFailed(
+            f"{_FIRST_USER}PASSWORD and a password file give two administrators",
+            setting="mongo.password_file",
+            hint="leave out one of them",
+            exit_code=2,
+        )
+    if mongo.auth is False and (mongo.password_file is not None or mongo.administrator is not None):
+        raise StartFailed(
+            "a password has no effect where nobody logs in",
+            setting="mongo.auth",
+            hint="leave out --no-mongo-auth, or the password",
+            exit_code=2,
         )
 
 

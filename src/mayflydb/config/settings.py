@@ -92,6 +92,37 @@ class CosmosSettings(msgspec.Struct, frozen=True):
     throttling: bool
 
 
+class Administrator(msgspec.Struct, frozen=True):
+    """A user that may do everything, given by name and password."""
+
+    name: str
+    password: str
+
+    def __repr__(self) -> str:
+        return f"Administrator({self.name!r})"
+
+
+class MongoSettings(msgspec.Struct, frozen=True):
+    """`port` 0: a free one; -1: MongoDB is not served. `topology`: `mongos`, `standalone` or `replicaset:NAME`.
+
+    `auth`: whether a login is needed; None: where other machines can come in, or an administrator is given. `password_file` holds
+    the password of the user `admin`. `compressors`: None: those that are installed. `wire_version` is that of a release.
+    """
+
+    port: int
+    topology: str
+    advertise: Advertised | None
+    wire_version: int
+    auth: bool | None
+    password_file: Path | None
+    compressors: tuple[str, ...] | None
+    max_connections: int
+    profile: Literal["native", "both", "cosmos"]
+    expiry: Literal["show", "hide"]
+    test_commands: bool
+    administrator: Administrator | None = None
+
+
 class TlsSettings(msgspec.Struct, frozen=True):
     """`names`: host names besides localhost that the certificate is made out to."""
 
@@ -102,6 +133,7 @@ class TtlSettings(msgspec.Struct, frozen=True):
     """How often the reaper looks, and what purging costs."""
 
     sweep_interval: Span
+    mongo_sweep_interval: Span
     charge: Literal["leftover", "free", "serverless"]
 
 
@@ -114,4 +146,5 @@ class Settings(msgspec.Struct, frozen=True):
     cosmos: CosmosSettings
     tls: TlsSettings
     ttl: TtlSettings
+    mongo: MongoSettings
     unserved: tuple[str, ...] = ()

@@ -11,7 +11,7 @@ from mayflydb.config import values as read
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One setting. `key` is its TOML key and, but for `mongo` and `ydb`, its place in Settings.
+    """One setting. `key` is its TOML key and, but for `ydb`, its place in Settings.
 
     `default` is written as in TOML. `parse` takes what a flag or variable gave (text), or a TOML value; ValueError with a
     sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value; `many` may be repeated.
@@ -204,6 +204,14 @@ TABLE: tuple[Row, ...] = (
         "DURATION",
     ),
     Row(
+        "ttl.mongo_sweep_interval",
+        ("--mongo-sweep-interval",),
+        "60s",
+        read.interval,
+        "How often documents that died by a date are removed, until a client sets ttlMonitorSleepSecs.",
+        "DURATION",
+    ),
+    Row(
         "ttl.charge",
         ("--ttl-charge",),
         "leftover",
@@ -215,10 +223,91 @@ TABLE: tuple[Row, ...] = (
     Row(
         "mongo.port",
         ("--mongo-port",),
-        -1,
-        read.unserved_port("MongoDB", "--mongo-port"),
-        "Not served yet: -1 or 0.",
+        "auto",
+        read.optional_port,
+        "Port of MongoDB; 0 picks a free one, -1 is off. Default: 27017, or a free one where --port is 0.",
         "PORT",
+    ),
+    Row(
+        "mongo.topology",
+        ("--mongo-topology",),
+        "mongos",
+        read.topology,
+        "What MongoDB's drivers find: mongos, standalone or replicaset:NAME.",
+        "TOPOLOGY",
+    ),
+    Row(
+        "mongo.advertise",
+        ("--mongo-advertise",),
+        "",
+        read.optional_host,
+        "HOST or HOST:PORT that clients of a replica set are told to go to. Default: the address that is listened on.",
+        "ADDRESS",
+    ),
+    Row(
+        "mongo.wire_version",
+        ("--mongo-wire-version",),
+        21,
+        read.wire_version,
+        "Release that MongoDB's drivers find: 21 is 7.0. 9, 13, 17, 21, 25 or 29.",
+        "VERSION",
+    ),
+    Row(
+        "mongo.auth",
+        ("--mongo-auth/--no-mongo-auth",),
+        "auto",
+        read.optional_switch,
+        "Whether MongoDB's clients log in. Default: where other machines can come in, or an administrator is given.",
+        switch=True,
+    ),
+    Row(
+        "mongo.password_file",
+        ("--mongo-password-file",),
+        "",
+        read.optional_path,
+        "File with the password of MongoDB's user admin. Default: one is made, in a file that only you can read.",
+        "PATH",
+    ),
+    Row(
+        "mongo.compressors",
+        ("--mongo-compressor",),
+        "auto",
+        read.compressors,
+        "A compressor that MongoDB's clients may use: zstd, snappy or zlib; may be repeated. Default: those installed.",
+        "NAME",
+        many=True,
+    ),
+    Row(
+        "mongo.max_connections",
+        ("--mongo-max-connections",),
+        1000,
+        read.positive,
+        "Connections of MongoDB's clients at once; more are closed as they come.",
+        "CONNECTIONS",
+    ),
+    Row(
+        "mongo.profile",
+        ("--mongo-profile",),
+        "both",
+        read.choice("native", "both", "cosmos"),
+        "Whose rules hold: native is MongoDB's, cosmos those of Azure Cosmos DB for MongoDB, both takes either's TTL.",
+        "native|both|cosmos",
+    ),
+    Row(
+        "mongo.expiry",
+        ("--mongo-expiry",),
+        "show",
+        read.choice("show", "hide"),
+        "show: what a date index has let die is seen until it is purged, as in MongoDB; hide: it is gone at its deadline.",
+        "show|hide",
+    ),
+    Row(
+        "mongo.test_commands",
+        ("--mongo-test-commands",),
+        False,
+        read.switch,
+        "Serve configureFailPoint, by which clients rehearse failures.",
+        switch=True,
     ),
     Row("ydb.port", ("--ydb-port",), -1, read.unserved_port("YDB", "--ydb-port"), "Not served yet: -1 or 0.", "PORT"),
     Row(

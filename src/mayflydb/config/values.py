@@ -21,6 +21,11 @@ POSTGRES_SCHEME = "postgresql://"
 POSTGRES_FORM = "postgresql://user:password@host:5432/database"
 POSTGRES_PORT = 5432
 
+WIRE_VERSIONS = (9, 13, 17, 21, 25, 29)
+"""Those of MongoDB 4.4, 5.0, 6.0, 7.0, 8.0 and 9.0."""
+
+COMPRESSORS = ("zstd", "snappy", "zlib")
+
 
 def text(value: Any) -> str:
     if not isinstance(value, str) or not value:
@@ -81,6 +86,42 @@ def port(value: Any) -> int:
     return number
 
 
+def optional_port(value: Any) -> int | None:
+    return None if value in ("", "auto") else port(value)
+
+
+def positive(value: Any) -> int:
+    number = whole(value)
+    if number < 1:
+        raise ValueError(f"{number} is less than 1")
+    return number
+
+
+def topology(value: Any) -> str:
+    """`mongos`, `standalone` or `replicaset:NAME`."""
+    given = text(value)
+    if given in ("mongos", "standalone") or re.fullmatch(r"replicaset:[A-Za-z0-9_.-]{1,100}", given):
+        return given
+    raise ValueError(f"{given!r} is none of mongos, standalone and replicaset:NAME")
+
+
+def wire_version(value: Any) -> int:
+    number = whole(value)
+    if number not in WIRE_VERSIONS:
+        raise ValueError(f"{number} is none of {', '.join(map(str, WIRE_VERSIONS))}")
+    return number
+
+
+def compressors(value: Any) -> tuple[str, ...] | None:
+    """Names from `COMPRESSORS`; None: those that are installed."""
+    if value in ("", "auto", (), []):
+        return None
+    names = texts(value)
+    if unknown := [name for name in names if name not in COMPRESSORS]:
+        raise ValueError(f"{unknown[0]!r} is none of {', '.join(COMPRESSORS)}")
+    return names
+
+
 def unserved_port(protocol: str, flag: str) -> Callable[[Any], int]:
     def parse(value: Any) -> int:
         number = port(value)
@@ -133,6 +174,14 @@ def optional_address(value: Any) -> Advertised | None:
     if number is not None and not 0 < int(number) < 65536:
         raise wrong
     return Advertised(host, None if number is None else int(number), scheme)
+
+
+def optional_host(value: Any) -> Advertised | None:
+    """`HOST` or `HOST:PORT`."""
+    found = optional_address(value)
+    if found is not None and found.scheme is not None:
+        raise ValueError(f"{value!r} has a scheme; write HOST or HOST:PORT")
+    return found
 
 
 def optional_path(value: Any) -> Path | None:

@@ -15,7 +15,7 @@ import msgspec
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.keys import SortKeys
-from mayflydb.store.interface import Children, Row, Store
+from mayflydb.store.interface import FIRST_ORDERED, Children, Row, Store
 
 ROOT = 0
 """The parent of all spaces."""
@@ -39,15 +39,29 @@ Paused = Literal["purge", "expiry"]
 """What stands still in a container. `purge`: nothing is removed, what is due is hidden as ever. `expiry`: nobody dies."""
 
 
+State = Literal["building", "ready", "dropped"]
+
+
 class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     """An ordered index: its entries bear this number, and their keys are of these paths, each ascending or descending.
 
+    What its keys are of may also be told by `spec`, in the front end's words, that JSON gives back as they are; then `keys` is
+    empty. `unique`: no two visible records own entries with one key, be they in different partitions.
     `building`: written with every record, and missing those that were there before. `ready`: complete. `dropped`: no longer
     written; what is left of it is being removed.
     """
 
     number: int
     keys: SortKeys
+    state: State = "building"
+    unique: bool = False
+    spec: Mapping[str, Any] | None = None
+
+
+class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
+    """Where records have the date that one date index finds in them, and the number of its entries; `state` as in Index."""
+
+    number: int
     state: Literal["building", "ready", "dropped"] = "building"
 
 
@@ -57,7 +71,7 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
     that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
     protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
-    (None: never was any; 0: no more).
+    (None: never was any; 0: no more). `numbered` is the highest number that an index or slot ever had, as far as it is known.
     """
 
     body: Mapping[str, Any]
@@ -69,6 +83,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: Paused | None = None
     indexes: tuple[Index, ...] = ()
     history: Span | None = None
+    slots: tuple[Slot, ...] = ()
+    numbered: int = FIRST_ORDERED - 1
 
 
 class Node(msgspec.Struct, frozen=True):
@@ -88,6 +104,13 @@ class Node(msgspec.Struct, frozen=True):
     @property
     def body(self) -> Mapping[str, Any]:
         return self.definition.body
+
+
+def next_number(definition: Definition) -> int:
+    """A number for another index or slot. Numbers are not used again: records may have stale dates in slots that are gone."""
+    indexes, slots = definition.indexes, definition.slots
+    taken = [*(index.number for index in indexes), *(slot.number for slot in slots)]
+    return max(definition.numbered, *taken, FIRST_ORDERED - 1) + 1
 
 
 _encode = msgspec.json.Encoder().encode

@@ -7,9 +7,9 @@ from enum import Enum
 
 import msgspec
 
-from mayflydb.engine.catalog import Index
+from mayflydb.engine.catalog import Definition, Index
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Record
+from mayflydb.model.record import Dates, Entry, Record
 
 ANY_VERSION = -1
 """`if_match` for "whatever version, but it must exist"."""
@@ -25,9 +25,15 @@ class Mode(Enum):
     READ = "read"
 
 
+DatesUnder = Callable[[Definition], Dates]
+"""The dates of a record, by the date indexes of its container as they are in the transaction that writes it; pure."""
+
+
 class Draft(msgspec.Struct, frozen=True):
     """A record to be: `override` as in Record, `anchor` None = the second it is written in, `entries` what it alone may own
-    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes.
+    (None: its container has no unique keys), `indexed` gives its entries of ordered indexes, any number for each, each once.
+    `dates` are those it has for the container's date indexes; their entries follow from them.
+    `remembered`: what the container's history keeps as the value of this version, not empty; None: the value itself.
 
     `refusal` says why its own ttl is not valid; it counts only while the container has a rule.
     """
@@ -38,6 +44,8 @@ class Draft(msgspec.Struct, frozen=True):
     entries: tuple[Entry, ...] | None = None
     refusal: str | None = None
     indexed: Callable[[Sequence[Index]], tuple[Entry, ...]] | None = None
+    dates: Dates | DatesUnder = ()
+    remembered: bytes | None = None
 
 
 Change = Callable[[Record], Draft]

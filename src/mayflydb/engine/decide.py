@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from mayflydb.engine.catalog import Definition
 from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Mode
-from mayflydb.expiry.deadline import cause_of, killer, visible_at
+from mayflydb.expiry.deadline import anchor_under, cause_of, killer, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFailed
 from mayflydb.model.instant import Instant, floor_to_second
-from mayflydb.model.record import Expiry, Record
+from mayflydb.model.record import Dates, Entry, Expiry, Record
 
 MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
 TAKEN = "Entity with the specified id already exists in the system."
@@ -57,24 +58,39 @@ def vacant(holder: Record | None, rules: Sequence[Rule], now: Instant) -> list[R
     return [] if holder is None else [holder]
 
 
-def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
-    """Hidden holders of the same unique values, which must go now. Conflict if a visible one holds them."""
-    others = [holder for holder in holders if visible is None or holder.seq != visible.seq]
-    if any(visible_at(holder, rules, now) for holder in others):
-        raise Conflict(NOT_UNIQUE)
-    return others
+def rivals(
+    holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant
+) -> tuple[list[Record], list[Record]]:
+    """The other holders of the same unique values: hidden ones, which must go now, and visible ones, which forbid the write."""
+    hidden: list[Record] = []
+    taken: list[Record] = []
+    for holder in holders:
+        if visible is None or holder.seq != visible.seq:
+            (taken if visible_at(holder, rules, now) else hidden).append(holder)
+    return hidden, taken
 
 
-def state(command: Command, draft: Draft, now: Instant, lsn: int, seq: int) -> Record:
+def not_unique(entry: Entry, holder: Record) -> Conflict:
+    """What a record is told that wants an entry which a visible one has."""
+    return Conflict(NOT_UNIQUE, index=entry.index, key=entry.key, holder=holder)
+
+
+def dated(draft: Draft, definition: Definition) -> Dates:
+    """The dates that a draft has under its container's definition."""
+    return draft.dates(definition) if callable(draft.dates) else draft.dates
+
+
+def state(command: Command, draft: Draft, dates: Dates, now: Instant, lsn: int, seq: int) -> Record:
     """The record to store."""
     anchor = floor_to_second(now) if draft.anchor is None else draft.anchor
-    return Record(command.partition, command.key_after, draft.value, now, anchor, draft.override, lsn, seq)
+    return Record(command.partition, command.key_after, draft.value, now, anchor, draft.override, lsn, seq, dates)
 
 
 def obituary(container: int, dead: Record, rules: Sequence[Rule], now: Instant, lsn: int, how: str) -> Expiry:
     """The event for a record that died of age and is removed now; its `id` is given by the store."""
     death = killer(dead, rules)
-    if death is None or dead.anchor is None:
+    anchor = None if death is None else anchor_under(dead, death[1])
+    if death is None or anchor is None:
         raise ValueError("a record without a deadline does not die of age")
     deadline, rule = death
     return Expiry(
@@ -84,7 +100,7 @@ def obituary(container: int, dead: Record, rules: Sequence[Rule], now: Instant, 
         key=dead.key,
         version=dead.lsn,
         lsn=lsn,
-        anchor=dead.anchor,
+        anchor=anchor,
         override=dead.override,
         cause=cause_of(dead, rule),
         rule_version=rule.version,

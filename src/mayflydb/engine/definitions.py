@@ -60,7 +60,7 @@ class Definitions:
             if (yield from ask(Find(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
             id = yield from ask(NewId())
-            node = Node(id, parent, name, definition)
+            node = Node(id, parent, name, _distinct(definition))
             return Outcome((PutRow(row_of(node)),), node)
 
         return (await self._store.write(decide)).reply
@@ -74,7 +74,7 @@ class Definitions:
                 raise NotFound("Resource Not Found")
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
-            after = msgspec.structs.replace(after, rules=_stamped(before.definition.rules, after))
+            after = _stamped(before.definition.rules, after)
             node = msgspec.structs.replace(before, definition=after)
             begun: tuple[Remember, ...] = ()
             if after.history and not before.definition.history:
@@ -106,13 +106,43 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def drop(self, id: int) -> None:
-        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone."""
+    async def move(self, id: int, parent: int, name: str, replacing: int | None = None) -> Node:
+        """Another name, and perhaps another parent, for a node; `replacing` the one that has the name, which is dropped.
+
+        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is.
+        """
+
+        def decide() -> Decision[Node]:
+            row = yield from ask(Load(id))
+            if row is None:
+                raise NotFound("Resource Not Found")
+            if (yield from ask(Load(parent))) is None:
+                raise OwnerNotFound("Owner resource does not exist")
+            other = yield from ask(Find(parent, name))
+            if other is not None and other.id not in (id, replacing):
+                raise Conflict(NAME_TAKEN)
+            gone = [] if other is None or other.id == id else (yield from _below(other.id))
+            node = msgspec.structs.replace(self._nodes.of(row), parent=parent, name=name)
+            return Outcome((*map(DropRow, gone), PutRow(row_of(node))), node)
+
+        node = (await self._store.write(decide)).reply
+        self._changed(id)
+        if replacing is not None:
+            self._changed(replacing)
+        return node
+
+    async def drop(self, id: int, only_empty: bool = False) -> None:
+        """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
+
+        `only_empty`: unless there is something below it.
+        """
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
+            if only_empty and (yield from ask(Children(id))):
+                return Outcome((), None)
             gone = yield from _below(id)
             for home in (yield from _homes(gone)):
                 gone += yield from _below(home)
@@ -143,10 +173,26 @@ def _homes(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
     return found
 
 
-def _stamped(before: tuple[Rule, ...], after: Definition) -> tuple[Rule, ...]:
-    """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice."""
+def _stamped(before: tuple[Rule, ...], after: Definition) -> Definition:
+    """Rules with the version of the definition that brought them; one that did not change keeps its own, and its notice.
+
+    Events name rules by version, so of several new ones each has its own: the definition's is the highest.
+    """
     known = {_plain(rule): rule for rule in before}
-    return tuple(known.get(_plain(rule), msgspec.structs.replace(rule, version=after.version)) for rule in after.rules)
+    version = after.version - 1
+    rules: list[Rule] = []
+    for rule in after.rules:
+        kept = known.get(_plain(rule))
+        if kept is None:
+            version += 1
+            kept = msgspec.structs.replace(rule, version=version)
+        rules.append(kept)
+    return msgspec.structs.replace(after, rules=tuple(rules), version=max(version, after.version))
+
+
+def _distinct(definition: Definition) -> Definition:
+    """A new definition, whose rules have versions of their own if there are several."""
+    return _stamped((), definition) if len(definition.rules) > 1 else definition
 
 
 def _plain(rule: Rule) -> Rule:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -12,16 +12,19 @@ from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.commands import Command, Step, Written
 from mayflydb.engine.companions import Companions
+from mayflydb.engine.dates import DateIndexes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.engine.workspace import Workspace
-from mayflydb.expiry.deadline import deadline, visible_at
-from mayflydb.model.errors import MayflyError, OwnerNotFound
+from mayflydb.engine.transactions import Body, Transaction
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import Upcoming
+from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
 from mayflydb.store.interface import (
@@ -34,7 +37,6 @@ from mayflydb.store.interface import (
     Outcome,
     Position,
     Read,
-    Row,
     Scan,
     Store,
 )
@@ -119,6 +121,7 @@ class Engine:
         nodes: Nodes,
         definitions: Definitions,
         meter: Meter,
+        monitor: Monitor,
         lease: Lease | None = None,
         budgets: Budgets | None = None,
     ) -> None:
@@ -127,12 +130,14 @@ class Engine:
         self.lease = lease
         self.budgets = budgets
         self.meter = meter
+        self.monitor = monitor
         self.time = time
         self.reaper = reaper
         self.definitions = definitions
         self.companions = Companions(store)
         self.insight = Insight(store)
-        self.indexes = Indexes(store, nodes)
+        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
+        self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
         self._written_at: Instant = 0
 
@@ -193,29 +198,40 @@ class Engine:
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
+        self.monitor.forget(self.time.clock.now())
         await self.reaper.survey()
 
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
         self._written_at = instant
+        self.monitor.roll_back(instant)
         self.reaper.wake()
 
     # --- writes ----------------------------------------------------------------------------------------------------
 
+    async def transact(self, body: Body[T], now: Instant) -> T:
+        """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
+        Unavailable, OutcomeUnknown."""
+        committed = await self.store.write(lambda: self._decide(body, now))
+        reply, ahead = committed.reply
+        for container, upcoming in ahead:
+            self.reaper.notice(container, upcoming)
+        return reply
+
+    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, list[tuple[int, Upcoming]]]]:
+        transaction = Transaction(self.nodes, self._write_instant(now))
+        reply = yield from body(transaction)
+        return Outcome(transaction.changes, (reply, transaction.ahead(self.monitor.schedule)))
+
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
-        committed = await self.store.write(lambda: self._decide_one(container, command, now))
-        written, life_ends = committed.reply
-        if life_ends is not None:
-            self.reaper.notice(container, life_ends)
-        return written
 
-    def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Instant | None]]:
-        node = self._owner((yield Load(container)))
-        space = Workspace(node, self._write_instant(now))
-        written = yield from space.run(command)
-        return Outcome(tuple(space.changes), (written, deadline(written.record, node.rules)))
+        def body(transaction: Transaction) -> Generator[Read[Any], Any, Written]:
+            space = yield from transaction.on(container)
+            return (yield from space.run(command))
+
+        return await self.transact(body, now)
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None = None
@@ -224,39 +240,24 @@ class Engine:
 
         `premise`: what has been read to make these commands; WriteConflict if it is not so any more.
         """
-        committed = await self.store.write(lambda: self._decide_all(container, commands, now, premise))
-        for _, life_ends in committed.reply:
-            if life_ends is not None:
-                self.reaper.notice(container, life_ends)
-        return [written for written, _ in committed.reply]
 
-    def _decide_all(
-        self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None
-    ) -> Decision[list[tuple[Written, Instant | None]]]:
-        row = yield Load(container)
-        node = self._owner(row)
-        now = self._write_instant(now)
-        if premise is not None:
-            yield from premise.check(row.lsn, node.rules, now)
-        space = Workspace(node, now)
-        results: list[tuple[Written, Instant | None]] = []
-        for index, command in enumerate(commands):
-            try:
-                if not isinstance(command, Command):
-                    command = command([written for written, _ in results])
-                written = yield from space.run(command)
-            except MayflyError as error:
-                raise BatchRefused(index, error) from error
-            results.append((written, deadline(written.record, node.rules)))
-        return Outcome(tuple(space.changes), results)
+        def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
+            space = yield from transaction.on(container)
+            if premise is not None:
+                yield from premise.check(transaction.lsn(container), space.rules, transaction.now)
+            results: list[Written] = []
+            for index, command in enumerate(commands):
+                try:
+                    step = command if isinstance(command, Command) else command(results)
+                    results.append((yield from space.run(step)))
+                except MayflyError as error:
+                    raise BatchRefused(index, error) from error
+            return results
+
+        return await self.transact(body, now)
 
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write never goes back in it: not behind another
         # write, and not behind a read that has been told that a record is gone.
         self._written_at = max(now, self._written_at, self.time.latest)
         return self._written_at
-
-    def _owner(self, row: Row | None) -> Node:
-        if row is None:
-            raise OwnerNotFound("Owner resource does not exist")
-        return self.nodes.of(row)

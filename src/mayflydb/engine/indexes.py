@@ -9,31 +9,29 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Sequence
-from typing import Any, Literal, TypeAlias
+from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 
+from mayflydb.engine.building import Build, Choose, KeysOf, Wanted, added, has, put_indexes, turned
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
+from mayflydb.engine.reaper import Lease
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.model.errors import MayflyError
-from mayflydb.model.instant import Instant
+from mayflydb.model.errors import MayflyError, NotFound, Unavailable
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.keys import SortKeys
-from mayflydb.model.record import Entry, Record
+from mayflydb.model.record import Record
 from mayflydb.store.interface import (
-    FIRST_ORDERED,
     HASH_BYTES,
     Committed,
     Decision,
     Fetch,
     KeyRange,
-    Link,
     Load,
-    Order,
     Outcome,
     Position,
     PutRow,
-    Scan,
     Seek,
     Store,
     Unlink,
@@ -41,35 +39,28 @@ from mayflydb.store.interface import (
     ask,
 )
 
+T = TypeVar("T")
+
 log = logging.getLogger(__name__)
 
-KeyOf: TypeAlias = Callable[[Record, SortKeys], bytes]
-"""The index key of a record, which is the front end's business."""
+REMOVED = 512
+"""Entries that are removed in one transaction."""
 
-STRETCH = 128
-"""Records that are linked in one transaction."""
-
-MOST = 8
-"""Indexes of one container: each is paid for by every write."""
-
-
-def entry(index: Index, key: bytes, partition: bytes) -> Entry:
-    """The entry of a record with this index key in this partition."""
-    return Entry(index.number, key + hashed(partition))
-
-
-def hashed(partition: bytes) -> bytes:
-    """What of a partition stands in entries."""
-    return partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
+BUILDER: Span = 60 * SECOND
+"""For how long a node that builds an index has it for itself, each time it goes on."""
 
 
 class Indexes:
     """Those of all containers of a store."""
 
-    def __init__(self, store: Store, nodes: Nodes) -> None:
+    def __init__(self, store: Store, nodes: Nodes, instant: Callable[[], Instant], lease: Lease | None = None) -> None:
+        """`instant`: the one that a write has now. `lease`: how this node takes a build for itself, if others share the store."""
         self._store = store
         self._nodes = nodes
+        self._instant = instant
+        self._lease = lease
         self._working: dict[int, asyncio.Task[None]] = {}
+        self._awaited: dict[asyncio.Task[Any], int] = {}
 
     # --- reads -----------------------------------------------------------------------------------------------------
 
@@ -95,7 +86,10 @@ class Indexes:
     async def walk(
         self, container: Node, index: Index, within: KeyRange, descending: bool, now: Instant, batch: int
     ) -> AsyncIterator[list[tuple[bytes, Record]]]:
-        """(index key, record) of the visible records in a range of entry keys, in order of their keys, stretch by stretch."""
+        """(index key, record) of the visible records in a range of entry keys, in order of their keys, stretch by stretch.
+
+        A record comes once for each of its keys in the range.
+        """
         after: tuple[bytes, int] | None = None
         while True:
             found = await self._store.read(Walk(container.id, index.number, within, descending, after, batch))
@@ -109,32 +103,117 @@ class Indexes:
     async def stand(self, container: int, indexes: Iterable[Index]) -> bool:
         """Whether a container still has these indexes. Who has read one asks afterwards: it may have been dropped meanwhile."""
         row = await self._store.read(Load(container))
-        return row is not None and set(self._nodes.of(row).definition.indexes).issuperset(indexes)
+        return row is not None and all(has(self._nodes.of(row), index) for index in indexes)
 
     # --- building and removing -------------------------------------------------------------------------------------
 
-    async def define(self, container: int, keys: SortKeys, key_of: KeyOf) -> None:
-        """Begin to build an index over these keys, unless there is one, or there are enough. Errors: those of a write."""
+    async def define(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
+        """Begin to build an index over these keys, unless there is one, or there are `most`. Errors: those of a write."""
 
         def decide() -> Decision[bool]:
             row = yield from ask(Load(container))
             node = None if row is None else self._nodes.of(row)
-            if node is None or not _missing(node.definition.indexes, keys):
+            if node is None or not _missing(node.definition.indexes, keys, most):
                 return Outcome((), False)
-            taken = node.definition.indexes
-            number = max((each.number for each in taken), default=FIRST_ORDERED - 1) + 1
-            return Outcome((_with(node, (*taken, Index(number, keys))),), True)
+            after, _ = added(node, [Wanted(keys)])
+            return Outcome((PutRow(row_of(after)),), True)
 
         if (await self._store.write(decide)).reply:
-            self.resume(container, key_of)
+            self.resume(container, keys_of)
 
-    def want(self, container: int, keys: SortKeys, key_of: KeyOf) -> None:
+    def want(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
         """Define and build an index over these keys in the background, unless something is being done there already."""
-        self._start(container, lambda: self._begin(container, keys, key_of))
+        self._start(container, lambda: self._begin(container, keys, keys_of, most))
 
-    def resume(self, container: int, key_of: KeyOf) -> None:
+    def resume(self, container: int, keys_of: KeysOf) -> None:
         """Go on with what a container's indexes lack, in the background, unless that is being done."""
-        self._start(container, lambda: self._complete(container, key_of))
+        self._start(container, lambda: self._complete(container, keys_of))
+
+    async def define_and_build(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
+        """Define the indexes that are chosen, all or none, and return when all of them are ready; nothing is left of them if not.
+
+        It goes on to the end when its caller does not wait. Errors: OwnerNotFound; what `choose`, `keys_of`, `Build.step` or a
+        write raises.
+        """
+        return await asyncio.shield(self._await(container, self._built(container, choose, keys_of)))
+
+    async def drop(self, container: int, numbers: Collection[int]) -> None:
+        """No longer use or write these indexes; their entries are removed in the background. Errors: those of a write."""
+        gone = await self._dropped(container, lambda index: index.number in numbers)
+        self._await(container, self._cleared(container, gone))
+
+    async def abandon(self, container: int) -> None:
+        """Remove what is left of builds that nobody waits for any more; to be called when a container is first met after a start.
+
+        What this or another node is building stays, and so do indexes that are built in the background only: do not mix them.
+        """
+        if container in self._awaited.values():
+            return
+        building = [index for index in await self._standing(container) if index.state == "building"]
+        left = {index.number for index in building if await self._alone(container, [index], 0)}
+        if left:
+            await self._dropped(container, lambda index: index.number in left and index.state == "building")
+        gone = [index for index in await self._standing(container) if index.state == "dropped"]
+        if gone:
+            self._await(container, self._cleared(container, gone))
+
+    def _await(self, container: int, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
+        task = asyncio.create_task(work, name=f"indexes of {container}")
+        self._awaited[task] = container
+        task.add_done_callback(self._finished)
+        return task
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        del self._awaited[task]
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.info("work on indexes ended: %s", error)
+
+    async def _built(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
+        build = Build(self._store, self._nodes, container, keys_of)
+        if await build.define(choose):
+            return build.indexes
+        numbers = [index.number for index in build.indexes]
+        try:
+            after: Position | None = None
+            while True:
+                if not await self._alone(container, build.indexes, BUILDER):
+                    raise Unavailable("another node has taken over what was being built")
+                after = await build.step(after, self._instant())
+                if after is None:
+                    return tuple(msgspec.structs.replace(index, state="ready") for index in build.indexes)
+        except Exception:
+            await self.drop(container, numbers)
+            raise
+
+    async def _alone(self, container: int, indexes: Sequence[Index], span: Span) -> bool:
+        if self._lease is not None:
+            for index in indexes:
+                if not await self._lease(f"index {index.number} of {container}", span):
+                    return False
+        return True
+
+    async def _standing(self, container: int) -> tuple[Index, ...]:
+        row = await self._store.read(Load(container))
+        return () if row is None else self._nodes.of(row).definition.indexes
+
+    async def _dropped(self, container: int, which: Callable[[Index], bool]) -> tuple[Index, ...]:
+        """Turns the standing indexes that are meant to dropped ones, and gives those."""
+
+        def decide() -> Decision[tuple[Index, ...]]:
+            row = yield from ask(Load(container))
+            node = None if row is None else self._nodes.of(row)
+            meant = [] if node is None else [each for each in node.definition.indexes if which(each)]
+            gone = [index for index in meant if index.state != "dropped"]
+            if node is None or not gone:
+                return Outcome((), ())
+            row_change = turned(node, [index.number for index in gone], "dropped")
+            return Outcome((row_change,), tuple(msgspec.structs.replace(index, state="dropped") for index in gone))
+
+        return (await self._store.write(decide)).reply
+
+    async def _cleared(self, container: int, gone: Sequence[Index]) -> None:
+        for index in gone:
+            await self._remove(container, index)
 
     def _start(self, container: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
         if container not in self._working:
@@ -144,13 +223,14 @@ class Indexes:
 
     async def complete(self, container: int) -> None:
         """Wait for what is under way in a container."""
-        task = self._working.get(container)
-        if task is not None:
-            await asyncio.wait([task])
+        awaited = [task for task, own in self._awaited.items() if own == container]
+        tasks = [*awaited, *([self._working[container]] if container in self._working else [])]
+        if tasks:
+            await asyncio.wait(tasks)
 
     async def close(self) -> None:
         """Leave everything as it is; `resume` goes on with it."""
-        tasks = list(self._working.values())
+        tasks = [*self._working.values(), *self._awaited]
         for task in tasks:
             task.cancel()
         if tasks:
@@ -163,39 +243,30 @@ class Indexes:
             # Queries go on without it, and ask again.
             log.warning("the indexes of container %d are not complete: %s", container, error)
 
-    async def _begin(self, container: int, keys: SortKeys, key_of: KeyOf) -> None:
-        await self.define(container, keys, key_of)
-        await self._complete(container, key_of)
+    async def _begin(self, container: int, keys: SortKeys, keys_of: KeysOf, most: int) -> None:
+        await self.define(container, keys, keys_of, most)
+        await self._complete(container, keys_of)
 
-    async def _complete(self, container: int, key_of: KeyOf) -> None:
+    async def _complete(self, container: int, keys_of: KeysOf) -> None:
         while (index := await self._unfinished(container)) is not None:
             if index.state == "dropped":
                 await self._remove(container, index)
             else:
-                await self._build(container, index, key_of)
+                await self._build(container, index, keys_of)
 
     async def _unfinished(self, container: int) -> Index | None:
-        row = await self._store.read(Load(container))
-        indexes = () if row is None else self._nodes.of(row).definition.indexes
-        return next((index for index in indexes if index.state != "ready"), None)
+        standing = await self._standing(container)
+        return next((index for index in standing if index.state != "ready"), None)
 
-    async def _build(self, container: int, index: Index, key_of: KeyOf) -> None:
+    async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
+        build = Build(self._store, self._nodes, container, keys_of)
+        build.indexes = (index,)
         after: Position | None = None
         while True:
-
-            def decide(after: Position | None = after) -> Decision[Position | None]:
-                node = yield from self._node_with(container, index)
-                if node is None:
-                    return Outcome((), None)
-                records = yield from ask(Scan(container, b"", None, Order.CREATED, after, STRETCH))
-                if not records:
-                    return Outcome((_with(node, _moved(node, index, "ready")),), None)
-                entries = (
-                    (record, entry(index, key_of(record, index.keys), record.partition).key) for record in records
-                )
-                return Outcome((Link(container, index.number, tuple(entries)),), Position(b"", records[-1].seq))
-
-            after = (await self._store.write(decide, "sweep")).reply
+            try:
+                after = await build.step(after, self._instant())
+            except NotFound:
+                return
             if after is None:
                 return
 
@@ -205,10 +276,10 @@ class Indexes:
 
             def decide() -> Decision[None]:
                 node = yield from self._node_with(container, index)
-                return Outcome(() if node is None else (Unlink(container, index.number, STRETCH),), None)
+                return Outcome(() if node is None else (Unlink(container, index.number, REMOVED),), None)
 
             removed: Committed[None] = await self._store.write(decide, "sweep")
-            if not removed.purged or removed.purged[0].records < STRETCH:
+            if not removed.purged or removed.purged[0].records < REMOVED:
                 await self._forget(container, index)
                 return
 
@@ -226,8 +297,8 @@ class Indexes:
             node = yield from self._node_with(container, index)
             if node is None:
                 return Outcome((), None)
-            left = tuple(each for each in node.definition.indexes if each != index)
-            return Outcome((_with(node, left),), None)
+            left = tuple(each for each in node.definition.indexes if each.number != index.number)
+            return Outcome((put_indexes(node, left),), None)
 
         await self._store.write(decide, "sweep")
 
@@ -235,7 +306,7 @@ class Indexes:
         """In a decision: the container, if it still has this index in this state."""
         row = yield from ask(Load(container))
         node = None if row is None else self._nodes.of(row)
-        return node if node is not None and index in node.definition.indexes else None
+        return node if node is not None and has(node, index) else None
 
 
 def dropped(indexes: Sequence[Index], eligible: Callable[[SortKeys], bool]) -> tuple[Index, ...]:
@@ -245,16 +316,6 @@ def dropped(indexes: Sequence[Index], eligible: Callable[[SortKeys], bool]) -> t
     )
 
 
-def _missing(indexes: Sequence[Index], keys: SortKeys) -> bool:
+def _missing(indexes: Sequence[Index], keys: SortKeys, most: int) -> bool:
     standing = [index for index in indexes if index.state != "dropped"]
-    return len(standing) < MOST and all(index.keys != keys for index in standing)
-
-
-def _moved(node: Node, index: Index, state: Literal["ready", "dropped"]) -> tuple[Index, ...]:
-    moved = msgspec.structs.replace(index, state=state)
-    return tuple(moved if each == index else each for each in node.definition.indexes)
-
-
-def _with(node: Node, indexes: tuple[Index, ...]) -> PutRow:
-    definition = msgspec.structs.replace(node.definition, indexes=indexes)
-    return PutRow(row_of(msgspec.structs.replace(node, definition=definition)))
+    return len(standing) < most and all(index.keys != keys for index in standing)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Sequence
+from itertools import accumulate
 
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.expiry.ranges import due_ranges
+from mayflydb.expiry.deadline import deadline, due_at, killer, visible_at
+from mayflydb.expiry.ranges import due_ranges, lanes
 from mayflydb.expiry.rules import Rule
-from mayflydb.model.due import DuePath
-from mayflydb.model.instant import DAY, HOUR, Instant, Span
+from mayflydb.model.due import DuePath, Path, date_key, date_of
+from mayflydb.model.instant import DAY, HOUR, SECOND, Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Count, CountDue, Due, Store, Totals
 
 SAMPLE = 10
+PAGE = 256
+END: Instant = 1 << 80
+"""After every deadline."""
+
 HORIZONS: dict[str, Span] = {"1h": HOUR, "1d": DAY, "7d": 7 * DAY}
 
 
@@ -73,13 +80,31 @@ class Insight:
     async def due_counts(self, container: int, rules: Sequence[Rule], instants: Sequence[Instant]) -> list[int]:
         """How many stored records are due at each instant (ascending)."""
         counts = [0] * len(instants)
-        for path in DuePath:
+        if _overlap(rules):
+            async for record in self._doomed(container, rules, instants[-1]):
+                ends = deadline(record, rules)
+                if ends is not None:
+                    # At its deadline, and so at the first instant that is not before it.
+                    counts[bisect_left(instants, ends)] += 1
+            return list(accumulate(counts))
+        for path in _paths(rules):
             for n, found in enumerate(await self._path_counts(container, path, rules, instants)):
                 counts[n] += found
         return counts
 
+    async def _doomed(self, container: int, rules: Sequence[Rule], now: Instant) -> AsyncIterator[Record]:
+        """The records that are due at `now`, each once: on the path of the rule that kills it first."""
+        for due in due_ranges(rules, now):
+            after: tuple[Instant, int] | None = None
+            while page := await self._store.read(Due(container, due.path, due.upto, after, PAGE)):
+                for record in page:
+                    death = killer(record, rules)
+                    if death is not None and death[1] is due.rule:
+                        yield record
+                after = path_place(page[-1], due.path)
+
     async def _path_counts(
-        self, container: int, path: DuePath, rules: Sequence[Rule], instants: Sequence[Instant]
+        self, container: int, path: Path, rules: Sequence[Rule], instants: Sequence[Instant]
     ) -> list[int]:
         bounds = [_bound(rules, path, instant) for instant in instants]
         known = [bound for bound in bounds if bound is not None]
@@ -104,6 +129,11 @@ class Insight:
         """Who follows the default, and who does not."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
+        if any(rule.slot is not None for rule in hiding):
+            owns = [record.override or 0 async for record in self._doomed(container.id, hiding, now)]
+            own, never = sum(own > 0 for own in owns), sum(own < 0 for own in owns)
+            missing = totals.records - totals.own - totals.never - (len(owns) - own - never)
+            return Census(missing, totals.never - never, totals.own - own)
         following = await self._count(container.id, DuePath.ANCHOR, _bound(hiding, DuePath.ANCHOR, now))
         own = await self._count(container.id, DuePath.DEADLINE, _bound(hiding, DuePath.DEADLINE, now))
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
@@ -112,12 +142,7 @@ class Insight:
         """What the proposed rules would do if they were set now."""
         totals = await self.totals(container.id)
         hiding = tuple(rule for rule in container.rules if rule.hides)
-        hidden = still_hidden = 0
-        for path in DuePath:
-            before, after = _bound(hiding, path, now), _bound(proposed, path, now)
-            hidden_here = await self._count(container.id, path, before)
-            hidden += hidden_here
-            still_hidden += min(hidden_here, await self._count(container.id, path, after))
+        hidden, still_hidden = await self._hidden(container.id, hiding, proposed, now)
         dies = await self.due_counts(container.id, proposed, [now, *(now + span for span in HORIZONS.values())])
         return Preview(
             now=now,
@@ -126,12 +151,38 @@ class Insight:
             expire_within={name: dies[n] - still_hidden for n, name in enumerate(HORIZONS, start=1)},
             own_ttl=totals.own,
             ignored=totals.ignored,
-            never=_immortal(totals, proposed),
+            never=await self._immortal(container.id, totals, proposed),
             reappear_now=hidden - still_hidden,
             sample=await self.victims(container, proposed, now, SAMPLE),
         )
 
-    async def _count(self, container: int, path: DuePath, bound: Instant | None) -> int:
+    async def _hidden(
+        self, container: int, hiding: Sequence[Rule], proposed: Sequence[Rule], now: Instant
+    ) -> tuple[int, int]:
+        """(records that are hidden now, those of them that would be due under the proposed rules)."""
+        if _overlap((*hiding, *proposed)):
+            still = [due_at(record, proposed, now) async for record in self._doomed(container, hiding, now)]
+            return len(still), sum(still)
+        hidden = still_hidden = 0
+        for path in _paths(hiding):
+            before, after = _bound(hiding, path, now), _bound(proposed, path, now)
+            hidden_here = await self._count(container, path, before)
+            hidden += hidden_here
+            still_hidden += min(hidden_here, await self._count(container, path, after))
+        return hidden, still_hidden
+
+    async def _immortal(self, container: int, totals: Totals, rules: Sequence[Rule]) -> int:
+        """Records that no rule ever kills."""
+        if any(rule.slot is not None for rule in rules):
+            return totals.records - (await self.due_counts(container, rules, [END]))[0]
+        mortal = 0
+        if any(rule.after is not None for rule in rules):
+            mortal += totals.records - totals.own - totals.never
+        if any(rule.overrides for rule in rules):
+            mortal += totals.own
+        return totals.records - mortal
+
+    async def _count(self, container: int, path: Path, bound: Instant | None) -> int:
         if bound is None:
             return 0
         return (await self._store.read(CountDue(container, path, (bound,))))[0]
@@ -140,7 +191,14 @@ class Insight:
         """Visible records that would die at once if the proposed rules were set now: some of them, or all up to `limit`."""
         hiding = tuple(rule for rule in container.rules if rule.hides)
         sample: list[Record] = []
-        for path in DuePath:
+        if _overlap((*hiding, *proposed)):
+            async for record in self._doomed(container.id, proposed, now):
+                if visible_at(record, hiding, now):
+                    sample.append(record)
+                if len(sample) == limit:
+                    break
+            return sample
+        for path in _paths(proposed):
             upto, hidden = _bound(proposed, path, now), _bound(hiding, path, now)
             if upto is not None and len(sample) < limit:
                 # Beyond everything that is hidden already: those would not notice.
@@ -156,7 +214,7 @@ class Insight:
         # A death on an edge belongs to the bucket that starts there.
         dies = await self.due_counts(container.id, container.rules, [now, *(edge - 1 for edge in edges[1:])])
         totals = await self.totals(container.id)
-        never = _immortal(totals, container.rules)
+        never = await self._immortal(container.id, totals, container.rules)
         return Forecast(
             now=now,
             bucket=width,
@@ -168,16 +226,24 @@ class Insight:
         )
 
 
-def _bound(rules: Sequence[Rule], path: DuePath, now: Instant) -> Instant | None:
+def _paths(rules: Sequence[Rule]) -> tuple[Path, ...]:
+    return tuple(dict.fromkeys(lane.path for lane in lanes(rules)))
+
+
+def _overlap(rules: Sequence[Rule]) -> bool:
+    """Whether a record may be on more than one path of theirs: nobody is on both that have no slot."""
+    paths = _paths(rules)
+    return len(paths) > 1 and any(isinstance(path, int) for path in paths)
+
+
+def path_place(record: Record, path: Path) -> tuple[Instant, int]:
+    """Where a record stands on a due path that it is on."""
+    if isinstance(path, int):
+        return date_of(date_key(dict(record.dates)[path])), record.seq
+    anchor = date_of(date_key(record.anchor or 0))
+    return anchor + (record.override or 0) * SECOND * (path is DuePath.DEADLINE), record.seq
+
+
+def _bound(rules: Sequence[Rule], path: Path, now: Instant) -> Instant | None:
     """The highest value on a path that is due; a container has at most one rule that uses the path."""
-    return max((due.upto for due in due_ranges(rules, now) if due.path is path), default=None)
-
-
-def _immortal(totals: Totals, rules: Sequence[Rule]) -> int:
-    """Records that no rule ever kills."""
-    mortal = 0
-    if any(rule.after is not None for rule in rules):
-        mortal += totals.records - totals.own - totals.never
-    if any(rule.overrides for rule in rules):
-        mortal += totals.own
-    return totals.records - mortal
+    return max((due.upto for due in due_ranges(rules, now) if due.path == path), default=None)

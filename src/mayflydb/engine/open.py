@@ -8,10 +8,11 @@ from mayflydb.engine.budgets import Budgets, Meter
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits
-from mayflydb.model.instant import MILLISECOND, SECOND, Span
+from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Span
 from mayflydb.store.interface import Store
 
 INLINE_LIMIT: Span = 4 * MILLISECOND
@@ -25,20 +26,23 @@ async def open_engine(
     lease: Lease | None = None,
     budgets: Budgets | None = None,
     charge: Charge = "leftover",
+    pass_interval: Span = MINUTE,
 ) -> Engine:
     """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
 
     `lease`: where several nodes share the store. `budgets`: where requests are held to what was provisioned. `charge`: what
-    purging costs.
+    purging costs. `pass_interval`: the monitor's, as long as nobody sets another one.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)
     meter = Meter()
     billing = Billing(charge, store, nodes, budgets, meter)
-    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, sweep_interval, lease)
+    monitor = Monitor(store, clock.now(), pass_interval)
+    await monitor.refresh(clock.now())
+    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease)
     definitions = Definitions(store, nodes, reaper.changed)
     await reaper.survey()
-    return Engine(store, time, reaper, nodes, definitions, meter, lease, budgets)
+    return Engine(store, time, reaper, nodes, definitions, meter, monitor, lease, budgets)
 
 
 def _limits(store: Store, clock: Clock) -> Limits:

@@ -16,8 +16,10 @@ from typing import TypeAlias
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, catalogue
 from mayflydb.engine.history import forget_old
+from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.sweeping import next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
+from mayflydb.expiry.passes import Upcoming
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
@@ -49,19 +51,24 @@ class Reaper:
         nodes: Nodes,
         limits: Limits,
         billing: Billing,
+        monitor: Monitor,
         interval: Span = SECOND,
         lease: Lease | None = None,
     ) -> None:
-        """`lease`: where several nodes share the store, so that one of them sweeps; None: there is only this one."""
+        """`monitor`: when passes are made. `lease`: where several nodes share the store, so that one of them sweeps.
+
+        Without a lease there is only this one.
+        """
         self._store = store
         self._time = time
         self._nodes = nodes
         self._limits = limits
         self._billing = billing
+        self._monitor = monitor
         self._short: Span | None = None
         self._interval = interval
         self._lease = lease
-        self._next: dict[int, Instant] = {}
+        self._next: dict[int, Upcoming] = {}
         self._unknown: set[int] = set()
         self._looking = asyncio.Lock()
         self._looking_at: int | None = None
@@ -72,17 +79,21 @@ class Reaper:
         self._wake = asyncio.Event()
         self._sweeping = asyncio.Lock()
         self.purged: Counter[int] = Counter()
+        monitor.listen(self.survey)
 
     # --- what others tell it ---------------------------------------------------------------------------------------
 
-    def notice(self, container: int, deadline: Instant) -> None:
-        """A record with this deadline was written."""
+    def notice(self, container: int, ahead: Upcoming) -> None:
+        """A record was written that dies, and may be purged, at these instants."""
         if container == self._looking_at:
             # Whether the answer under way knows of it, nobody can say.
             self._unknown.add(container)
-        if deadline < self._next.get(container, FOREVER):
-            self._next[container] = deadline
-            self._wake.set()
+        known = self._next.get(container)
+        sooner = ahead.sooner(known)
+        if sooner != known:
+            self._next[container] = sooner
+            if known is None or sooner.purge < known.purge:
+                self._wake.set()
 
     def changed(self, container: int) -> None:
         """The container's rules changed, or it is gone: look again."""
@@ -96,33 +107,42 @@ class Reaper:
     async def survey(self) -> None:
         """Learn about every container; at start, and after a reset."""
         found = {row.id for row in await catalogue(self._store)}
-        self._next = {container: deadline for container, deadline in self._next.items() if container in found}
+        self._next = {container: ahead for container, ahead in self._next.items() if container in found}
         self._unknown |= found
         self._wake.set()
 
     async def next_deadline(self) -> Instant | None:
         """The earliest deadline of all stored records that may be purged; it may have passed."""
         await self._look_again()
-        return min(self._next.values(), default=None)
+        return min((ahead.deadline for ahead in self._next.values()), default=None)
 
     # --- sweeping --------------------------------------------------------------------------------------------------
 
     async def sweep_due(
-        self, horizon: Instant, now: Instant, how: str, only: Iterable[int] | None = None, held: bool = False
+        self,
+        horizon: Instant,
+        now: Instant,
+        how: str,
+        only: Iterable[int] | None = None,
+        held: bool = False,
+        at_once: bool = False,
     ) -> Counter[int]:
         """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container.
 
-        `held`: only as much as can be paid; what cannot waits.
+        `held`: only as much as can be paid; what cannot waits. `at_once`: rules with passes do not wait for the next.
         """
         wanted = None if only is None else set(only)
         done: Counter[int] = Counter()
+        rounds: Counter[int] = Counter()
         short: dict[int, Span] = {}
         async with self._sweeping:
             while True:
                 await self._look_again()
-                backlog = self._backlog(horizon, wanted, short)
+                await self._monitor.meet(self._next)
+                backlog = self._backlog(horizon, wanted, short, at_once)
                 sweep = next_sweep(backlog, self._last, self._limits)
                 if sweep is None:
+                    self._monitor.rounds(max(0, max(rounds.values(), default=1) - 1))
                     if held:
                         self._short = min(short.values(), default=None)
                     return done
@@ -131,26 +151,34 @@ class Reaper:
                     short[sweep.container] = wait
                 else:
                     limit = sweep.limit if many is None else min(sweep.limit, many)
-                    removed = await self._sweep(sweep.container, limit, horizon, now, how)
+                    removed = await self._sweep(sweep.container, limit, horizon, now, how, at_once)
                     await self._billing.pay(sweep.container, removed, held=many is not None)
                     done[sweep.container] += removed
+                    rounds[sweep.container] += bool(removed) and self._monitor.has(sweep.container)
 
-    def _backlog(self, horizon: Instant, wanted: set[int] | None, short: Container[int]) -> dict[int, Waiting]:
+    def _backlog(
+        self, horizon: Instant, wanted: set[int] | None, short: Container[int], at_once: bool
+    ) -> dict[int, Waiting]:
         return {
-            container: Waiting(deadline, self._turns.get(container, 0))
-            for container, deadline in self._next.items()
-            if deadline <= horizon and (wanted is None or container in wanted) and container not in short
+            container: Waiting(ahead.deadline, self._turns.get(container, 0))
+            for container, ahead in self._next.items()
+            if (ahead.deadline if at_once else ahead.purge) <= horizon
+            and (wanted is None or container in wanted)
+            and container not in short
+            and not self._monitor.stops(container)
         }
 
-    async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+    async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool) -> int:
         self._turn += 1
         self._turns[container] = self._turn
+        schedule = None if at_once else self._monitor.schedule
         committed = await self._store.write(
-            lambda: purge_due(self._nodes, container, horizon, now, limit, how), "sweep"
+            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule), "sweep"
         )
         removed = sum(purged.records for purged in committed.purged)
         self._last = SweepResult(container, limit, removed, committed.held)
         self.purged[container] += removed
+        self._monitor.swept(container, removed)
         self._unknown.add(container)
         return removed
 
@@ -162,17 +190,17 @@ class Reaper:
     async def _look_at(self, container: int) -> None:
         self._looking_at = container
         try:
-            deadline = await next_purge(self._store, self._nodes, container)
+            ahead = await next_purge(self._store, self._nodes, container, self._monitor.schedule)
         except BaseException:
             self._unknown.add(container)
             raise
         finally:
             self._looking_at = None
-        if deadline is None:
+        if ahead is None:
             self._next.pop(container, None)
             self._turns.pop(container, None)
         else:
-            self._next[container] = deadline
+            self._next[container] = ahead
 
     async def _clear_dropped(self) -> None:
         for container in await self._store.read(Dropped()):
@@ -227,6 +255,7 @@ class Reaper:
         if not await self._lease("reaper", LEASE):
             return False
         # Others write, too, and do not tell.
+        await self._monitor.refresh(await self._time.now())
         await self.survey()
         self._wake.clear()
         return True
@@ -238,11 +267,14 @@ class Reaper:
     async def _sleep(self) -> None:
         await self._pause(self.rest)
         await self._look_again()
-        wait = self._time.clock.until(min(self._next.values(), default=FOREVER))
+        wait = self._time.clock.until(min(self._purges(), default=FOREVER))
         if wait is None:
             await self._wake.wait()
         elif not self._wake.is_set():
             await self._pause(min(wait, LONGEST_SLEEP if self._lease is None else LOOK))
+
+    def _purges(self) -> Iterable[Instant]:
+        return (ahead.purge for container, ahead in self._next.items() if not self._monitor.stops(container))
 
     async def _pause(self, span: Span) -> None:
         # Not wait_for, which loses a cancellation that arrives together with the wake.

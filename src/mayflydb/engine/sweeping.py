@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mayflydb.engine.catalog import Node, Nodes
-from mayflydb.expiry.ranges import due_ranges, lanes
+from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
+from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Decision, Load, NextDue, Outcome, Purge, Store, ask
+from mayflydb.store.interface import Decision, Load, NextDue, Outcome, Purge, Rival, Store, ask
 
 
-def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limit: int, how: str) -> Decision[None]:
+def purge_due(
+    nodes: Nodes, container: int, horizon: Instant, now: Instant, limit: int, how: str, schedule: Schedule | None = None
+) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
-    A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives.
+    A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
+    rules with passes purge what was due at the last of these; None: what is due.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -20,7 +26,7 @@ def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limi
     if node.definition.paused:
         return Outcome((), None)
     ready = []
-    for due in due_ranges(node.rules, horizon):
+    for due in due_ranges(node.rules, horizon, schedule):
         oldest = yield from ask(NextDue(container, due.path, None))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
@@ -38,32 +44,54 @@ def purge_due(nodes: Nodes, container: int, horizon: Instant, now: Instant, limi
             purged=now,
             how=how,
             history=bool(node.definition.history),
+            rivals=_rivals(ready, n),
         )
-        for due in ready
+        for n, due in enumerate(ready)
     )
     return Outcome(purges, None)
 
 
-async def next_purge(store: Store, nodes: Nodes, container: int) -> Instant | None:
-    """The earliest deadline of a container's stored records; None: nobody dies, or nothing is purged now."""
+def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
+    """The others that purge now, and may have killed a record before the n-th did. Nobody is on both paths without a slot."""
+    if isinstance(ready[n].path, int):
+        others = [(m, due) for m, due in enumerate(ready) if m != n]
+    else:
+        others = [(m, due) for m, due in enumerate(ready) if isinstance(due.path, int)]
+    return tuple(Rival(due.path, due.span, due.rule.not_before, m < n) for m, due in others)
+
+
+async def next_purge(store: Store, nodes: Nodes, container: int, schedule: Schedule) -> Upcoming | None:
+    """The earliest deadline of a container's stored records, and when one may be purged.
+
+    None: nobody dies, or nothing is purged now.
+    """
     row = await store.read(Load(container))
     if row is None or nodes.of(row).definition.paused:
         return None
-    return await _earliest(store, nodes.of(row), None)
+    return await _earliest(store, nodes.of(row), None, schedule)
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
     """The earliest deadline of a container's stored records, beyond `after` if that is given; None: nobody dies."""
     row = await store.read(Load(container))
-    return None if row is None else await _earliest(store, nodes.of(row), after)
+    found = None if row is None else await _earliest(store, nodes.of(row), after, None)
+    return None if found is None else found.deadline
 
 
-async def _earliest(store: Store, node: Node, after: Instant | None) -> Instant | None:
-    earliest: Instant | None = None
+async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, schedule: Schedule) -> Instant | None:
+    """The first instant beyond `after` at which a record of a container may be purged; None: there is none."""
+    row = await store.read(Load(container))
+    found = None if row is None else await _earliest(store, nodes.of(row), after, schedule)
+    return None if found is None else found.purge
+
+
+async def _earliest(store: Store, node: Node, after: Instant | None, schedule: Schedule | None) -> Upcoming | None:
+    earliest: Upcoming | None = None
     for lane in lanes(node.rules):
-        bound = None if after is None else lane.bound(after)
-        value = await store.read(NextDue(node.id, lane.path, bound))
+        # What was due at the last pass is gone; what became due since then waits for the next.
+        done = None if after is None else horizon_of(lane.rule, after, schedule)
+        value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.bound(done)))
         if value is not None:
             deadline = lane.deadline(value)
-            earliest = deadline if earliest is None else min(earliest, deadline)
+            earliest = Upcoming(deadline, purge_instant(deadline, lane.rule, schedule)).sooner(earliest)
     return earliest

@@ -13,7 +13,7 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
-from mayflydb.engine.sweeping import next_deadline
+from mayflydb.engine.sweeping import next_deadline, next_step
 from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
@@ -80,29 +80,32 @@ class Timeline:
             purged: Counter[int] = Counter()
             if sweep == "scheduled":
                 purged += await self._purge_at(start)
-                while (step := await self._next(containers, self._clock.now(), to)) is not None:
+                while (step := await self._next_step(containers, self._clock.now())) is not None and step <= to:
                     self._clock.set(step)
                     purged += await self._purge_at(step)
             self._clock.set(max(to, self._clock.now()))
             now = await self._engine.now()
-            if sweep == "now":
-                purged += await self._purge_at(now)
+            if sweep != "none":
+                purged += await self._purge_at(now, at_once=True)
+                self._engine.monitor.passed(now)
             self._engine.reaper.wake()
             return Advanced(now, now - start, expired, dict(purged))
 
     async def next_expiry(self, containers: Sequence[Node]) -> Instant | None:
         """The earliest deadline that lies ahead."""
-        return await self._next(containers, await self._engine.now(), None)
+        store, nodes, now = self._engine.store, self._engine.nodes, await self._engine.now()
+        found = [await next_deadline(store, nodes, container.id, now) for container in containers]
+        return min((deadline for deadline in found if deadline is not None), default=None)
 
-    async def _purge_at(self, instant: Instant) -> Counter[int]:
+    async def _purge_at(self, instant: Instant, at_once: bool = False) -> Counter[int]:
         now = max(instant, await self._engine.now())
-        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep")
+        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep", at_once=at_once)
 
-    async def _next(self, containers: Sequence[Node], after: Instant, upto: Instant | None) -> Instant | None:
-        store, nodes = self._engine.store, self._engine.nodes
-        found = [await next_deadline(store, nodes, container.id, after) for container in containers]
-        ahead = [deadline for deadline in found if deadline is not None and (upto is None or deadline <= upto)]
-        return min(ahead, default=None)
+    async def _next_step(self, containers: Sequence[Node], after: Instant) -> Instant | None:
+        engine = self._engine
+        schedule = engine.monitor.schedule
+        found = [await next_step(engine.store, engine.nodes, each.id, after, schedule) for each in containers]
+        return min((step for step in found if step is not None), default=None)
 
     async def _expired(self, containers: Sequence[Node], start: Instant, to: Instant) -> dict[int, int]:
         expired: dict[int, int] = {}

@@ -7,9 +7,12 @@ from typing import Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
-from mayflydb.engine.decide import drafted, judge, obituary, rivals, state, vacant
+from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
+from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Kind, Record, Version
+from mayflydb.model.record import Dates, Entry, Kind, Record, Version
 from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
@@ -18,48 +21,80 @@ class Workspace:
 
     def __init__(self, container: Node, now: Instant) -> None:
         self._container = container.id
-        self._rules = container.rules
+        self._definition = container.definition
+        self.rules = container.rules
         self._history = bool(container.definition.history)
         self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
+        self._exclusive = {index.number for index in self._indexes if index.unique}
         self._now = now
         self.changes: list[Change] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
-        self._entries: dict[int, tuple[Record | None, tuple[Entry, ...]]] = {}
+        self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
+
+    def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
+        """The visible record with this identity, as it is here."""
+        record = yield from self._get(partition, key)
+        return record if record is not None and visible_at(record, self.rules, self._now) else None
 
     def run(self, command: Command) -> Generator[Read[Any], Any, Written]:
-        """Decide one command and note its changes. A refusal notes nothing."""
+        """Decide one command and note its changes. A refusal notes nothing: numbers that were given out for it are gaps."""
         current = yield from self._get(command.partition, command.key)
-        visible = judge(command, current, self._rules, self._now)
+        visible = judge(command, current, self.rules, self._now)
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
         if command.mode is Mode.DELETE and visible is not None:
             lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
             self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
-        draft = drafted(command, visible, self._rules)
+        draft = drafted(command, visible, self.rules)
+        dates = dated(draft, self._definition)
+        entries = self._entries_of(draft, dates, visible)
         hidden: list[Record] = []
-        if draft.entries:
-            hidden = rivals((yield from self._holders(draft.entries)), visible, self._rules, self._now)
+        if unique := self._unique(draft, entries):
+            hidden = yield from self._rivals(unique, visible)
         moves = command.key_after != command.key
         if visible is None or moves:
             holder = (yield from self._get(command.partition, command.key_after)) if moves else current
-            hidden += [dead for dead in vacant(holder, self._rules, self._now) if dead not in hidden]
+            hidden += [dead for dead in vacant(holder, self.rules, self._now) if dead not in hidden]
         for dead in hidden:
-            yield from self._bury(dead)
+            yield from self.bury(dead)
         lsn, seq = yield Allocate(self._container, seq=visible is None)
-        record = state(command, draft, self._now, lsn, seq if visible is None else visible.seq)
+        record = state(command, draft, dates, self._now, lsn, seq if visible is None else visible.seq)
         if moves and visible is not None:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
-        self._keep(record, self._entries_of(draft), visible, moves)
+        self._keep(record, entries, visible, moves)
+        self._remember(
+            Kind.CREATE if visible is None else Kind.REPLACE, lsn, record, visible, draft.remembered or record.value
+        )
         return Written(command.mode, record, visible is None, self._now)
 
-    def _entries_of(self, draft: Draft) -> tuple[Entry, ...] | None:
+    def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
         """By the indexes as they are in this transaction."""
-        if not self._indexes or draft.indexed is None:
-            return draft.entries
-        return (*(draft.entries or ()), *draft.indexed(self._indexes))
+        entries = draft.entries
+        if self._indexes and draft.indexed is not None:
+            entries = (*(entries or ()), *draft.indexed(self._indexes))
+        if dates or (before is not None and before.dates):
+            entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
+        return entries
+
+    def _unique(self, draft: Draft, entries: tuple[Entry, ...] | None) -> tuple[Entry, ...]:
+        """Those that nobody else may own."""
+        if not self._exclusive or not entries:
+            return draft.entries or ()
+        return (*(draft.entries or ()), *[entry for entry in entries if entry.index in self._exclusive])
+
+    def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
+        """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
+        hidden, taken = rivals((yield from self._holders(entries)), visible, self.rules, self._now)
+        if not taken:
+            return hidden
+        for entry in entries:
+            _, taken = rivals((yield from self._holders((entry,))), visible, self.rules, self._now)
+            if taken:
+                raise not_unique(entry, taken[0])
+        raise AssertionError("a holder of entries holds none of them")
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:
@@ -76,17 +111,31 @@ class Workspace:
         """The records that were written here, and are there still."""
         return [record for record in self._records.values() if record is not None]
 
+    def ahead(self, schedule: Schedule) -> Upcoming | None:
+        """When the first of the records that were written here dies, and may be purged; None: none of them ever dies."""
+        earliest: Upcoming | None = None
+        for record in self.kept if self.rules else ():
+            found = upcoming(record, self.rules, schedule)
+            earliest = earliest if found is None else found.sooner(earliest)
+        return earliest
+
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))
-        holders = [record for record in stored if record.seq not in self._entries]
+        holders = [record for each in stored if (record := self._holding(each)) is not None]
         for record, own in self._entries.values():
-            if record is not None and not set(own).isdisjoint(entries):
+            if record is not None and own is not None and not set(own).isdisjoint(entries):
                 holders.append(record)
         return holders
 
-    def _bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
+    def _holding(self, stored: Record) -> Record | None:
+        """What a stored holder of entries is here, if its entries were not written here."""
+        record, own = self._entries.get(stored.seq, (stored, None))
+        return record if own is None else None
+
+    def bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
+        """Remove a hidden record, with its event."""
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
-        event = obituary(self._container, dead, self._rules, self._now, lsn, "replaced")
+        event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
         self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
@@ -102,10 +151,9 @@ class Workspace:
 
     def _keep(self, record: Record, entries: tuple[Entry, ...] | None, before: Record | None, moved: bool) -> None:
         self.changes.append(Put(self._container, record, before is None or moved, entries))
-        kind = Kind.CREATE if before is None else Kind.REPLACE
-        self._remember(kind, record.lsn, record, before, record.value)
         self._records[record.partition, record.key] = record
-        self._entries[record.seq] = (record, entries or ())
+        known = self._entries.get(record.seq, (None, None))[1]
+        self._entries[record.seq] = (record, known if entries is None and before is not None else entries)
 
     def _remember(self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b"") -> None:
         if self._history:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 from mayflydb.expiry.rules import Cause, Rule
 from mayflydb.model.instant import SECOND, Instant
-from mayflydb.model.record import NEVER
+from mayflydb.model.record import NEVER, Dates
 
 
 class Mortal(Protocol):
@@ -17,6 +17,18 @@ class Mortal(Protocol):
     def anchor(self) -> Instant | None: ...
     @property
     def override(self) -> int | None: ...
+    @property
+    def dates(self) -> Dates: ...
+
+
+def anchor_under(record: Mortal, rule: Rule) -> Instant | None:
+    """The instant this record's life is counted from under one rule; None: there is none."""
+    if rule.slot is None:
+        return record.anchor
+    for slot, date in record.dates:
+        if slot == rule.slot:
+            return date
+    return None
 
 
 def span_under(record: Mortal, rule: Rule) -> int | None:
@@ -29,9 +41,10 @@ def span_under(record: Mortal, rule: Rule) -> int | None:
 def deadline_under(record: Mortal, rule: Rule) -> Instant | None:
     """The first instant of death under one rule; None: never."""
     span = span_under(record, rule)
-    if span is None or record.anchor is None:
+    anchor = record.anchor if rule.slot is None else anchor_under(record, rule)
+    if span is None or anchor is None:
         return None
-    deadline = record.anchor + span * SECOND
+    deadline = anchor + span * SECOND
     return deadline if rule.not_before is None else max(deadline, rule.not_before)
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from mayflydb.expiry.deadline import Mortal, cause_of, due_at, killer, visible_at
+from mayflydb.expiry.deadline import Mortal, anchor_under, cause_of, due_at, killer, visible_at
 from mayflydb.expiry.rules import Cause, Rule
 from mayflydb.model.instant import Instant, to_rfc3339
 from mayflydb.model.record import IGNORED, NEVER
@@ -66,7 +66,7 @@ def _why_not(record: Mortal, rules: Sequence[Rule]) -> tuple[WhyNot, str]:
     if not rules:
         ignored = "" if override is None else "; an item's own ttl counts only while it is on"
         return "off", f"ttl is off for the container{ignored}"
-    if record.anchor is None:
+    if all(anchor_under(record, rule) is None for rule in rules):
         return "no-anchor", "there is no instant to count from"
     if any(rule.overrides for rule in rules):
         if override == NEVER:

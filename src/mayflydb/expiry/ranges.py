@@ -6,15 +6,16 @@ from collections.abc import Sequence
 
 import msgspec
 
+from mayflydb.expiry.passes import Schedule, horizon_of
 from mayflydb.expiry.rules import Cause, Rule
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path
 from mayflydb.model.instant import SECOND, Instant, Span
 
 
 class Lane(msgspec.Struct, frozen=True):
     """One due path under one rule: `span` added to a value on the path is a deadline (None: the value is one already)."""
 
-    path: DuePath
+    path: Path
     span: Span | None
     cause: Cause
     rule: Rule
@@ -37,7 +38,7 @@ class DueRange(msgspec.Struct, frozen=True):
     `span`: what added to an anchor gives the deadline; None: the record's own ttl. `rule` is the rule that kills here.
     """
 
-    path: DuePath
+    path: Path
     upto: Instant
     span: Span | None
     cause: Cause
@@ -49,16 +50,20 @@ def lanes(rules: Sequence[Rule]) -> tuple[Lane, ...]:
     found: list[Lane] = []
     for rule in rules:
         if rule.after is not None:
-            found.append(Lane(DuePath.ANCHOR, rule.after * SECOND, rule.cause, rule))
+            path = DuePath.ANCHOR if rule.slot is None else rule.slot
+            found.append(Lane(path, rule.after * SECOND, rule.cause, rule))
         if rule.overrides:
             found.append(Lane(DuePath.DEADLINE, None, "item", rule))
     return tuple(found)
 
 
-def due_ranges(rules: Sequence[Rule], now: Instant) -> tuple[DueRange, ...]:
-    """The ranges that hold exactly the records due at `now` (several rules may name one record twice)."""
+def due_ranges(rules: Sequence[Rule], now: Instant, schedule: Schedule | None = None) -> tuple[DueRange, ...]:
+    """The ranges that hold exactly the records due at `now` (several rules may name one record twice).
+
+    `schedule`: of rules with passes, what was due at the last pass.
+    """
     return tuple(
         DueRange(lane.path, bound, lane.span, lane.cause, lane.rule)
         for lane in lanes(rules)
-        if (bound := lane.bound(now)) is not None
+        if (horizon := horizon_of(lane.rule, now, schedule)) is not None and (bound := lane.bound(horizon)) is not None
     )

@@ -19,7 +19,8 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
 
     `after`: seconds from anchor to deadline; None: on, without a default. `overrides`: a record's own ttl counts.
     `hides`: due records are returned by no path; else they show until purged. `not_before`: nobody dies earlier under this
-    rule. `version` tells the rule apart from those it replaced.
+    rule. `version` tells the rule apart from all others the container has or had. `slot`: counts from the record's date there;
+    None: from its anchor. `passes`: purged by passes at intervals rather than at the deadline.
     """
 
     cause: RuleCause
@@ -28,6 +29,12 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
     hides: bool = False
     not_before: Instant | None = None
     version: int = 0
+    slot: int | None = None
+    passes: bool = False
+
+    def __post_init__(self) -> None:
+        if self.slot is not None and (self.overrides or self.after is None):
+            raise ValueError("a rule of a slot has a span, and no own ttl counts under it")
 
 
 def noticed(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:

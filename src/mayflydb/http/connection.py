@@ -18,6 +18,7 @@ import msgspec
 from httptools import HttpParserError, HttpParserInvalidURLError, HttpParserUpgrade, HttpRequestParser, parse_url
 
 from mayflydb.http.messages import Handler, Request, Response, render
+from mayflydb.sockets.work import Served, Work, resumed
 
 log = logging.getLogger(__name__)
 
@@ -48,30 +49,13 @@ class Limits(msgspec.Struct, frozen=True):
     deadlines: Deadlines = Deadlines()
 
 
-class Work:
-    """What a listener and its connections share: who answers, who is connected, what is being answered."""
+class HttpWork(Work):
+    """What the connections of one listener share: who answers, and within which limits."""
 
     def __init__(self, handler: Handler, limits: Limits) -> None:
+        super().__init__()
         self.handler = handler
         self.limits = limits
-        self.connections: set[Connection] = set()
-        self.tasks: set[asyncio.Task[None]] = set()
-        self._outgoing: list[Connection] = []
-
-    def post(self, connection: Connection) -> None:
-        """This connection has something to send, once everybody who can be answered in this turn of the loop is.
-
-        To send wakes whoever waits for it, which costs more than to answer: one wake-up for all is much cheaper.
-        """
-        if not self._outgoing:
-            asyncio.get_running_loop().call_soon(self.flush)
-        self._outgoing.append(connection)
-
-    def flush(self) -> None:
-        """Send everything now."""
-        outgoing, self._outgoing = self._outgoing, []
-        for connection in outgoing:
-            connection.flush()
 
 
 class HeadTooLarge(Exception):
@@ -81,10 +65,10 @@ class HeadTooLarge(Exception):
 IDLE, HEAD, BODY = range(3)
 
 
-class Connection(asyncio.Protocol):
+class Connection(Served):
     """The protocol of one connection. `deadline` (of the loop's time): when the first request's headers must be there."""
 
-    def __init__(self, work: Work, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, work: HttpWork, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         self._work = work
         self._limits = work.limits
         self._scheme = scheme
@@ -306,7 +290,7 @@ class Connection(asyncio.Protocol):
     def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> Generator[Any, Any, None]:
         """The rest of an answer that waits for something already, as a task."""
         try:
-            response = yield from _resumed(begun, awaited)
+            response = yield from resumed(begun, awaited)
         except asyncio.CancelledError:
             self.abort()
             raise
@@ -377,21 +361,6 @@ class Connection(asyncio.Protocol):
             self.abort()
         else:
             self._set_timer(min(self._expires, self._loop.time() + self._limits.deadlines.idle))
-
-
-def _resumed(begun: Coroutine[Any, Any, Response], awaited: Any) -> Generator[Any, Any, Response]:
-    """Go on with a coroutine that waits for something already."""
-    try:
-        while True:
-            try:
-                value = yield awaited
-            except BaseException as error:  # noqa: BLE001 -- it is the coroutine's to handle.
-                awaited = begun.throw(error)
-            else:
-                awaited = begun.send(value)
-    except StopIteration as done:
-        response: Response = done.value
-        return response
 
 
 def _taken_apart(url: bytes) -> tuple[bytes, bytes]:

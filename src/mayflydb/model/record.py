@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,13 +16,18 @@ IGNORED = 0
 """An own ttl that is present but not valid: it counts as absent and is shown where people look."""
 
 
+Dates: TypeAlias = tuple[tuple[int, Instant], ...]
+"""(slot, instant) pairs, ascending by slot: the date that each date index of the container has found in a record."""
+
+
 class Record(msgspec.Struct, frozen=True, gc=False):
     """One stored item, document or row.
 
     `partition` names the logical partition by bytes whose order is the order of its hash; `key` is the identity within
     it. `value` is the protocol's own encoding. `written` is the instant of the last write, `anchor` the instant its life is
     counted from (None: never dies), `override` its own ttl in seconds (None: absent; NEVER; IGNORED). `lsn` orders all changes
-    of a container and names this version of the record; `seq` is its place in creation order and survives updates.
+    of a container and names this version of the record; `seq` is its place in creation order and survives updates. `dates` are
+    further instants to count from.
     """
 
     partition: bytes
@@ -32,6 +38,7 @@ class Record(msgspec.Struct, frozen=True, gc=False):
     override: int | None
     lsn: int
     seq: int
+    dates: Dates = ()
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False):

@@ -1,6 +1,6 @@
 """The form of an export: one file, written and read from its beginning to its end.
 
-    b"mayfly export 1\\n"
+    b"mayfly export 2\\n"
     any number of frames, each: length (4 bytes, big-endian), CRC-32 of the payload (4 bytes, big-endian), payload
 
 A payload is one MessagePack array whose first member says what it is; see the structures below for the others. The order is one
@@ -19,13 +19,18 @@ from zlib import crc32
 import msgspec
 
 from mayflydb.model.errors import Corrupt, Unsupported
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Record
 from mayflydb.moving.source import Piece
 from mayflydb.store.interface import Row
 
 _WORD = b"mayfly export "
-VERSION = 1
+VERSION = 2
+OLDEST = 1
+"""The form without dates of records, of which an older version would know nothing."""
+
 MAGIC = b"%s%d\n" % (_WORD, VERSION)
+_READ = tuple(b"%s%d\n" % (_WORD, version) for version in range(OLDEST, VERSION + 1))
 
 LARGEST = 1 << 28
 """Bytes of a payload. A piece is about a megabyte, and one that claims more than this is damaged."""
@@ -56,7 +61,10 @@ class FileRow(msgspec.Struct, frozen=True, array_like=True, tag="row"):
 
 
 class FileRecord(msgspec.Struct, frozen=True, array_like=True):
-    """A record and its entries (index, key). Instants are microseconds since 1970; an anchor beyond 64 bits is decimal text."""
+    """A record, its entries (index, key) and dates (slot, instant).
+
+    Instants are microseconds since 1970; one beyond 64 bits is decimal text.
+    """
 
     partition: bytes
     key: bytes
@@ -67,6 +75,7 @@ class FileRecord(msgspec.Struct, frozen=True, array_like=True):
     lsn: int
     seq: int
     entries: tuple[tuple[int, bytes], ...]
+    dates: tuple[tuple[int, int | str], ...] = ()
 
 
 class FileRecords(msgspec.Struct, frozen=True, array_like=True, tag="records"):
@@ -125,7 +134,7 @@ class Frames:
         """All of them from the beginning. Torn where it goes no further, Unsupported for another form."""
         self._file.seek(0)
         first = self._file.read(len(MAGIC))
-        if first != MAGIC:
+        if first not in _READ:
             raise _no_export(first, self._name)
         self._passed(first)
         while head := self._file.read(_HEAD.size):
@@ -161,10 +170,12 @@ class Frames:
 
 def _no_export(first: bytes, name: str) -> Corrupt | Unsupported:
     version = first.removeprefix(_WORD).partition(b"\n")[0]
-    if first.startswith(_WORD) and version.isdigit() and int(version) != VERSION:
-        return Unsupported(f"{name} is an export of form {int(version)}; this version of Mayfly reads form {VERSION}")
+    if first.startswith(_WORD) and version.isdigit() and int(version) not in range(OLDEST, VERSION + 1):
+        return Unsupported(
+            f"{name} is an export of form {int(version)}; this version of Mayfly reads forms up to {VERSION}"
+        )
     # A machine that went down may leave zeros for what it had not written.
-    if MAGIC.startswith(first.rstrip(b"\0")):
+    if any(line.startswith(first.rstrip(b"\0")) for line in _READ):
         return Torn(f"{name} is torn: it ends in its first line")
     return Corrupt(f"{name} is no export of Mayfly")
 
@@ -193,23 +204,27 @@ def piece_of(piece: FileRecords) -> Piece:
 
 
 def _file_record(record: Record, entries: tuple[Entry, ...]) -> FileRecord:
-    anchor = record.anchor
     return FileRecord(
         record.partition,
         record.key,
         record.value,
         record.written,
-        anchor if anchor is None or anchor in _INTEGERS else str(anchor),
+        None if record.anchor is None else _instant(record.anchor),
         record.override,
         record.lsn,
         record.seq,
         tuple((entry.index, entry.key) for entry in entries),
+        tuple((slot, _instant(date)) for slot, date in record.dates),
     )
+
+
+def _instant(instant: Instant) -> int | str:
+    return instant if instant in _INTEGERS else str(instant)
 
 
 def _moved(found: FileRecord) -> tuple[Record, tuple[Entry, ...]]:
-    anchor = int(found.anchor) if isinstance(found.anchor, str) else found.anchor
-    record = Record(
-        found.partition, found.key, found.value, found.written, anchor, found.override, found.lsn, found.seq
-    )
+    place = (found.partition, found.key, found.value, found.written)
+    anchor = None if found.anchor is None else int(found.anchor)
+    dates = tuple((slot, int(date)) for slot, date in found.dates)
+    record = Record(*place, anchor, found.override, found.lsn, found.seq, dates)
     return record, tuple(Entry(index, key) for index, key in found.entries)

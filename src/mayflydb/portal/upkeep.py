@@ -26,7 +26,7 @@ class Upkeep:
         places = await self._directory.containers(target)
         now = await self._engine.now()
         only = None if target is None else [place.node.id for place in places]
-        done = await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "run now", only)
+        done = await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "run now", only, at_once=True)
         by_target = {place.target: done[place.node.id] for place in places if done[place.node.id]}
         answer = {"now": shapes.time(now), "purged": sum(by_target.values()), "by_target": by_target}
         paused = [place.target for place in places if place.node.definition.paused]

@@ -6,7 +6,7 @@ caller. Decisions are pure: no waiting, no I/O, no clock. The store takes whatev
 the other (each sees the changes of those before it), applies, commits once, and only then answers. An exception raised by a
 decision leaves no trace and goes to its caller alone.
 
-A store knows no policy: it never compares a time with a time, and `DuePath` bounds are handed to it ready-made.
+A store knows no policy: it never compares a time with a time, and bounds of due paths are handed to it ready-made.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import Path
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Entry, Expiry, Record, Version
 
@@ -122,7 +122,7 @@ class KeyRange(msgspec.Struct, frozen=True):
 
 
 class Seek(Read["tuple[int, ...] | None"], frozen=True):
-    """The seqs, ascending, of the records that own an entry of this index in one of the ranges.
+    """The seqs, ascending, each once, of the records that own entries of this index in one of the ranges.
 
     None: the ranges hold more than `limit` entries in all.
     """
@@ -143,6 +143,7 @@ class Fetch(Read["list[Record]"], frozen=True):
 class Walk(Read["list[tuple[bytes, Record]]"], frozen=True):
     """(key, record) of the entries of an index in a range, by key then seq, or exactly the other way round.
 
+    A record that owns several of them comes as often: whoever wants it once remembers what he has seen.
     `after`: (key, seq) of the last one seen. At most `limit`, fewer when PAGE_BYTES is reached: only an empty answer is the end.
     """
 
@@ -154,11 +155,23 @@ class Walk(Read["list[tuple[bytes, Record]]"], frozen=True):
     limit: int
 
 
+class Rival(msgspec.Struct, frozen=True):
+    """Another way to die: deadline = max(path value + (span, or nothing where the value is a deadline), not_before).
+
+    `first`: its turn comes before, where deadlines are equal.
+    """
+
+    path: Path
+    span: Span | None
+    not_before: Instant | None
+    first: bool
+
+
 class Due(Read["list[Record]"], frozen=True):
     """Records on a due path with value <= upto, by path value then seq. `after` = (path value, seq) of the last one seen."""
 
     container: int
-    path: DuePath
+    path: Path
     upto: Instant
     after: tuple[int, int] | None
     limit: int
@@ -168,7 +181,7 @@ class NextDue(Read["Instant | None"], frozen=True):
     """The smallest value on a due path that is greater than `after` (None: the smallest of all)."""
 
     container: int
-    path: DuePath
+    path: Path
     after: Instant | None
 
 
@@ -176,7 +189,7 @@ class CountDue(Read["tuple[int, ...]"], frozen=True):
     """How many records on a due path lie at or below each bound. Bounds ascend."""
 
     container: int
-    path: DuePath
+    path: Path
     upto: tuple[Instant, ...]
 
 
@@ -282,12 +295,13 @@ class Delete(msgspec.Struct, frozen=True):
 class Purge(msgspec.Struct, frozen=True):
     """Remove up to `limit` records on a due path with value <= upto, oldest first, with entries, writing one event each.
 
-    Events get deadline = max(anchor + (span, or own ttl), not_before). The answer is a `Purged` in `Committed.purged`.
-    `history`: each death is a line of the container's history, too, with the lsn of its event.
+    Events get deadline = max(anchor + (span, or own ttl), not_before), and as anchor that of the record or its date in the slot.
+    The answer is a `Purged` in `Committed.purged`. `history`: each death is a line of the container's history, too, with the
+    lsn of its event. `rivals`: a record that dies earlier by one of these is left to it.
     """
 
     container: int
-    path: DuePath
+    path: Path
     upto: Instant
     limit: int
     span: Span | None
@@ -297,6 +311,7 @@ class Purge(msgspec.Struct, frozen=True):
     purged: Instant
     how: str
     history: bool = False
+    rivals: tuple[Rival, ...] = ()
 
 
 class Remember(msgspec.Struct, frozen=True):
@@ -325,11 +340,14 @@ class Clear(msgspec.Struct, frozen=True):
 
 
 class Link(msgspec.Struct, frozen=True):
-    """Give each of these stored records this one entry of an index, in place of those of that index it may have."""
+    """Give each of these stored records entries of an index with these keys, each once, in place of those of it that it has.
+
+    No keys: from now on the record owns no entry of that index.
+    """
 
     container: int
     index: int
-    entries: tuple[tuple[Record, bytes], ...]
+    entries: tuple[tuple[Record, tuple[bytes, ...]], ...]
 
 
 class Unlink(msgspec.Struct, frozen=True):

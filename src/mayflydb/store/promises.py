@@ -6,6 +6,8 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
+import msgspec
+
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.record import NEVER, Entry, Kind, Record, Version
@@ -165,7 +167,7 @@ def _due(request: ask.Due, answer: list[Record]) -> None:
     places: list[tuple[int, int]] = []
     for record in answer:
         value = path_value(record, request.path)
-        assert value is not None, f"not on the {request.path.value} path: {record}"
+        assert value is not None, f"not on the path {request.path}: {record}"
         assert value <= request.upto, f"{request}: {record}"
         places.append((value, record.seq))
     assert _ascends(places), f"{request}: out of order {places}"
@@ -324,6 +326,9 @@ class Changes:
         assert record.override is None or record.override >= NEVER, f"{change}"
         assert entries is None or len(set(entries)) == len(entries), f"an entry twice: {change}"
         assert all(_fits(entry.index, entry.key) for entry in entries or ()), f"too long a key: {change}"
+        slots = [slot for slot, _ in record.dates]
+        assert slots == sorted(set(slots)), f"slots out of order: {change}"
+        assert all(slot >= ask.FIRST_ORDERED for slot in slots), f"{change}"
         known, before = yield from self._current(change.container, record)
         if not known:
             return
@@ -332,7 +337,9 @@ class Changes:
         else:
             assert before is not None, f"{change}: replaces nothing"
             assert before.seq == record.seq, f"{change}: replaces {before}"
-            assert before.lsn < record.lsn, f"{change}: replaces {before}"
+            # A version may be put again with other dates, which its container's indexes have asked for.
+            dated = before.dates != record.dates and msgspec.structs.replace(before, dates=record.dates) == record
+            assert dated or before.lsn < record.lsn, f"{change}: replaces {before}"
 
     def _delete(self, change: ask.Delete) -> Check:
         record, event = change.record, change.expiry
@@ -342,13 +349,15 @@ class Changes:
             return
         assert event.container == change.container, f"{change}"
         assert (event.partition, event.key, event.version) == (record.partition, record.key, record.lsn), f"{change}"
-        assert (event.anchor, event.override) == (record.anchor, record.override), f"{change}"
+        assert event.anchor in (record.anchor, *(date for _, date in record.dates)), f"{change}"
+        assert event.override == record.override, f"{change}"
         assert event.lsn > record.lsn, f"{change}"
 
     def _link(self, change: ask.Link) -> Check:
         assert change.index >= ask.FIRST_ORDERED, f"{change}"
-        for record, key in change.entries:
-            assert _fits(change.index, key), f"too long a key: {change}"
+        for record, keys in change.entries:
+            assert all(_fits(change.index, key) for key in keys), f"too long a key: {change}"
+            assert len(set(keys)) == len(keys), f"a key twice: {change}"
             known, before = yield from self._current(change.container, record)
             assert not known or before == record, f"links {record}: there is {before}"
 
@@ -357,6 +366,9 @@ class Changes:
         # On the anchor path no record has a ttl of its own to count with.
         assert (change.span is None) == (change.path is DuePath.DEADLINE), f"{change}"
         assert change.span is None or change.span >= 0, f"{change}"
+        for rival in change.rivals:
+            assert rival.path != change.path, f"{change}"
+            assert (rival.span is None) == (rival.path is DuePath.DEADLINE), f"{change}"
         yield from self._stands(change.container, wanted=True)
         self._purged.add(change.container)
 

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path, date_of
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import IGNORED, Entry, Expiry, Kind, Record, Version
@@ -20,6 +20,8 @@ from mayflydb.store import interface as ask
 
 T = TypeVar("T")
 V = TypeVar("V", Record, Version)
+
+EVERYTHING = ask.KeyRange(b"", b"\xff" * (ask.LONGEST_ORDERED + 1))
 
 ANCHOR_LIMIT: Instant = 1 << 62
 """Due paths and events hold anchors clamped to plus or minus this; the record keeps its exact value."""
@@ -30,8 +32,10 @@ def clamp(instant: Instant) -> Instant:
     return max(-ANCHOR_LIMIT, min(ANCHOR_LIMIT, instant))
 
 
-def path_value(record: Record, path: DuePath) -> Instant | None:
+def path_value(record: Record, path: Path) -> Instant | None:
     """Where the record stands on a due path; None: it is not on it."""
+    if isinstance(path, int):
+        return next((clamp(date) for slot, date in record.dates if slot == path), None)
     anchor, override = record.anchor, record.override
     if anchor is None:
         return None
@@ -69,6 +73,15 @@ def scan_place(order: ask.Order) -> Callable[[Record], Any]:
 def entry_place(entry: Entry) -> tuple[int, bytes]:
     """What a record's entries are sorted by."""
     return entry.index, entry.key
+
+
+def _deadline(record: Record, way: ask.Purge | ask.Rival) -> Instant | None:
+    """When it dies in this way; None: it does not."""
+    value = path_value(record, way.path)
+    if value is None:
+        return None
+    deadline = value + (way.span or 0)
+    return deadline if way.not_before is None else max(deadline, way.not_before)
 
 
 class Container:
@@ -131,10 +144,10 @@ class Container:
         return [(key, record) for (key, _), record in zip(places, seen, strict=False)]
 
     def link(self, change: ask.Link) -> None:
-        for record, key in change.entries:
+        for record, keys in change.entries:
             assert self.records.get(record.seq) == record, f"links what is not there: {record}"
             others = [entry for entry in self.entries[record.seq] if entry.index != change.index]
-            self.entries[record.seq] = frozenset([*others, Entry(change.index, key)])
+            self.entries[record.seq] = frozenset([*others, *(Entry(change.index, key) for key in keys)])
 
     def unlink(self, change: ask.Unlink) -> ask.Purged:
         gone = [
@@ -149,12 +162,14 @@ class Container:
         owners = [seq for seq in sorted(self.entries) if seq > after_seq and self.entries[seq]]
         return [(seq, tuple(sorted(self.entries[seq], key=entry_place))) for seq in owners[:limit]]
 
-    def on_path(self, path: DuePath) -> list[tuple[Instant, int]]:
+    def on_path(self, path: Path) -> list[tuple[Instant, int]]:
         """(path value, seq) of every record on a due path, in order."""
+        if isinstance(path, int):
+            return [(date_of(key), seq) for key, seq in self.linked(path, EVERYTHING)]
         values = ((path_value(record, path), seq) for seq, record in self.records.items())
         return sorted((value, seq) for value, seq in values if value is not None)
 
-    def due(self, path: DuePath, upto: Instant, after: tuple[int, int] | None) -> list[Record]:
+    def due(self, path: Path, upto: Instant, after: tuple[int, int] | None) -> list[Record]:
         """All records on a due path up to a bound, after a place."""
         return [
             self.records[seq]
@@ -354,7 +369,8 @@ class ReferenceStore:
 
     def _purge(self, change: ask.Purge) -> ask.Purged:
         container = self._containers[change.container]
-        doomed = container.due(change.path, change.upto, None)[: change.limit]
+        due = container.due(change.path, change.upto, None)
+        doomed = [record for record in due if not self._left(record, change)][: change.limit]
         for record in doomed:
             container.remove(record)
             event = self._death(record, change)
@@ -364,11 +380,17 @@ class ReferenceStore:
                 container.remember(Version(Kind.EXPIRE, event.lsn, change.purged, *place))
         return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
 
+    def _left(self, record: Record, change: ask.Purge) -> bool:
+        """Whether it dies earlier in another way."""
+        own = _deadline(record, change)
+        ends = [(_deadline(record, rival), rival.first) for rival in change.rivals]
+        return any(end is not None and own is not None and (end <= own if first else end < own) for end, first in ends)
+
     def _death(self, record: Record, change: ask.Purge) -> Expiry:
-        assert record.anchor is not None, "without an anchor it is on no due path"
-        span = (record.override or 0) * SECOND if change.span is None else change.span
-        anchor = clamp(record.anchor)
-        deadline = anchor + span
+        anchor = clamp(record.anchor or 0) if change.path is DuePath.DEADLINE else path_value(record, change.path)
+        deadline = _deadline(record, change)
+        assert anchor is not None, "it is on the due path"
+        assert deadline is not None, "it is on the due path"
         return Expiry(
             id=0,
             container=change.container,
@@ -380,7 +402,7 @@ class ReferenceStore:
             override=record.override,
             cause=change.cause,
             rule_version=change.rule_version,
-            deadline=deadline if change.not_before is None else max(deadline, change.not_before),
+            deadline=deadline,
             purged=change.purged,
             how=change.how,
         )

@@ -16,7 +16,7 @@ from zlib import crc32
 
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Expiry, Kind, Record, Version
+from mayflydb.model.record import Dates, Entry, Expiry, Kind, Record, Version
 from mayflydb.store.interface import HASH_BYTES
 
 SEQ_BITS = 40
@@ -50,9 +50,18 @@ def column_anchor(record: Record) -> int | None:
 
 
 def exact_anchor(record: Record) -> str | None:
-    """The anchor in decimal where the column had to clamp it."""
+    """What the anchor's column cannot say: the anchor in decimal where it had to be clamped, and `;slot=date` for each date."""
     anchor = record.anchor
-    return None if anchor is None or clamp(anchor) == anchor else str(anchor)
+    exact = None if anchor is None or clamp(anchor) == anchor else str(anchor)
+    if not record.dates:
+        return exact
+    return (exact or "") + "".join(f";{slot}={date}" for slot, date in record.dates)
+
+
+def _read_exact(exact: str, anchor: Instant | None) -> tuple[Instant | None, Dates]:
+    decimal, *dates = exact.split(";")
+    pairs = (date.split("=") for date in dates)
+    return int(decimal) if decimal else anchor, tuple((int(slot), int(date)) for slot, date in pairs)
 
 
 def checksum(record: Record) -> int:
@@ -64,7 +73,14 @@ def checksum(record: Record) -> int:
         _ABSENT if override is None else override,
         record.lsn,
     )
-    return crc32(record.value, crc32(numbers + record.partition + record.key))
+    exact = exact_anchor(record) if record.dates else None
+    return _checksum(numbers, record.partition, record.key, record.value, exact)
+
+
+def _checksum(numbers: bytes, partition: bytes, key: bytes, value: bytes, exact: str | None) -> int:
+    found = crc32(value, crc32(numbers + partition + key))
+    # Where there are dates. The anchor alone was never part of it, but for its column.
+    return crc32(exact.encode(), found) if exact is not None and ";" in exact else found
 
 
 def record_of(row: tuple[Any, ...]) -> Record:
@@ -74,11 +90,12 @@ def record_of(row: tuple[Any, ...]) -> Record:
     """
     partition, key, value, written, anchor, override, lsn, rowid, exact, stored = row
     numbers = _NUMBERS(written, _ABSENT if anchor is None else anchor, _ABSENT if override is None else override, lsn)
-    if crc32(value, crc32(numbers + partition + key)) != stored:
+    if _checksum(numbers, partition, key, value, exact) != stored:
         raise Corrupt(f"record {rowid} does not match its checksum")
+    dates: Dates = ()
     if exact is not None:
-        anchor = int(exact)
-    return Record(partition, key, value, written, anchor, override, lsn, rowid & SEQ_MASK)
+        anchor, dates = _read_exact(exact, anchor)
+    return Record(partition, key, value, written, anchor, override, lsn, rowid & SEQ_MASK, dates)
 
 
 def by_owner(rows: Iterable[tuple[int, int, bytes]]) -> list[tuple[int, tuple[Entry, ...]]]:

@@ -36,7 +36,12 @@ class Versions:
                 self._leave(change.container, change.record.seq)
 
     def _put(self, container: int, record: Record) -> None:
-        if record.lsn < self._current.get((container, record.seq), 0):
+        current = self._current.get((container, record.seq), 0)
+        if record.lsn < current:
+            return
+        if record.lsn == current:
+            # The same version with other dates: a read under way may have either.
+            self._versions.pop((container, record.lsn), None)
             return
         self._leave(container, record.seq)
         _remember(self._versions, (container, record.lsn), record)

@@ -94,9 +94,9 @@ class World:
         reaper._limits = Limits(self.limit, None)
         sweep = reaper._sweep
 
-        async def noted(container: int, limit: int, horizon: int, now: int, how: str) -> int:
+        async def noted(container: int, limit: int, horizon: int, now: int, how: str, at_once: bool) -> int:
             self._picked = container, limit
-            return await sweep(container, limit, horizon, now, how)
+            return await sweep(container, limit, horizon, now, how, at_once)
 
         reaper._sweep = noted  # type: ignore[method-assign]
         return engine

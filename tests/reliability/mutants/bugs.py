@@ -66,7 +66,9 @@ def boundary() -> AbstractContextManager[object]:
 def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
-    async def sweep(self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+    async def sweep(
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool
+    ) -> int:
         row = await self._store.read(Load(container))
         assert row is not None
         rules = self._nodes.of(row).rules
@@ -98,11 +100,13 @@ def rule_as_of_the_pick() -> Iterator[None]:
     """The sweep decides in its transaction, but by the rule that was in force when it was picked."""
     sweep = Reaper._sweep
 
-    async def early(self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str) -> int:
+    async def early(
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool
+    ) -> int:
         row = await self._store.read(Load(container))
 
-        def decide(nodes: Any, container: int, horizon: Instant, now: Instant, limit: int, how: str) -> Decision[None]:
-            decision = purge_due(nodes, container, horizon, now, limit, how)
+        def decide(*asked: Any) -> Decision[None]:
+            decision = purge_due(*asked)
             request = decision.send(None)
             assert isinstance(request, Load)
             answer: Any = row
@@ -114,7 +118,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
                     return outcome
 
         with patch.object(reaping, "purge_due", decide):
-            return await sweep(self, container, limit, horizon, now, how)
+            return await sweep(self, container, limit, horizon, now, how, at_once)
 
     with patch.object(Reaper, "_sweep", early):
         yield

@@ -12,9 +12,9 @@ from typing import Protocol
 
 import msgspec
 
+from mayflydb.engine.building import hashed
 from mayflydb.engine.catalog import Index, Node
 from mayflydb.engine.engine import Batch, Engine, Scope
-from mayflydb.engine.indexes import hashed
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
@@ -24,6 +24,9 @@ from mayflydb.store.interface import KeyRange, Order, Position
 
 MOST_SOUGHT = 10_000
 """What more records share than this is found by scanning: the next match is near then."""
+
+MOST_BUILT = 8
+"""Indexes of one container: each is paid for by every write."""
 
 MOST_INDEXES = 3
 """Indexes whose answers are intersected for one query."""
@@ -200,14 +203,14 @@ class Demand:
     def note(self, view: ContainerView, query: Query, scope: Scope, vain: int) -> None:
         """A query read this many records more than it could use."""
         if view.unfinished:
-            self._engine.indexes.resume(view.id, view.index_key)
+            self._engine.indexes.resume(view.id, view.index_keys)
         if not self._enough or vain <= 0:
             return
         for keys in wanted(view, query, scope):
             self._read[view.id, keys] += vain
             if self._read[view.id, keys] >= self._enough:
                 del self._read[view.id, keys]
-                self._engine.indexes.want(view.id, keys, view.index_key)
+                self._engine.indexes.want(view.id, keys, view.index_keys, MOST_BUILT)
                 return
 
 

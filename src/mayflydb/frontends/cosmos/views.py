@@ -10,17 +10,16 @@ from typing import Any, TypedDict, cast
 import msgspec
 
 from mayflydb.engine.budgets import Purse
+from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Index, Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
-from mayflydb.engine.indexes import entry
 from mayflydb.frontends.cosmos import policies, search, session
 from mayflydb.frontends.cosmos.indexing import SYSTEM, composite_orders, may_stand
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
 from mayflydb.model.errors import BadRequest, MayflyError
-from mayflydb.model.keys import SortKeys
 from mayflydb.model.record import Entry, Record
 from mayflydb.query.cosmos_sql import Declared, index_key
 from mayflydb.store.interface import Order
@@ -117,9 +116,9 @@ class ContainerView:
         return Draft(item.text, override, None, entries, refusal, partial(_index_entries, item.doc, partition))
 
     @staticmethod
-    def index_key(record: Record, keys: SortKeys) -> bytes:
-        """The key of a stored item in an ordered index."""
-        return index_key(decode_item(record.value), keys)
+    def index_keys(record: Record, index: Index) -> tuple[bytes]:
+        """The one key of a stored item in an ordered index."""
+        return (index_key(decode_item(record.value), index.keys),)
 
     def document(self, record: Record) -> dict[str, Any]:
         """A stored item decoded, with its system properties: what queries see."""

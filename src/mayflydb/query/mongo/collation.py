@@ -111,7 +111,9 @@ class Collation(msgspec.Struct, frozen=True):
 
 SIMPLE = Collation()
 
-_STRING, _ARRAY, _OBJECT = (order_key(value)[0] for value in ("", [], {}))
+_STRING: Final = order_key("")[0]
+_ARRAY: Final = order_key([])[0]
+_OBJECT: Final = order_key({})[0]
 
 
 def _check(name: str, value: Value) -> None:
@@ -146,8 +148,12 @@ _STRUCK: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "
 _STROKE: Final = 0x338
 
 
-@lru_cache(maxsize=16384)
 def _key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
+    # Long texts would fill the cache with what nobody asks for again.
+    return (_short_key if len(text) <= _LONGEST_CACHED else _long_key)(text, strength, numeric)
+
+
+def _long_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
     letters: list[int] = []
     accents: list[int] = []
     cases: list[int] = []
@@ -160,6 +166,10 @@ def _key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]
         cases.append(case)
     primary = tuple(_joined_digits(letters) if numeric else letters)
     return (primary, tuple(accents), tuple(cases))[:strength]
+
+
+_LONGEST_CACHED: Final = 128
+_short_key = lru_cache(maxsize=16384)(_long_key)
 
 
 def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:

@@ -38,8 +38,7 @@ def compile_pattern(pattern: str, letters: str = "") -> regex.Pattern[str]:
     """A pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for what is no pattern or cannot be run."""
     import regex
 
-    unknown = next((letter for letter in letters if letter not in "imsxu"), None)
-    if unknown is not None:
+    if not set(letters) <= set("imsxu"):
         raise MqlError(51108, f"invalid flag in regex options: {letters}")
     if len(pattern) > LONGEST_PATTERN:
         raise _invalid("regular expression is too large")
@@ -91,7 +90,7 @@ def _literal(pattern: str, letters: str) -> tuple[bool, str] | None:
     anchored = pattern.startswith("^")
     text = pattern[anchored:]
     plain = text.isascii() and text.replace("_", "").replace("-", "").replace(" ", "").replace("/", "").isalnum()
-    return (anchored, text) if plain and set(letters) <= {"s", "u"} else None
+    return (anchored, text) if plain and set(letters) <= {"s", "u"} and len(pattern) <= LONGEST_PATTERN else None
 
 
 def _invalid(reason: str) -> MqlError:
@@ -144,6 +143,7 @@ _SCOPED: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?:")
 _SET_NAME: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _HEX: Final = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}")
 _BARE_HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{0,2})")
+_NAMED: Final = re.compile(r"\\k(?:<(\w+)>|'(\w+)'|\{(\w+)\})")
 _GROUP: Final = re.compile(r"\\g(?:\{(-?\w+)\}|(-?\d+))")
 
 
@@ -217,7 +217,7 @@ class _Rewriter:
         self._emit("(?", 2)
 
     def _close(self, character: str) -> None:
-        scopes, verbose = self.open[-1]
+        scopes, _ = self.open[-1]
         self.out.append(")" * len(scopes))
         if character == "|":
             # Flags set in one branch hold in those after it.
@@ -225,7 +225,6 @@ class _Rewriter:
             return
         if len(self.open) == 1:
             raise ValueError("unmatched closing parenthesis")
-        del verbose
         self.open.pop()
         self._emit(")", 1)
 
@@ -245,13 +244,20 @@ class _Rewriter:
             self._emit(_ASSERTIONS[following], 2)
         elif following == "g" and (group := _GROUP.match(self.pattern, self.at)) is not None:
             self._emit(self._reference(group[1] or group[2]), len(group.group()))
-        elif following in "pP" or following == "k":
-            end = self.pattern.find("}", self.at) if self.pattern[self.at + 2 : self.at + 3] == "{" else -1
-            name = self.pattern[self.at + 3 : end]
-            whole = self.pattern[self.at : end + 1] if following != "k" else f"(?P={name})"
-            self._emit(whole if end >= 0 else self.pattern[self.at : self.at + 2], max(end + 1 - self.at, 2))
+        elif following == "k" and (named := _NAMED.match(self.pattern, self.at)) is not None:
+            self._emit(self._reference(named[1] or named[2] or named[3]), len(named.group()))
+        elif following in "pP":
+            self._property()
         else:
             self._character(following)
+
+    def _property(self) -> None:
+        """A class of Unicode's, which is written alike in sets and outside."""
+        braced = self.pattern.startswith("{", self.at + 2)
+        end = self.pattern.find("}", self.at) + 1 if braced else self.at + 3
+        if end <= self.at:
+            raise ValueError("malformed \\P or \\p sequence")
+        self._emit(self.pattern[self.at : end], end - self.at)
 
     def _reference(self, name: str) -> str:
         if name.startswith("-"):
@@ -311,8 +317,7 @@ class _Rewriter:
         elif following == "e":
             self._emit("\\x1b", 2)
         elif following and following in "pP":
-            end = self.pattern.find("}", self.at)
-            self._emit(self.pattern[self.at : end + 1], max(end + 1 - self.at, 2))
+            self._property()
         elif not following:
             raise ValueError("\\ at end of pattern")
         else:

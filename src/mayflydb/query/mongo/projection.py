@@ -37,7 +37,7 @@ class Projection(msgspec.Struct, frozen=True):
 def compile_projection(
     spec: Document,
     env: Env,
-    filter: Filter | None = None,  # noqa: A002 - what it is called by all of its callers.
+    filter: Filter | None = None,
     score: Callable[[Document], float] | None = None,
     find: bool = True,
 ) -> Projection:

@@ -11,7 +11,7 @@ from bson import DBRef
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter, compile_element_filter
-from mayflydb.query.mongo.filter.operands import truncated
+from mayflydb.query.mongo.operands import truncated
 from mayflydb.query.mongo.paths import Parts, field_path
 from mayflydb.query.mongo.values import (
     INT32_MAX,

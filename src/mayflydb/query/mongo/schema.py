@@ -12,7 +12,7 @@ import msgspec
 from bson import Decimal128
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.filter.operands import NUMBER_TYPES, natural, types_of_alias
+from mayflydb.query.mongo.operands import NUMBER_TYPES, natural, types_of_alias
 from mayflydb.query.mongo.paths import fields_of
 from mayflydb.query.mongo.patterns import compile_pattern, search
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, type_class, type_name

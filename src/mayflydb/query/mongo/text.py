@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -66,7 +65,6 @@ class TextSearch(msgspec.Struct, frozen=True):
         return plain(text, self.case, self.accents)
 
 
-@lru_cache(maxsize=4096)
 def plain(text: str, case: bool, accents: bool) -> str:
     """A text without what a search does not look at; `case` and `accents` say what it does look at."""
     if not accents and not text.isascii():

@@ -282,7 +282,7 @@ def truthy(value: Value) -> bool:
     if value is None or value is MISSING or value is False:
         return False
     if type(value) is Decimal128:
-        return value.to_decimal() != 0
+        return bool(value.to_decimal())
     return not (type(value) in (int, Int64, float) and value == 0)
 
 

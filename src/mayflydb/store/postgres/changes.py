@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from itertools import product
+from functools import cache
+from itertools import count
 
-from mayflydb.model.due import DuePath
-from mayflydb.model.instant import SECOND
+from mayflydb.model.due import DuePath, Path, instant_key
+from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Kind
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.gathered import EVENT
 from mayflydb.store.postgres.reads import PATHS, Connection, digest
+from mayflydb.store.postgres.schema import DATE
 from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_number
 
 
-def _removal(chosen: str, order: str, returned: str, distributed: bool) -> str:
+def _removal(source: str, chosen: str, order: str, returned: str, distributed: bool) -> str:
     """The parts of a statement that remove the records which `chosen` selects, and their entries: `gone` is what they were.
 
-    A row's place is the quickest way to find it again, but Citus takes none; it is found by its key, if it still is the same.
+    `source`: what is joined with records `r`, and the anchor of a life as `began`. A row's place is the quickest way to find it
+    again, but Citus takes none; it is found by its key, if it still is the same.
     """
-    place, same = ("ctid AS place, seq", "r.ctid = chosen.place")
+    place, same = ("r.ctid AS place, seq", "r.ctid = chosen.place")
     if distributed:
-        place = "hash, seq, lsn"
+        place = "r.hash, seq, lsn"
         same = "r.container = $1 AND r.hash = chosen.hash AND r.seq = chosen.seq AND r.lsn = chosen.lsn"
+    began, joined = source.split(" FROM ")
     return (
-        f"WITH chosen AS MATERIALIZED (SELECT {place}, octet_length(value) AS size,"
-        f" row_number() OVER (ORDER BY {order}) AS n FROM mayfly.record WHERE container = $1 AND {chosen}),"
+        f"WITH chosen AS MATERIALIZED (SELECT {place}, octet_length(value) AS size, {began} AS began,"
+        f" row_number() OVER (ORDER BY {order}) AS n FROM {joined} WHERE r.container = $1 AND {chosen}),"
         f" gone AS (DELETE FROM mayfly.record r USING chosen WHERE {same}"
-        f" RETURNING r.hash, r.seq, chosen.n, chosen.size{returned}),"
+        f" RETURNING r.hash, r.seq, chosen.n, chosen.size, chosen.began{returned}),"
         " unlinked AS (DELETE FROM mayfly.entry e USING gone"
         " WHERE e.container = $1 AND e.hash = gone.hash AND e.record = gone.seq)"
     )
@@ -38,47 +42,82 @@ _REMEMBERED = (
     " FROM gone)"
 )
 
+_ENTRY = (
+    "mayfly.entry {0} ON {0}.container = r.container AND {0}.hash = r.hash AND {0}.record = r.seq AND {0}.number = {1}"
+)
 
-def _purge(path: DuePath, distributed: bool, remembered: bool) -> str:
-    value, condition = PATHS[path]
-    order = f"{value}, seq"
-    due = f"{condition} AND {value} <= $2 ORDER BY {order} LIMIT $3"
+
+@cache
+def _purge(path: DuePath | None, rivals: tuple[tuple[DuePath | None, bool], ...], distributed: bool, told: bool) -> str:
+    """The statement for this due path, None for a slot; `rivals` are those of the change, and which have their turn before."""
+    numbers = count(11)
+    if path is None:
+        value, order = DATE.format("e.key"), "e.key, e.record"
+        condition = f"e.number >= {ask.FIRST_ORDERED} AND e.key <= $2"
+        source = f"{value} FROM mayfly.record r JOIN {_ENTRY.format('e', f'${next(numbers)}::integer')}"
+    else:
+        value, condition = PATHS[path]
+        order = f"{value}, seq"
+        condition = f"{condition} AND {value} <= $2"
+        source = "anchor FROM mayfly.record r"
+    for n, (other, first) in enumerate(rivals):
+        if other is None:
+            there = DATE.format(f"o{n}.key")
+            source += f" LEFT JOIN {_ENTRY.format(f'o{n}', f'${next(numbers)}::integer')}"
+        else:
+            there = f"CASE WHEN {PATHS[other][1]} THEN {PATHS[other][0]} END"
+        rival = f"greatest({there}::numeric + ${next(numbers)}::bigint, ${next(numbers)}::bigint)"
+        own = f"greatest({value}::numeric + coalesce($7::bigint, 0), $8::bigint)"
+        # `greatest` passes NULL by, and who is not on the other path does not die there.
+        condition += f" AND ({there} IS NULL OR {rival} {'>' if first else '>='} {own})"
+    due = f"{condition} ORDER BY {order} LIMIT $3"
     return (
-        _removal(due, order, ", r.partition, r.key, r.lsn, r.anchor, r.override", distributed)
-        + (_REMEMBERED if remembered else "")
+        _removal(source, due, order, ", r.partition, r.key, r.lsn, r.override", distributed)
+        + (_REMEMBERED if told else "")
         + ", numbered AS (UPDATE mayfly.meta SET value = value + (SELECT count(*) FROM chosen) WHERE name = 'events'"
         " RETURNING value - (SELECT count(*) FROM chosen) AS before),"
-        f" told AS ({EVENT} SELECT numbered.before + n, hash, $1, partition, key, lsn, $4 + n, anchor, override, $5, $6,"
-        f" greatest(least(anchor::numeric + coalesce($7::bigint, override * {SECOND}), {INTEGER_LIMIT})::bigint, $8),"
+        f" told AS ({EVENT} SELECT numbered.before + n, hash, $1, partition, key, lsn, $4 + n, began, override, $5, $6,"
+        f" greatest(least(began::numeric + coalesce($7::bigint, override * {SECOND}), {INTEGER_LIMIT})::bigint, $8),"
         " $9, $10 FROM gone, numbered) SELECT count(*), coalesce(sum(size), 0) FROM gone"
     )
-
-
-_PURGE = {key: _purge(*key) for key in product(PATHS, (False, True), (False, True))}
 
 
 async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed: bool) -> ask.Purged:
     """`lsn`: the container's last one; the events take those that follow."""
     if distributed:
         await citus.lock(connection, [citus.EVENTS])
+    rivals = tuple((_kind(rival.path), rival.first) for rival in change.rivals)
+    more = [change.path] if isinstance(change.path, int) else []
+    for rival in change.rivals:
+        more += [rival.path] if isinstance(rival.path, int) else []
+        more += [clamp(rival.span or 0), _floor(rival)]
     records, size = await connection.fetchrow(
-        _PURGE[change.path, distributed, change.history],
+        _purge(_kind(change.path), rivals, distributed, change.history),
         change.container,
-        fit(change.upto),
+        instant_key(change.upto) if isinstance(change.path, int) else fit(change.upto),
         change.limit,
         lsn,
         change.cause,
         change.rule_version,
         None if change.span is None else clamp(change.span),
-        -ANCHOR_LIMIT * 2 if change.not_before is None else clamp(change.not_before),
+        _floor(change),
         change.purged,
         change.how,
+        *more,
     )
     return ask.Purged(records, int(size))
 
 
+def _kind(path: Path) -> DuePath | None:
+    return None if isinstance(path, int) else path
+
+
+def _floor(way: ask.Purge | ask.Rival) -> Instant:
+    return -ANCHOR_LIMIT * 2 if way.not_before is None else clamp(way.not_before)
+
+
 _CLEAR = {
-    distributed: _removal("true ORDER BY seq LIMIT $2", "seq", "", distributed)
+    distributed: _removal("NULL::bigint FROM mayfly.record r", "true ORDER BY seq LIMIT $2", "seq", "", distributed)
     + " SELECT count(*), coalesce(sum(size), 0) FROM gone"
     for distributed in (False, True)
 }
@@ -101,24 +140,28 @@ async def clear(connection: Connection, change: ask.Clear, distributed: bool) ->
 
 
 _LINK = (
-    "WITH wanted AS (SELECT * FROM unnest($3::bigint[], $4::bigint[], $5::bytea[], $6::bigint[])"
-    " AS wanted(hash, seq, key, digest)),"
-    " gone AS (DELETE FROM mayfly.entry e USING wanted WHERE e.container = $1 AND e.number = $2"
-    " AND e.hash = wanted.hash AND e.record = wanted.seq)"
+    "WITH gone AS (DELETE FROM mayfly.entry e USING unnest($3::bigint[], $4::bigint[]) AS owner(hash, seq)"
+    " WHERE e.container = $1 AND e.number = $2 AND e.hash = owner.hash AND e.record = owner.seq)"
     " INSERT INTO mayfly.entry(container, hash, record, number, digest, key)"
-    " SELECT $1, hash, seq, $2, digest, key FROM wanted"
+    " SELECT $1, hash, seq, $2, digest, key"
+    " FROM unnest($5::bigint[], $6::bigint[], $7::bigint[], $8::bytea[]) AS wanted(hash, seq, digest, key)"
 )
 
 
 async def link(connection: Connection, change: ask.Link) -> None:
-    places = [(hash_number(record.partition), record.seq, key, digest(key)) for record, key in change.entries]
-    await connection.execute(_LINK, change.container, change.index, *zip(*places, strict=True))
+    hashes = [hash_number(record.partition) for record, _ in change.entries]
+    seqs = [record.seq for record, _ in change.entries]
+    owners = [n for n, (_, keys) in enumerate(change.entries) for _ in keys]
+    keys = [key for _, keys in change.entries for key in keys]
+    wanted = ([hashes[n] for n in owners], [seqs[n] for n in owners], list(map(digest, keys)), keys)
+    await connection.execute(_LINK, change.container, change.index, hashes, seqs, *wanted)
 
 
 _UNLINK = (
-    "WITH gone AS (DELETE FROM mayfly.entry e USING (SELECT hash, record FROM mayfly.entry"
+    "WITH gone AS (DELETE FROM mayfly.entry e USING (SELECT hash, record, key FROM mayfly.entry"
     f" WHERE container = $1 AND number = $2 AND number >= {ask.FIRST_ORDERED} LIMIT $3) AS chosen"
-    " WHERE e.container = $1 AND e.number = $2 AND e.hash = chosen.hash AND e.record = chosen.record RETURNING 1)"
+    " WHERE e.container = $1 AND e.number = $2 AND e.hash = chosen.hash AND e.record = chosen.record AND e.key = chosen.key"
+    " RETURNING 1)"
     " SELECT count(*) FROM gone"
 )
 

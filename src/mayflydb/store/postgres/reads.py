@@ -9,12 +9,12 @@ from typing import Any
 
 import asyncpg
 
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, date_of, instant_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres.history import history
-from mayflydb.store.postgres.schema import DEADLINE, FOLLOWS, OWN, RECORD
+from mayflydb.store.postgres.schema import DATE, DEADLINE, FOLLOWS, OWN, RECORD
 from mayflydb.store.rows import (
     EXPIRY_COLUMNS,
     INTEGER_LIMIT,
@@ -239,7 +239,21 @@ _DUE = {
 }
 
 
+_JOINED = ", ".join(f"r.{column}" for column in RECORD.split(", "))
+_DUE_IN_SLOT = (
+    f"SELECT {RECORD} FROM (SELECT *, sum(octet_length(value)) OVER (ORDER BY entry_key, seq) - octet_length(value) AS before"
+    f" FROM (SELECT e.key AS entry_key, {_JOINED} FROM mayfly.entry e JOIN mayfly.record r"
+    f" ON r.container = e.container AND r.hash = e.hash AND r.seq = e.record WHERE {_ORDERED} AND e.key <= $3"
+    " AND (e.key, e.record) > ($4, $5) ORDER BY e.key, e.record LIMIT $6) AS first) AS sized"
+    f" WHERE before <= {ask.PAGE_BYTES} ORDER BY entry_key, seq"
+)
+
+
 async def due(connection: Connection, request: ask.Due) -> list[Record]:
+    if isinstance(request.path, int):
+        place = (b"", -1) if request.after is None else (instant_key(request.after[0]), request.after[1])
+        bounds = (instant_key(request.upto), *place, request.limit)
+        return _records(await connection.fetch(_DUE_IN_SLOT, request.container, request.path, *bounds))
     value, seq = (_LOWEST, -1) if request.after is None else (fit(request.after[0]), request.after[1])
     rows = await connection.fetch(_DUE[request.path], request.container, fit(request.upto), value, seq, request.limit)
     return _records(rows)
@@ -252,7 +266,14 @@ _NEXT_DUE = {
 }
 
 
+_NEXT_IN_SLOT = f"SELECT e.key FROM mayfly.entry e WHERE {_ORDERED} AND e.key > $3 ORDER BY e.key LIMIT 1"
+
+
 async def next_due(connection: Connection, request: ask.NextDue) -> Instant | None:
+    if isinstance(request.path, int):
+        below = b"" if request.after is None else instant_key(request.after)
+        key = await connection.fetchval(_NEXT_IN_SLOT, request.container, request.path, below)
+        return None if key is None else date_of(key)
     after = None if request.after is None else fit(request.after)
     found: Instant | None = await connection.fetchval(_NEXT_DUE[request.path], request.container, after)
     return found
@@ -265,14 +286,29 @@ _COUNT_DUE = {
 }
 
 
+_COUNT_IN_SLOT = (
+    f"SELECT width_bucket({DATE.format('e.key')}, $3::bigint[]), count(*) FROM mayfly.entry e"
+    f" WHERE {_ORDERED} AND e.key <= $4 GROUP BY 1"
+)
+
+
 async def count_due(connection: Connection, request: ask.CountDue) -> tuple[int, ...]:
     if not request.upto:
         return ()
+    if isinstance(request.path, int):
+        bounds = [fit(upto + 1) for upto in request.upto]
+        last = instant_key(request.upto[-1])
+        found = await connection.fetch(_COUNT_IN_SLOT, request.container, request.path, bounds, last)
+        return _counts(found, len(bounds))
     # Bucket n holds the values from the n-th bound, which is the first instant too late, to the next.
     bounds = [fit(upto + 1) for upto in request.upto]
     found = await connection.fetch(_COUNT_DUE[request.path], request.container, bounds, bounds[-1])
+    return _counts(found, len(bounds))
+
+
+def _counts(found: Iterable[asyncpg.Record], bounds: int) -> tuple[int, ...]:
     counts = dict(tuple(row) for row in found)
-    return tuple(accumulate(counts.get(bucket, 0) for bucket in range(len(bounds))))
+    return tuple(accumulate(counts.get(bucket, 0) for bucket in range(bounds)))
 
 
 async def count(connection: Connection, request: ask.Count) -> ask.Totals:

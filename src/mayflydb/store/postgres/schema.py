@@ -14,10 +14,13 @@ from __future__ import annotations
 
 from mayflydb.store.interface import FIRST_ORDERED
 
-FORMAT = 3
+FORMAT = 4
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
+
+DATE = "(('x' || encode({0}, 'hex'))::bit(64)::bigint # (-9223372036854775808)::bigint)"
+"""The date that an entry's key stands for, as `due.date_of`."""
 
 RECORD = "partition, key, value, written, anchor, override, lsn, seq, exact_anchor, checksum"
 """What `record_of` takes."""

@@ -7,7 +7,8 @@ from typing import Any
 
 import apsw
 
-from mayflydb.model.instant import SECOND
+from mayflydb.model.due import Path, instant_key
+from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Expiry
 from mayflydb.store import interface as ask
 from mayflydb.store.rows import (
@@ -23,7 +24,7 @@ from mayflydb.store.rows import (
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.history import clear_history, forget, remember, remember_doomed
 from mayflydb.store.sqlite.reads import PATHS
-from mayflydb.store.sqlite.schema import row_id
+from mayflydb.store.sqlite.schema import DATE, row_id
 
 _INSERT = (
     "INSERT INTO record(id, container, hash, identity, partition, key,"
@@ -96,18 +97,13 @@ def _write_event(connection: apsw.Connection, event: Expiry) -> None:
 
 def purge(connection: apsw.Connection, counters: Counters, change: ask.Purge) -> ask.Purged:
     """All in SQL: no row passes through Python, so that other threads run meanwhile."""
-    index, value, condition = PATHS[change.path]
-    connection.execute(
-        f"INSERT INTO temp.doomed(id) SELECT id FROM main.record INDEXED BY {index}"
-        f" WHERE container = ? AND {condition} AND {value} <= ? ORDER BY {value}, id LIMIT ?",
-        (change.container, fit(change.upto), change.limit),
-    )
+    connection.execute(*_choice(change))
     span = change.span if change.span is None else clamp(change.span)
-    floor = -(1 << 63) if change.not_before is None else clamp(change.not_before)
+    floor = _floor(change)
     doomed = connection.changes()
     connection.execute(
-        f"{_EVENT} SELECT container, partition, key, lsn, ?1 + n, anchor, override, ?2, ?3,"
-        f" max(anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7"
+        f"{_EVENT} SELECT container, partition, key, lsn, ?1 + n, doomed.anchor, override, ?2, ?3,"
+        f" max(doomed.anchor + coalesce(?4, override * {SECOND}), ?5), ?6, ?7"
         " FROM temp.doomed JOIN main.record USING (id) ORDER BY n",
         (
             counters.lsn(change.container),
@@ -126,6 +122,42 @@ def purge(connection: apsw.Connection, counters: Counters, change: ask.Purge) ->
         remember_doomed(connection, change, counters.lsn(change.container))
     counters.advance(change.container, doomed)
     return ask.Purged(doomed, _remove_doomed(connection))
+
+
+def _floor(way: ask.Purge | ask.Rival) -> Instant:
+    return -(1 << 63) if way.not_before is None else clamp(way.not_before)
+
+
+def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
+    """The statement that notes who is to go, with the anchors of their lives."""
+    if isinstance(change.path, int):
+        value, order = DATE.format("entry.key"), "entry.key, entry.record"
+        chosen = (
+            f"SELECT record.id, {value} FROM main.entry CROSS JOIN main.record ON record.id = entry.record"
+            " WHERE entry.container = ? AND entry.number = ? AND entry.key <= ?"
+        )
+        bindings: list[Any] = [change.container, change.path, instant_key(change.upto)]
+    else:
+        index, value, condition = PATHS[change.path]
+        order = f"{value}, id"
+        chosen = f"SELECT id, anchor FROM main.record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} <= ?"
+        bindings = [change.container, fit(change.upto)]
+    for rival in change.rivals:
+        other, named = _value_of(rival.path)
+        sooner = "<=" if rival.first else "<"
+        chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
+        bindings += [*named, clamp(rival.span or 0), _floor(rival), clamp(change.span or 0), _floor(change)]
+    chosen += f" ORDER BY {order} LIMIT ?"
+    return f"INSERT INTO temp.doomed(id, anchor) {chosen}", (*bindings, change.limit)
+
+
+def _value_of(path: Path) -> tuple[str, tuple[int, ...]]:
+    """The value of the record at hand on a path, NULL if it is not there, and what is bound in it."""
+    if isinstance(path, int):
+        value = DATE.format("other.key")
+        return f"(SELECT {value} FROM main.entry AS other WHERE other.record = record.id AND other.number = ?)", (path,)
+    _, value, condition = PATHS[path]
+    return f"iif({condition}, {value}, NULL)", ()
 
 
 def clear(connection: apsw.Connection, counters: Counters, change: ask.Clear) -> ask.Purged:
@@ -162,7 +194,11 @@ def link(connection: apsw.Connection, counters: Counters, change: ask.Link) -> N
     )
     connection.executemany(
         "INSERT INTO entry(container, number, key, record) VALUES(?,?,?,?)",
-        [(change.container, change.index, key, id) for id, (_, key) in zip(ids, change.entries, strict=True)],
+        [
+            (change.container, change.index, key, id)
+            for id, (_, keys) in zip(ids, change.entries, strict=True)
+            for key in keys
+        ],
     )
 
 

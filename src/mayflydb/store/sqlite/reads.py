@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import accumulate, pairwise
 from typing import Any
 
 import apsw
 
-from mayflydb.model.due import DuePath
+from mayflydb.model.due import DuePath, Path, date_of, instant_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Entry, Expiry, Record
 from mayflydb.store import interface as ask
@@ -29,6 +30,9 @@ PATHS = {
     DuePath.DEADLINE: ("record_deadline", DEADLINE, OWN),
 }
 """Due path -> index, ordered expression, and the condition of that partial index."""
+
+_SLOT = "entry.container = ?1 AND entry.number = ?2"
+"""The entries of a slot, whose keys are dates."""
 
 _GET = (
     f"SELECT {COLUMNS} FROM record INDEXED BY record_identity"
@@ -172,7 +176,22 @@ def entries(connection: apsw.Connection, request: ask.Entries) -> list[tuple[int
     return by_owner((rowid & SEQ_MASK, number, key) for rowid, number, key in owned)
 
 
+_DUE_IN_SLOT = (
+    f"SELECT {_WALKED} FROM entry CROSS JOIN record ON record.id = entry.record WHERE {_SLOT} AND entry.key <= ?3"
+    " AND (entry.key, entry.record) > (?4, ?5) ORDER BY entry.key, entry.record LIMIT ?6"
+)
+
+
+def _due_in_slot(connection: apsw.Connection, request: ask.Due) -> list[Record]:
+    after, seq = request.after or (None, 0)
+    place = (b"", -1) if after is None else (instant_key(after), row_id(request.container, seq))
+    bounds = (instant_key(request.upto), *place, request.limit)
+    return _page(connection.execute(_DUE_IN_SLOT, (request.container, request.path, *bounds)))
+
+
 def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
+    if isinstance(request.path, int):
+        return _due_in_slot(connection, request)
     index, value, condition = PATHS[request.path]
     after = request.after or (-(1 << 63), -1)
     rows = connection.execute(
@@ -190,6 +209,13 @@ def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
 
 
 def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | None:
+    if isinstance(request.path, int):
+        below = b"" if request.after is None else instant_key(request.after)
+        found = connection.execute(
+            f"SELECT key FROM entry WHERE {_SLOT} AND key > ?3 ORDER BY key LIMIT 1",
+            (request.container, request.path, below),
+        )
+        return next((date_of(key) for (key,) in found), None)
     index, value, condition = PATHS[request.path]
     floor = -(1 << 63) if request.after is None else fit(request.after)
     found = connection.execute(
@@ -203,19 +229,22 @@ def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | Non
 
 
 def count_due(connection: apsw.Connection, request: ask.CountDue) -> tuple[int, ...]:
-    index, value, condition = PATHS[request.path]
+    statement, bounds = _counting(request.path, request.upto)
+    path = (request.path,) if isinstance(request.path, int) else ()
+    return tuple(accumulate(connection.execute(statement, (request.container, *path, *pair)).get for pair in bounds))
+
+
+def _counting(path: Path, upto: tuple[Instant, ...]) -> tuple[str, Iterable[tuple[Any, Any]]]:
+    """How the records of a path between two bounds are counted, and the bounds."""
+    if isinstance(path, int):
+        statement = f"SELECT count(*) FROM entry WHERE {_SLOT} AND key > ? AND key <= ?"
+        return statement, pairwise((b"", *map(instant_key, upto)))
+    index, value, condition = PATHS[path]
     statement = (
         f"SELECT count(*) FROM record INDEXED BY {index}"
         f" WHERE container = ? AND {condition} AND {value} > ? AND {value} <= ?"
     )
-    counts: list[int] = []
-    total, floor = 0, -(1 << 63)
-    for upto in request.upto:
-        bound = fit(upto)
-        total += connection.execute(statement, (request.container, floor, bound)).get
-        counts.append(total)
-        floor = bound
-    return tuple(counts)
+    return statement, pairwise((-(1 << 63), *map(fit, upto)))
 
 
 def count(connection: apsw.Connection, request: ask.Count) -> ask.Totals:

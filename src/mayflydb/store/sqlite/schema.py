@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from mayflydb.store.rows import SEQ_BITS
 
-FORMAT = 2
+FORMAT = 3
 
 COLUMNS = "partition, key, value, written, anchor, override, lsn, id, exact_anchor, checksum"
 """What `record_of` takes."""
@@ -21,12 +21,18 @@ FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
 
+DATE = "((('0x' || hex(substr({0}, 1, 4))) ->> '$') - 2147483648) * 4294967296 + (('0x' || hex(substr({0}, 5, 4))) ->> '$')"
+"""The date that an entry's key stands for, as `due.date_of`: a JSON5 number in each half, so that nothing exceeds 64 bits."""
+
 _HISTORY = """CREATE TABLE history(
     id INTEGER PRIMARY KEY, container INTEGER NOT NULL, lsn INTEGER NOT NULL, kind TEXT NOT NULL, written INTEGER NOT NULL,
     partition BLOB NOT NULL, key BLOB NOT NULL, seq INTEGER NOT NULL, previous INTEGER NOT NULL, checksum INTEGER,
     value BLOB NOT NULL, UNIQUE(container, lsn))"""
 
-STEPS = {1: _HISTORY}
+_DATES = "SELECT 1"
+"""Format 3 has dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions."""
+
+STEPS = {1: _HISTORY, 2: _DATES}
 """Format -> what makes it the next one: one statement."""
 
 TABLES = f"""
@@ -60,7 +66,7 @@ CREATE TABLE expiry(
 """
 
 # What one sweep is about to remove, in order of death. Temporary: kept in memory, never written to the file.
-DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL)"
+DOOMED = "CREATE TEMP TABLE doomed(n INTEGER PRIMARY KEY, id INTEGER NOT NULL, anchor INTEGER)"
 
 
 def row_id(container: int, seq: int) -> int:

@@ -104,7 +104,7 @@ async def replace(call: Call) -> Response:
 
     replaced = await call.engine.definitions.replace(view.id, change, call.now)
     if any(index.state != "ready" for index in replaced.definition.indexes):
-        call.engine.indexes.resume(view.id, view.index_key)
+        call.engine.indexes.resume(view.id, view.index_keys)
     return _answer(200, replaced)
 
 

@@ -10,13 +10,13 @@ from bson import Decimal128
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.filter.fields import Scope, field_condition
+from mayflydb.query.mongo.filter.fields import Scope, element_test, field_condition
 from mayflydb.query.mongo.filter.nodes import Match, Node, always, both, either, neither, never, on_path
-from mayflydb.query.mongo.filter.operands import whole
+from mayflydb.query.mongo.operands import whole
 from mayflydb.query.mongo.paths import split
 from mayflydb.query.mongo.schema import compile_schema
 from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text
-from mayflydb.query.mongo.values import Document, Value, is_number, truthy
+from mayflydb.query.mongo.values import Document, Value, is_number, shell, truthy
 
 
 class Filter(msgspec.Struct, frozen=True):
@@ -47,20 +47,31 @@ def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> 
 
 def compile_element_filter(operand: Value, env: Env) -> Callable[[Value], bool]:
     """What an `$elemMatch` asks of one element of an array, for projections and updates."""
-    from mayflydb.query.mongo.filter.fields import element_test
-
     return element_test(operand, Scope(env, _compile))
 
 
-def text_search(query: Document, env: Env, text: TextIndex | None) -> TextSearch | None:
+def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
     """The `$text` of a query, at its top or in its `$and`, for scores; None if it has none."""
     if "$text" in query:
         return compile_text(query["$text"], text)
     parts = query.get("$and", ())
-    return next((found for each in parts if (found := text_search(each, env, text)) is not None), None)
+    return next((found for each in parts if (found := text_search(each, text)) is not None), None)
+
+
+DEEPEST: Final = 100
+"""How deep `$and`, `$or`, `$nor` and `$elemMatch` may nest."""
 
 
 def _compile(query: Document, scope: Scope) -> Node:
+    if scope.depth > DEEPEST:
+        raise bad_value(f"exceeded maximum query tree depth of {DEEPEST} at {shell(query)}")
+    scope.depth += 1
+    node = both(_nodes(query, scope))
+    scope.depth -= 1
+    return node
+
+
+def _nodes(query: Document, scope: Scope) -> list[Node]:
     nodes = []
     for name, operand in query.items():
         if name.startswith("$"):
@@ -71,7 +82,7 @@ def _compile(query: Document, scope: Scope) -> Node:
         parts = split(name)
         scope.named.add(parts[0])
         nodes.append(on_path(field_condition(name, operand, scope), parts))
-    return both(nodes)
+    return nodes
 
 
 def _pathless(name: str, operand: Value, scope: Scope) -> Node | None:

@@ -12,7 +12,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
 from mayflydb.query.mongo.filter.nodes import Condition, Every, Leaf, Negated, Node, Test, never, on_value
-from mayflydb.query.mongo.filter.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
+from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
 from mayflydb.query.mongo.paths import fields_of
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
@@ -31,10 +31,11 @@ class Scope(msgspec.Struct):
     inside: bool = False
     whole: bool = False
     named: set[str] = msgspec.field(default_factory=set)
+    depth: int = 0
 
     def inner(self) -> Scope:
         """The scope of an element of an array."""
-        return Scope(self.env, self.compile, inside=True)
+        return Scope(self.env, self.compile, inside=True, depth=self.depth)
 
 
 def is_operators(value: Value, partial_references: bool = False) -> bool:
@@ -151,10 +152,10 @@ def _regex(operators: Document) -> Condition:
         options = operators["$options"]
         if type(options) is not str:
             raise bad_value("$options has to be a string")
-        if flags:
-            code = 51075 if names.index("$regex") < names.index("$options") else 51074
-            raise MqlError(code, "options set in both $regex and $options")
-        flags = options
+        regex_first = names.index("$regex") < names.index("$options")
+        if flags and (regex_first or options):
+            raise MqlError(51075 if regex_first else 51074, "options set in both $regex and $options")
+        flags = flags or options
     return Leaf(pattern_test(pattern, flags))
 
 
@@ -204,7 +205,11 @@ def _mod_operand(role: str, value: Any) -> int:
 
 def _elem_match(_: str, operand: Value, scope: Scope) -> Condition:
     test = element_test(operand, scope)
-    return Leaf(lambda value: type(value) is list and any(map(test, value)), spread=False)
+
+    def index(array: list[Value]) -> int | None:
+        return next((place for place, each in enumerate(array) if test(each)), None)
+
+    return Leaf(lambda value: type(value) is list and any(map(test, value)), spread=False, index=index)
 
 
 def element_test(operand: Value, scope: Scope) -> Test:

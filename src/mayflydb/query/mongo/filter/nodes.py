@@ -20,10 +20,14 @@ Locate: TypeAlias = Callable[[Document], int | None]
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A test; with `spread`, an array meets it by any of its elements too."""
+    """A test; with `spread`, an array meets it by any of its elements too.
+
+    `index`: of a test that an array meets by one of its elements, by which one.
+    """
 
     test: Test
     spread: bool = True
+    index: Callable[[Value], int | None] | None = None
 
 
 class Every(msgspec.Struct, frozen=True):
@@ -118,7 +122,10 @@ def _locator(parts: Parts, leaf: Leaf) -> Locate:
     test, spread = leaf.test, leaf.spread
 
     def locate(document: Document) -> int | None:
-        return next((index for value, index in located(document, parts, spread) if test(value)), None)
+        for value, index in located(document, parts, spread):
+            if test(value):
+                return leaf.index(value) if index is None and leaf.index is not None else index
+        return None
 
     return locate
 

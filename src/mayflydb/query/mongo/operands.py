@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from bson import Binary, Decimal128
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.filter.nodes import Test
 from mayflydb.query.mongo.values import (
     INT32_MAX,
     INT64_MAX,
@@ -95,7 +95,7 @@ def _as_float(value: Any) -> float:
     return float(value.to_decimal()) if type(value) is Decimal128 else float(value)
 
 
-def of_types(names: frozenset[str]) -> Test:
+def of_types(names: frozenset[str]) -> Callable[[Value], bool]:
     """Whether a value is of one of these types."""
     return lambda value: type_name(value) in names
 
@@ -142,7 +142,7 @@ def bits_of(value: Any) -> int | None:
     return number
 
 
-def bit_test(name: str, mask: int) -> Test:
+def bit_test(name: str, mask: int) -> Callable[[Value], bool]:
     """`$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear` or `$bitsAnyClear` of a mask."""
     all_of, wanted = name.startswith("$bitsAll"), mask if name.endswith("Set") else 0
 

@@ -1,0 +1,191 @@
+"""Indexes that somebody waits for: defined together, built in one pass while others write, and then ready, or none of them.
+
+Uniqueness holds from the commit that defines an index on: every write is checked against the entries there are by then, every
+stretch that is linked against those and itself. So of two records with one key the second is found, whichever way it comes.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeAlias
+
+import msgspec
+
+from mayflydb.engine.catalog import Index, Node, Nodes, State, next_number, row_of
+from mayflydb.engine.decide import not_unique
+from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.model.errors import NotFound, OwnerNotFound
+from mayflydb.model.instant import Instant
+from mayflydb.model.keys import SortKeys
+from mayflydb.model.record import Entry, Record
+from mayflydb.store.interface import (
+    HASH_BYTES,
+    Change,
+    Decision,
+    Holders,
+    Link,
+    Load,
+    Order,
+    Outcome,
+    Position,
+    PutRow,
+    Read,
+    Scan,
+    Store,
+    ask,
+)
+
+KeysOf: TypeAlias = Callable[[Record, Index], Sequence[bytes]]
+"""The keys of a record in an index, each once, which are the front end's business; pure. What it raises ends the build."""
+
+STRETCH = 128
+"""Records that are linked in one transaction."""
+
+GONE = "The index was dropped while it was being built."
+
+
+class Wanted(msgspec.Struct, frozen=True):
+    """An index to be; the fields are those of `Index`."""
+
+    keys: SortKeys = ()
+    unique: bool = False
+    spec: dict[str, Any] | None = None
+
+
+Choose: TypeAlias = Callable[[Node], Sequence[Wanted]]
+"""Which indexes a container, as it is in the transaction, is to get besides those it has; pure, and may refuse by raising."""
+
+
+def entry(index: Index, key: bytes, partition: bytes) -> Entry:
+    """The entry of a record with this index key in this partition."""
+    return Entry(index.number, key + (bytes(HASH_BYTES) if index.unique else hashed(partition)))
+
+
+def hashed(partition: bytes) -> bytes:
+    """What of a partition stands in entries."""
+    return partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
+
+
+def added(node: Node, wanted: Sequence[Wanted], state: State = "building") -> tuple[Node, tuple[Index, ...]]:
+    """A container with more indexes, and those: their numbers were never given out before."""
+    before = node.definition
+    first = next_number(before)
+    new = tuple(Index(number, each.keys, state, each.unique, each.spec) for number, each in enumerate(wanted, first))
+    after = msgspec.structs.replace(before, indexes=(*before.indexes, *new), numbered=first + len(new) - 1)
+    return msgspec.structs.replace(node, definition=after), new
+
+
+def turned(node: Node, numbers: Sequence[int], state: State) -> PutRow:
+    """These indexes of a container come to another state."""
+    indexes = tuple(
+        msgspec.structs.replace(index, state=state) if index.number in numbers else index
+        for index in node.definition.indexes
+    )
+    return put_indexes(node, indexes)
+
+
+def put_indexes(node: Node, indexes: tuple[Index, ...]) -> PutRow:
+    """A container with these indexes from now on."""
+    # Removing the last one must not free its number.
+    numbered = max(node.definition.numbered, *(index.number for index in (*node.definition.indexes, *indexes)), 0)
+    definition = msgspec.structs.replace(node.definition, indexes=indexes, numbered=numbered)
+    return PutRow(row_of(msgspec.structs.replace(node, definition=definition)))
+
+
+def has(node: Node, index: Index) -> bool:
+    """Whether a container has an index, in the same state."""
+    return any(each.number == index.number and each.state == index.state for each in node.definition.indexes)
+
+
+class Build:
+    """One build of several indexes of one container, all of them new."""
+
+    def __init__(self, store: Store, nodes: Nodes, container: int, keys_of: KeysOf) -> None:
+        self._store = store
+        self._nodes = nodes
+        self._container = container
+        self._keys_of = keys_of
+        self.indexes: tuple[Index, ...] = ()
+
+    async def define(self, choose: Choose) -> bool:
+        """Define what is chosen; True: there is nothing to build, it is ready. Errors: OwnerNotFound, what `choose` raises."""
+
+        def decide() -> Decision[tuple[tuple[Index, ...], bool]]:
+            row = yield from ask(Load(self._container))
+            if row is None:
+                raise OwnerNotFound("Owner resource does not exist")
+            node = self._nodes.of(row)
+            wanted = choose(node)
+            if not wanted:
+                return Outcome((), ((), True))
+            empty = not (yield from ask(Scan(self._container, b"", None, Order.CREATED, None, 1)))
+            after, new = added(node, wanted, "ready" if empty else "building")
+            return Outcome((PutRow(row_of(after)),), (new, empty))
+
+        self.indexes, ready = (await self._store.write(decide)).reply
+        return ready
+
+    async def step(self, after: Position | None, now: Instant) -> Position | None:
+        """Link the next stretch behind a position; None: that was all, and they are ready.
+
+        Errors: Conflict (details `index`, `key`, `holder`) for a second record with one key of a unique index, as visible at
+        `now` or later; NotFound if they were dropped meanwhile; what `keys_of` raises.
+        """
+
+        def decide() -> Decision[Position | None]:
+            row = yield from ask(Load(self._container))
+            node = None if row is None else self._nodes.of(row)
+            if node is None or not all(has(node, index) for index in self.indexes):
+                raise NotFound(GONE)
+            records = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, STRETCH))
+            if not records:
+                return Outcome((turned(node, [index.number for index in self.indexes], "ready"),), None)
+            changes = yield from self._linked(node, records, now)
+            return Outcome(tuple(changes), Position(b"", records[-1].seq))
+
+        return (await self._store.write(decide, "sweep")).reply
+
+    def _linked(self, node: Node, records: Sequence[Record], now: Instant) -> Generator[Read[Any], Any, list[Change]]:
+        owned = {record.seq: self._entries_of(record) for record in records}
+        buried, changes = yield from self._cleared(node, records, owned, now)
+        for index in self.indexes:
+            entries = tuple(
+                (record, tuple(each.key for each in owned[record.seq] if each.index == index.number))
+                for record in records
+                if record.seq not in buried
+            )
+            changes.append(Link(self._container, index.number, entries))
+        return changes
+
+    def _entries_of(self, record: Record) -> list[Entry]:
+        return [entry(index, key, record.partition) for index in self.indexes for key in self._keys_of(record, index)]
+
+    def _cleared(
+        self, node: Node, records: Sequence[Record], owned: dict[int, list[Entry]], now: Instant
+    ) -> Generator[Read[Any], Any, tuple[set[int], list[Change]]]:
+        """Removes hidden records that share unique entries: who they are, and the changes. Conflict if two visible ones do."""
+        unique = {index.number for index in self.indexes if index.unique}
+        asked = dict.fromkeys(each for own in owned.values() for each in own if each.index in unique)
+        if not asked:
+            return set(), []
+        holders = yield from ask(Holders(self._container, tuple(asked)))
+        meant = {record.seq: record for record in (*holders, *records)}
+        # Somebody who is there already may have been written after `now` was read, when another one was dead.
+        now = max(now, *(record.written for record in meant.values()))
+        sharers: defaultdict[Entry, list[Record]] = defaultdict(list)
+        for seq, record in sorted(meant.items()):
+            for each in owned.get(seq) or self._entries_of(record):
+                sharers[each].append(record)
+        space = Workspace(node, now)
+        buried: set[int] = set()
+        for each in asked:
+            visible = [record for record in sharers[each] if visible_at(record, node.rules, now)]
+            if len(visible) > 1:
+                raise not_unique(each, visible[0])
+            for record in sharers[each] if len(sharers[each]) > 1 else ():
+                if record not in visible and record.seq not in buried:
+                    buried.add(record.seq)
+                    yield from space.bury(record)
+        return buried, space.changes

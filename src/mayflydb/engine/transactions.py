@@ -1,0 +1,58 @@
+"""One write transaction over several containers: decided inside the writer, at one instant, committed as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, TypeAlias, TypeVar
+
+from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry.passes import Schedule, Upcoming
+from mayflydb.model.errors import OwnerNotFound
+from mayflydb.model.instant import Instant
+from mayflydb.store.interface import Change, Load, Read, ask
+
+T = TypeVar("T")
+
+
+class Transaction:
+    """The workspaces of the containers that a body has asked for; all of them decide by the same `now`."""
+
+    __slots__ = ("_lsns", "_nodes", "_spaces", "now")
+
+    def __init__(self, nodes: Nodes, now: Instant) -> None:
+        self.now = now
+        self._nodes = nodes
+        self._spaces: dict[int, Workspace] = {}
+        self._lsns: dict[int, int] = {}
+
+    def on(self, container: int) -> Generator[Read[Any], Any, Workspace]:
+        """The workspace of a container, by its definition as it is in this transaction. OwnerNotFound if it is gone."""
+        space = self._spaces.get(container)
+        if space is None:
+            row = yield from ask(Load(container))
+            if row is None:
+                raise OwnerNotFound("Owner resource does not exist")
+            space = self._spaces[container] = Workspace(self._nodes.of(row), self.now)
+            self._lsns[container] = row.lsn
+        return space
+
+    def lsn(self, container: int) -> int:
+        """The last lsn that was given out in a container before this transaction came to it."""
+        return self._lsns[container]
+
+    @property
+    def changes(self) -> tuple[Change, ...]:
+        """Of all its containers."""
+        return tuple([change for space in self._spaces.values() for change in space.changes])
+
+    def ahead(self, schedule: Schedule) -> list[tuple[int, Upcoming]]:
+        """What lies ahead of the records that were written, by container."""
+        found = [(container, space.ahead(schedule)) for container, space in self._spaces.items()]
+        return [(container, upcoming) for container, upcoming in found if upcoming is not None]
+
+
+Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]
+"""What a transaction does: pure, since it may be run again. It yields the reads of a decision; those that are not asked through a
+workspace see what is stored without what this transaction has written. What it raises undoes everything; a refusal of
+`Workspace.run` that it catches has left nothing behind."""

@@ -1,0 +1,1 @@
+"""The front end that speaks MongoDB's wire protocol."""

@@ -1,0 +1,215 @@
+"""The MongoDB front end: a message in, the bytes of its answer out."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from uuid import UUID
+
+from bson import Decimal128
+
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.mongo import raw
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.table import HANDLERS
+from mayflydb.frontends.mongo.data import Data
+from mayflydb.frontends.mongo.deadlines import within
+from mayflydb.frontends.mongo.errors import answer_to, refusal
+from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
+from mayflydb.frontends.mongo.options import Options
+from mayflydb.frontends.mongo.sessions import Sessions, session_id
+from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.users import Accounts, User
+from mayflydb.frontends.mongo.wire import OP_QUERY, Message
+from mayflydb.model.errors import MayflyError, OutcomeUnknown
+from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.values import Document, decode, encode, is_number, type_name
+
+log = logging.getLogger(__name__)
+
+ARRAYS: Mapping[bytes, bytes] = {
+    b"\x04documents\0": b"documents",
+    b"\x04updates\0": b"updates",
+    b"\x04deletes\0": b"deletes",
+    b"\x04ops\0": b"ops",
+    b"\x04nsInfo\0": b"nsInfo",
+}
+"""Array arguments that stay bytes wherever they come: how each begins as an element, and its name."""
+
+MOST_MILLISECONDS = (1 << 31) - 1
+
+HELLO = frozenset({"hello", "isMaster", "ismaster"})
+QUERIES = frozenset({"$query", "query"})
+
+_OK = encode({"ok": 1.0})
+_FAILED = refusal(1, "An internal error occurred.")
+
+
+class Hangup(Exception):
+    """The connection ends here, without an answer."""
+
+
+class MongoApp:
+    """Answers commands. One per server; everything a handler may need hangs on it."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        options: Options,
+        chance: Random,
+        monotonic: Callable[[], int],
+        users: tuple[User, ...] = (),
+        started: Instant = 0,
+        handlers: Mapping[str, Command] = HANDLERS,
+    ) -> None:
+        """`started`: when, by the engine's clock. `users`: those that are there whatever the store holds.
+
+        `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
+        """
+        self.engine = engine
+        self.options = options
+        self.chance = chance
+        self.monotonic = monotonic
+        self.handlers = handlers
+        self.accounts = Accounts(engine, options.auth, users)
+        self.sessions = Sessions(monotonic)
+        self.data = Data(engine, options, chance, monotonic)
+        self.failpoints = FailPoints(chance)
+        self.started = started
+
+    async def answer(self, message: Message, connection: ConnectionState) -> bytes:
+        """The document that answers a message. Hangup: the connection is to end instead."""
+        body: Document = {}
+        try:
+            body, sequences = _taken_apart(message)
+            name = next(iter(body), "")
+            database = _database_of(message, name, body)
+            call = Call(name, database, body, sequences, connection, await self.engine.now(), self)
+            return await self._run(call)
+        except OutcomeUnknown as error:
+            if "autocommit" not in body:
+                # Whatever is said might be wrong; a driver takes a lost connection for what this is.
+                raise Hangup from error
+            return encode(answer_to(error, body, self.activity()))
+        except MayflyError as error:
+            return encode(answer_to(error, body, self.activity()))
+        except Hangup:
+            raise
+        except Exception:
+            log.exception("a command was not answered: %s", next(iter(body), ""))
+            return encode(_FAILED)
+
+    def activity(self) -> str:
+        """An id by which people may ask about a failure."""
+        return str(self.new_uuid())
+
+    def new_uuid(self) -> UUID:
+        """A random one."""
+        return UUID(int=self.chance.getrandbits(128), version=4)
+
+    def disconnected(self, connection: ConnectionState) -> None:
+        """A connection has ended, with whatever belonged to it alone."""
+        self.accounts.dismiss(connection)
+
+    async def _run(self, call: Call) -> bytes:
+        command = self.handlers.get(call.name)
+        if command is None or (command.test and not self.options.test_commands):
+            raise MqlError(59, f"no such command: '{call.name}'")
+        call.require(command.right)
+        _check_generic(call)
+        if "lsid" in call.body:
+            self._enter_session(call)
+        if command.admin and call.database != "admin":
+            raise MqlError(13, f"{call.name} may only be run against the admin database.")
+        limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)
+        answering = command.handler(call) if not self.failpoints.active else self._rehearse(call, command)
+        answer = await (answering if not limit else within(limit, answering))
+        if isinstance(answer, bytes):
+            return answer
+        if not answer:
+            return _OK
+        if "ok" not in answer:
+            answer["ok"] = 1.0
+        return encode(answer)
+
+    def _enter_session(self, call: Call) -> None:
+        id = session_id(call.body["lsid"], f"{call.name}.lsid")
+        if call.connection.user is not None or not self.options.auth:
+            call.session = self.sessions.use(id, call.owner)
+
+    async def _rehearse(self, call: Call, command: Command) -> Document | bytes:
+        try:
+            added = await self.failpoints.strike(call)
+        except Lost:
+            raise Hangup from None
+        answer = await command.handler(call)
+        return with_fields(answer, added) if added else answer
+
+
+def _taken_apart(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
+    """The command, decoded, and its arrays of documents, which are not. MqlError 22 for bytes that are no BSON."""
+    data, sequences = message.body, message.sequences
+    present = [mark for mark in ARRAYS if mark in data]
+    if present:
+        data, sequences = _without_arrays(data, dict(sequences), {ARRAYS[mark] for mark in present})
+    else:
+        raw.check_ends(data)
+    raw.check_depth(data)
+    body = decode(data)
+    if message.opcode == OP_QUERY:
+        wrapped = next((body[name] for name in QUERIES if next(iter(body), "") == name), None)
+        body = wrapped if isinstance(wrapped, dict) else body
+    return body, sequences
+
+
+def _without_arrays(
+    data: bytes, sequences: dict[str, list[bytes]], names: set[bytes]
+) -> tuple[bytes, dict[str, list[bytes]]]:
+    taken = []
+    command = ""
+    for element in raw.elements(data):
+        command = command or element.name.decode("utf-8", "replace")
+        if element.type != 0x04 or element.name not in names:
+            continue
+        name = element.name.decode()
+        if name in sequences:
+            raise MqlError(40413, f"BSON field '{command}.{name}' is a duplicate field")
+        sequences[name] = raw.documents(data[element.value : element.end], f"{command}.{name}")
+        taken.append(element)
+    return raw.without(data, taken), sequences
+
+
+def _database_of(message: Message, name: str, body: Document) -> str:
+    if message.opcode != OP_QUERY:
+        database = body.get("$db")
+        if database is None:
+            raise MqlError(40571, "OP_MSG requests require a $db argument")
+        if not isinstance(database, str):
+            raise type_mismatch(f"{name}.$db", type_name(database), "string")
+        return database
+    if name not in HELLO or not message.collection.endswith(".$cmd"):
+        text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
+        raise MqlError(352, text)
+    return message.collection.partition(".")[0]
+
+
+def _check_generic(call: Call) -> None:
+    body = call.body
+    version = body.get("apiVersion")
+    if version is not None and version != "1":
+        raise MqlError(322, f"API version must be \"1\", got '{version}'")
+    if version is None and ("apiStrict" in body or "apiDeprecationErrors" in body):
+        raise MqlError(72, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
+
+
+def _milliseconds(call: Call) -> int:
+    """`maxTimeMS`; 0 is no limit."""
+    limit = call.body["maxTimeMS"]
+    if not is_number(limit):
+        raise type_mismatch(f"{call.name}.maxTimeMS", type_name(limit), "long", "int", "decimal", "double")
+    number = float(limit.to_decimal()) if isinstance(limit, Decimal128) else limit
+    if not 0 <= number <= MOST_MILLISECONDS or number != int(number):
+        raise MqlError(2, f"{limit} value for maxTimeMS is out of range [0, {MOST_MILLISECONDS}]")
+    return int(number)

@@ -1,0 +1,82 @@
+"""Arguments of commands, with the protocol's own refusals for those of another type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from bson import Decimal128
+
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.values import Document, is_number, type_name
+
+NUMERIC = ("long", "int", "decimal", "double")
+
+
+def document(given: Mapping[str, Any], field: str, command: str) -> Document | None:
+    """A document, or None where nothing or null is given. MqlError 14 for anything else."""
+    value = given.get(field)
+    if value is None or type(value) is dict:
+        return value
+    raise type_mismatch(f"{command}.{field}", type_name(value), "object")
+
+
+def text(given: Mapping[str, Any], field: str, command: str) -> str:
+    """A string. MqlError 40414 where it is missing, 14 for anything else."""
+    if field not in given:
+        raise missing(field, command)
+    value = given[field]
+    if type(value) is not str:
+        raise type_mismatch(f"{command}.{field}", type_name(value), "string")
+    return value
+
+
+def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
+    """An array. MqlError 40414 where it is missing, 14 for anything else."""
+    if field not in given:
+        raise missing(field, command)
+    value = given[field]
+    if type(value) is not list:
+        raise type_mismatch(f"{command}.{field}", type_name(value), "array")
+    return value
+
+
+def whole(given: Mapping[str, Any], field: str, command: str, default: int | None = None) -> int | None:
+    """A whole number that is not negative, brought to one as the server does. MqlError 14, 2 (51024 below 0)."""
+    value = given.get(field)
+    if value is None:
+        return default
+    if not is_number(value):
+        raise type_mismatch(f"{command}.{field}", type_name(value), *NUMERIC)
+    number = _int(value)
+    if number is None:
+        raise bad_value(f"BSON field '{field}' value must be a whole number, actual value '{value}'")
+    if number < 0:
+        raise MqlError(51024, f"BSON field '{field}' value must be >= 0, actual value '{number}'")
+    return number
+
+
+def _int(value: Any) -> int | None:
+    if type(value) is Decimal128:
+        value = value.to_decimal()
+    try:
+        return int(value)
+    except (ValueError, OverflowError):
+        return None
+
+
+def flag(given: Mapping[str, Any], field: str, command: str, default: bool = False) -> bool:
+    """A boolean; numbers count as one, as everywhere in the protocol. MqlError 14 for anything else."""
+    value = given.get(field)
+    if value is None:
+        return default
+    if type(value) is bool:
+        return value
+    if is_number(value):
+        return bool(_int(value))
+    raise type_mismatch(f"{command}.{field}", type_name(value), "bool", *NUMERIC)
+
+
+def missing(field: str, command: str) -> MqlError:
+    """40414."""
+    return MqlError(40414, f"BSON field '{command}.{field}' is missing but a required field")

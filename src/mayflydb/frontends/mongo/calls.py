@@ -1,0 +1,102 @@
+"""One command on its way, and what its handler may ask of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.mongo.sessions import Session
+from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Document
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.app import MongoApp
+
+GENERIC: Final = frozenset(
+    {
+        "$db",
+        "lsid",
+        "txnNumber",
+        "autocommit",
+        "startTransaction",
+        "stmtId",
+        "stmtIds",
+        "$clusterTime",
+        "$readPreference",
+        "readConcern",
+        "writeConcern",
+        "maxTimeMS",
+        "comment",
+        "apiVersion",
+        "apiStrict",
+        "apiDeprecationErrors",
+        # Old drivers and gateways between client and server add these; they say nothing that matters here.
+        "$queryOptions",
+        "$audit",
+        "$client",
+        "$configServerState",
+        "mayBypassWriteBlocking",
+        "recoveryToken",
+    }
+)
+"""Arguments of every command."""
+
+Right = Literal["open", "anyone", "read", "write", "schema", "users", "server"]
+"""What a command asks of who sends it: nothing, a login, or a role that has this on the database it names."""
+
+
+class Call(msgspec.Struct, gc=False):
+    """One command.
+
+    `body`: the command's document, decoded, `$db` and the other generic arguments included, without the arrays that are in
+    `sequences`: those of `documents`, `updates`, `deletes`, `ops` and `nsInfo`, each element the raw bytes of a document that
+    nobody has looked into yet. `now`: the instant of the command, which all of it goes by. `session`: the one `lsid` names.
+    """
+
+    name: str
+    database: str
+    body: Document
+    sequences: dict[str, list[bytes]]
+    connection: ConnectionState
+    now: Instant
+    app: MongoApp
+    session: Session | None = None
+
+    @property
+    def owner(self) -> str:
+        """Whose the sessions and cursors are that this command may use: `db.name` of the user, empty without a login."""
+        user = self.connection.user
+        return "" if user is None else user.key
+
+    def fields(self, allowed: Collection[str]) -> None:
+        """MqlError 40415 for an argument that is neither among these, nor generic, nor the command itself."""
+        for given in (self.body, self.sequences):
+            for field in given:
+                if field not in allowed and field not in GENERIC and field != self.name:
+                    raise MqlError(40415, f"BSON field '{self.name}.{field}' is an unknown field.")
+
+    def require(self, right: Right, database: str | None = None) -> None:
+        """MqlError 13 unless who sends this has a role for it on a database, the command's own if none is named."""
+        self.app.accounts.authorize(self, right, self.database if database is None else database)
+
+
+Handler: TypeAlias = Callable[[Call], Coroutine[Any, Any, "Document | bytes"]]
+"""Answers with a document, to which `ok` is added if it has none, or with a whole answer as bytes, `ok` included."""
+
+
+class Command(msgspec.Struct, frozen=True, gc=False):
+    """What answers a command. `admin`: only on the database `admin`. `test`: only where commands for tests are on.
+
+    `own_time`: what `maxTimeMS` means is the handler's to say (getMore). `help` is for `listCommands`.
+    """
+
+    handler: Handler
+    right: Right = "read"
+    admin: bool = False
+    test: bool = False
+    own_time: bool = False
+    help: str = ""

@@ -1,0 +1,324 @@
+"""Databases and collections: their rows in the catalogue, the views that commands work with, and what a document becomes there.
+
+A database is a row that is there as long as it has collections; both are made by the first write that needs them.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.building import entry
+from mayflydb.engine.catalog import Definition, Index, Node
+from mayflydb.engine.commands import Draft
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
+from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Dates, Entry, Record
+from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import Filter, compile_filter
+from mayflydb.query.mongo.index_keys import dates_of, keys_of
+from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.key_bytes import id_key
+from mayflydb.query.mongo.validation import check_collection, check_database
+from mayflydb.query.mongo.values import Document, Value, decode, encode
+
+SPACE: Final = "mongo"
+PARTITION_BYTES: Final = 8
+
+ID_INDEX: Final[Document] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+
+
+def packed(document: Mapping[str, Any]) -> str:
+    """A document as a string that the catalogue can hold."""
+    return base64.b64encode(encode(document)).decode()
+
+
+def unpacked(text: str) -> Document:
+    """The document again."""
+    return decode(base64.b64decode(text))
+
+
+class Place(msgspec.Struct, frozen=True):
+    """Where a document lies: both follow from its `_id` alone."""
+
+    partition: bytes
+    key: bytes
+
+
+def place_of(id: Value) -> Place:
+    """Equal ids, equal places: 5 and 5.0 are one."""
+    key = id_key(id)
+    return Place(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
+
+
+def slots_of(definition: Definition) -> dict[int, int]:
+    """Where the dates of TTL indexes are: index number -> slot."""
+    return {int(number): slot for number, slot in definition.body.get("slots", {}).items()}
+
+
+def ts_of(definition: Definition) -> IndexSpec | None:
+    """The TTL index on `_ts` under Cosmos DB's semantics, if there is one."""
+    text = definition.body.get("ts")
+    return None if text is None else IndexSpec.from_document(unpacked(text))
+
+
+class Live(msgspec.Struct, frozen=True):
+    """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index."""
+
+    number: int
+    spec: IndexSpec
+    slot: int | None = None
+
+
+def live_of(index: Index, slot: int | None = None) -> Live:
+    """What a row of the catalogue says of an index."""
+    assert index.spec is not None
+    return Live(index.number, IndexSpec.from_document(unpacked(index.spec["document"])), slot)
+
+
+class Collection:
+    """One collection as a command sees it; made anew whenever its row changes."""
+
+    def __init__(self, node: Node, database: str) -> None:
+        self.node = node
+        self.id = node.id
+        self.database = database
+        self.name = node.name
+        self.namespace = f"{database}.{node.name}"
+        self.options: Document = unpacked(node.body["options"]) if "options" in node.body else {}
+        self.uuid = bytes.fromhex(node.body["uuid"])
+        self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
+        slots = slots_of(node.definition)
+        ready = [index for index in node.definition.indexes if index.state == "ready"]
+        self.indexes = tuple(live_of(index, slots.get(index.number)) for index in ready)
+        self.ts = ts_of(node.definition)
+        self._specs: dict[int, Live] = {live.number: live for live in self.indexes}
+        self._validator: Filter | None = None
+
+    @property
+    def specs(self) -> list[IndexSpec]:
+        """What is indexed besides `_id`."""
+        ordered = [live.spec for live in self.indexes]
+        return ordered if self.ts is None else [*ordered, self.ts]
+
+    @property
+    def view_on(self) -> str | None:
+        """The collection this is a view of; None: it is no view."""
+        return self.options.get("viewOn")
+
+    @property
+    def capped(self) -> bool:
+        return bool(self.options.get("capped"))
+
+    def draft(self, document: Document, raw: bytes, remembered: bytes | None = None) -> Draft:
+        """A document as the engine stores it. Errors of its index keys come while it is written."""
+
+        def indexed(indexes: Sequence[Index]) -> tuple[Entry, ...]:
+            return self.entries(document, indexes)
+
+        def dates(definition: Definition) -> Dates:
+            return self.dates(document, definition)
+
+        return Draft(
+            raw,
+            override=own_ttl(document) if has_ttl(raw) else None,
+            indexed=indexed,
+            dates=dates,
+            remembered=remembered,
+        )
+
+    def _live(self, index: Index) -> Live:
+        # Indexes as they are in the transaction: one may be newer than this view.
+        known = self._specs.get(index.number)
+        if known is None:
+            known = self._specs[index.number] = live_of(index)
+        return known
+
+    def entries(self, document: Document, indexes: Sequence[Index]) -> tuple[Entry, ...]:
+        """The entries of a document in these indexes."""
+        if not indexes:
+            return ()
+        partition = place_of(document["_id"]).partition
+        return tuple(
+            entry(index, key, partition) for index in indexes for key in keys_of(self._live(index).spec, document)
+        )
+
+    def dates(self, document: Document, definition: Definition) -> Dates:
+        """(slot, date) for each TTL index that finds a date."""
+        if "slots" not in definition.body:
+            return ()
+        slots = slots_of(definition)
+        found: list[tuple[int, Instant]] = []
+        for index in definition.indexes:
+            if index.number in slots:
+                date = dates_of(self._live(index).spec, document)
+                if date is not None:
+                    found.append((slots[index.number], date))
+        return tuple(found)
+
+    def keys_of(self, record: Record, index: Index) -> tuple[bytes, ...]:
+        """The keys of a stored record in an index that is being built."""
+        return tuple(keys_of(self._live(index).spec, decode(record.value)))
+
+    def validator(self, env: Env) -> Filter | None:
+        """What documents must match; None: anything goes."""
+        if self._validator is None and self.options.get("validator"):
+            self._validator = compile_filter(self.options["validator"], env)
+        return self._validator
+
+
+class Collections:
+    """All of them, by name; views are kept while the catalogue stands still."""
+
+    def __init__(self, engine: Engine, uuid: Callable[[], bytes]) -> None:
+        """`uuid` gives sixteen random bytes."""
+        self._engine = engine
+        self._uuid = uuid
+        self._version = -1
+        self._views: dict[tuple[str, str], Collection | None] = {}
+
+    def known(self, database: str, name: str) -> Collection | None:
+        """One that has been asked for before, and stands."""
+        version = self._engine.store.catalog_version
+        if version != self._version:
+            self._views.clear()
+            self._version = version
+        return self._views.get((database, name))
+
+    async def find(self, database: str, name: str) -> Collection | None:
+        """The collection or view; None: there is none. MqlError 73 for names that none can have."""
+        view = self.known(database, name)
+        if view is not None:
+            return view
+        check_database(database)
+        check_collection(database, name)
+        while True:
+            version = self._version
+            node = await self._engine.node(SPACE, database, name)
+            view = None if node is None else Collection(node, database)
+            if self._engine.store.catalog_version == version:
+                if view is not None:
+                    self._views[database, name] = view
+                return view
+            self.known(database, name)
+
+    async def need(self, database: str, name: str) -> Collection:
+        """MqlError 26 if there is none."""
+        found = await self.find(database, name)
+        if found is None:
+            raise MqlError(26, f"ns does not exist: {database}.{name}")
+        return found
+
+    async def ensure(self, database: str, name: str, now: Instant) -> Collection:
+        """The collection, made if it is missing: what the first write does."""
+        while (found := await self.find(database, name)) is None:
+            try:
+                await self.create(database, name, {}, now)
+            except MqlError as error:
+                if error.code != 48:
+                    raise
+        return found
+
+    async def create(self, database: str, name: str, options: Document, now: Instant) -> Collection:
+        """A new one. MqlError 48 if the name is taken, 73 for a name that none can have, 13297 for one in another case."""
+        check_database(database)
+        check_collection(database, name)
+        body: dict[str, Any] = {"uuid": self._uuid().hex()}
+        if options:
+            body["options"] = packed(options)
+        while True:
+            parent = await self._database(database, now)
+            try:
+                await self._engine.definitions.create(parent.id, name, Definition(body, now))
+            except OwnerNotFound:
+                continue  # Dropped meanwhile.
+            except Conflict:
+                raise MqlError(48, f"Collection {database}.{name} already exists.") from None
+            found = await self.find(database, name)
+            if found is not None:
+                return found
+
+    async def _database(self, name: str, now: Instant) -> Node:
+        definitions = self._engine.definitions
+        while True:
+            node = await self._engine.node(SPACE, name)
+            if node is not None:
+                return node
+            space = await definitions.space(SPACE, now)
+            for other in await self._engine.children(space.id):
+                if other.name.lower() == name.lower() and other.name != name:
+                    text = (
+                        f"db already exists with different case already have: [{other.name}] trying to create [{name}]"
+                    )
+                    raise MqlError(13297, text)
+            try:
+                return await definitions.create(space.id, name, Definition({}, now))
+            except Conflict:
+                continue
+
+    async def databases(self) -> list[Node]:
+        """Those that have collections, by name."""
+        space = await self._engine.node(SPACE)
+        found = [] if space is None else await self._engine.children(space.id)
+        return sorted(found, key=lambda node: node.name)
+
+    async def of(self, database: str) -> list[Collection]:
+        """The collections and views of a database, by name."""
+        check_database(database)
+        node = await self._engine.node(SPACE, database)
+        found = [] if node is None else await self._engine.children(node.id)
+        return sorted((Collection(each, database) for each in found), key=lambda each: each.name)
+
+    async def drop(self, collection: Collection) -> None:
+        """Remove one; with its last collection a database is gone."""
+        with contextlib.suppress(NotFound):
+            await self._engine.definitions.drop(collection.id)
+            await self._engine.definitions.drop(collection.node.parent, only_empty=True)
+
+    async def change(self, collection: Collection, options: Document, now: Instant) -> None:
+        """Other options for a collection. MqlError 26 if it is gone."""
+
+        def changed(node: Node) -> Definition:
+            return msgspec.structs.replace(node.definition, body={**node.body, "options": packed(options)})
+
+        try:
+            await self._engine.definitions.replace(collection.id, changed, now)
+        except NotFound:
+            raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
+
+    async def rename(self, collection: Collection, database: str, name: str, replacing: Collection | None) -> None:
+        """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
+        check_database(database)
+        check_collection(database, name)
+        parent = await self._database(database, collection.node.definition.written)
+        try:
+            await self._engine.definitions.move(
+                collection.id, parent.id, name, None if replacing is None else replacing.id
+            )
+        except Conflict:
+            raise MqlError(48, "target namespace exists") from None
+        except NotFound:
+            raise MqlError(26, f"Source collection {collection.namespace} does not exist") from None
+        if collection.node.parent != parent.id:
+            with contextlib.suppress(NotFound):
+                await self._engine.definitions.drop(collection.node.parent, only_empty=True)
+
+    async def drop_database(self, name: str) -> bool:
+        """Remove a database with all it holds; False: there was none."""
+        node = await self._engine.node(SPACE, name)
+        if node is None:
+            return False
+        try:
+            await self._engine.definitions.drop(node.id)
+        except NotFound:
+            return False
+        return True

@@ -1,0 +1,1 @@
+"""What answers each command; `table` is the list of all."""

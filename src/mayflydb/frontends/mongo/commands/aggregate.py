@@ -1,0 +1,66 @@
+"""aggregate: pipelines over a collection, a view, or the database itself."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.pipelines import Collected, encoded
+from mayflydb.frontends.mongo.statements import environment
+from mayflydb.frontends.mongo.work import begin
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.stages import compile_pipeline
+
+FIELDS: Final = frozenset(
+    {
+        "pipeline",
+        "cursor",
+        "explain",
+        "allowDiskUse",
+        "bypassDocumentValidation",
+        "collation",
+        "hint",
+        "let",
+        "fromMongos",
+        "needsMerge",
+    }
+)
+
+
+async def aggregate(call: Call) -> bytes:
+    """The first batch of what a pipeline makes."""
+    call.fields(FIELDS)
+    body, name = call.body, call.name
+    target = body[name]
+    stages = arguments.array(body, "pipeline", name)
+    options = arguments.document(body, "cursor", name)
+    if options is None and not body.get("explain"):
+        raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
+    collection, namespace = None, f"{call.database}.$cmd.aggregate"
+    if type(target) is str:
+        collection = await call.app.data.collections.find(call.database, target)
+        namespace = f"{call.database}.{target}"
+    elif target != 1:
+        raise failed_to_parse("Invalid command format: the 'aggregate' field must specify a collection name or 1")
+    work = await begin(call)
+    moment = Moment(call.now)
+    source = Collected(call, work, environment(call, collection, body), moment)
+    # Refused before anything is read.
+    pipeline = compile_pipeline(stages, environment(call, collection, body), source)
+    if type(target) is not str and not pipeline.starts_itself:
+        text = "{aggregate: 1} is not valid for "
+        raise MqlError(
+            73,
+            text + f"'{next(iter(stages[0]))}'; a collection is required." if stages else text + "an empty pipeline.",
+        )
+    if work.aborts and pipeline.target is not None:
+        raise MqlError(263, "Operation not permitted in transaction :: caused by :: $out and $merge")
+    batches = source.read(collection, stages, body.get("hint"))
+    cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
+    return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))
+
+
+HANDLERS = {"aggregate": Command(aggregate, "read", help="runs a pipeline")}

@@ -1,0 +1,186 @@
+"""create, drop, dropDatabase, renameCollection, listCollections, listDatabases.
+
+Options and replies: https://www.mongodb.com/docs/manual/reference/command/nav-administration/
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bson import Int64
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
+from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
+from mayflydb.query.mongo.collation import Collation
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.values import Document, encode
+from mayflydb.store.interface import Count
+
+OPTIONS: Final = (
+    "capped",
+    "size",
+    "max",
+    "validator",
+    "validationLevel",
+    "validationAction",
+    "collation",
+    "viewOn",
+    "pipeline",
+)
+"""Of `create`, in the order in which listCollections prints them."""
+
+UNSUPPORTED: Final = (
+    "timeseries",
+    "clusteredIndex",
+    "changeStreamPreAndPostImages",
+    "encryptedFields",
+    "storageEngine",
+    "indexOptionDefaults",
+)
+"""Refused by name, unless they are off."""
+
+
+def options_of(call: Call) -> Document:
+    """What `create` is told of a collection, checked. MqlError 72 for what does not go together, 238 for what is not built."""
+    body = call.body
+    for name in UNSUPPORTED:
+        given = body.get(name)
+        if given and given != {"enabled": False}:
+            raise MqlError(238, f"collections with '{name}' are not supported")
+    if "expireAfterSeconds" in body:
+        raise MqlError(72, "'expireAfterSeconds' is only supported on time-series collections or clustered collections")
+    options: Document = {name: body[name] for name in OPTIONS if name in body and body[name] is not None}
+    if not arguments.flag(options, "capped", call.name):
+        options.pop("capped", None)
+        if "max" in options or "size" in options:
+            raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
+    elif not arguments.whole(options, "size", call.name):
+        raise MqlError(72, "the 'size' field is required when 'capped' is true")
+    if ("pipeline" in options) and "viewOn" not in options:
+        raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
+    _check_compiled(call, options)
+    return options
+
+
+def _check_compiled(call: Call, options: Document) -> None:
+    collation = arguments.document(options, "collation", call.name)
+    if collation is not None:
+        parsed = Collation.parse(collation)
+        if parsed.is_simple:
+            del options["collation"]
+    validator = arguments.document(options, "validator", call.name)
+    if validator:
+        compile_filter(validator, Env(milliseconds(call.now)))
+    for name, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
+        if name in options and options[name] not in allowed:
+            raise bad_value(f"Enumeration value '{options[name]}' for field 'create.{name}' is not a valid value.")
+
+
+async def create(call: Call) -> Document:
+    """A collection or view. The same options again are no error."""
+    call.fields({*OPTIONS, *UNSUPPORTED, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"})
+    name = arguments.text(call.body, call.name, call.name)
+    options = options_of(call)
+    collections = call.app.data.collections
+    try:
+        await collections.create(call.database, name, options, call.now)
+    except MqlError as error:
+        known = await collections.find(call.database, name) if error.code == 48 else None
+        if known is None or known.options != options:
+            raise
+    return {"ok": 1.0}
+
+
+async def drop(call: Call) -> Document:
+    """Remove a collection. One that is not there is no error."""
+    call.fields(())
+    name = arguments.text(call.body, call.name, call.name)
+    collection = await call.app.data.collections.find(call.database, name)
+    if collection is None:
+        return {"ok": 1.0}
+    await call.app.data.collections.drop(collection)
+    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.indexes)}
+    return {**answer, "ns": collection.namespace, "ok": 1.0}
+
+
+async def drop_database(call: Call) -> Document:
+    """Remove a database with all it holds."""
+    call.fields(())
+    gone = await call.app.data.collections.drop_database(call.database)
+    return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
+
+
+async def list_collections(call: Call) -> bytes:
+    """The collections and views of a database."""
+    call.fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
+    name_only = arguments.flag(call.body, "nameOnly", call.name)
+    found = await call.app.data.collections.of(call.database)
+    described = [_described(each, name_only) for each in found]
+    return await listed(call, described, f"{call.database}.$cmd.listCollections")
+
+
+def _described(collection: Collection, name_only: bool) -> Document:
+    view = collection.view_on is not None
+    short: Document = {"name": collection.name, "type": "view" if view else "collection"}
+    if name_only:
+        return short
+    info: Document = {"readOnly": view}
+    if not view:
+        info["uuid"] = binary_uuid(collection.uuid)
+    long = {**short, "options": collection.options, "info": info}
+    return long if view else {**long, "idIndex": ID_INDEX}
+
+
+async def listed(call: Call, found: list[Document], namespace: str) -> bytes:
+    """The first batch of a list; `filter` picks from it."""
+    env = Env(milliseconds(call.now))
+    query = arguments.document(call.body, "filter", call.name)
+    if query:
+        filter = compile_filter(query, env)
+        found = [each for each in found if filter.matches(each)]
+    size = arguments.whole(arguments.document(call.body, "cursor", call.name) or {}, "batchSize", call.name)
+
+    async def items() -> Any:
+        yield [(None, encode(each)) for each in found]
+
+    cursor = Cursor(namespace, items(), Moment(call.now), lambda: (), 0, session_of(call))
+    return await first_batch(call, cursor, size)
+
+
+async def list_databases(call: Call) -> Document:
+    """The databases, with the bytes that their documents take."""
+    call.fields({"filter", "nameOnly", "authorizedDatabases"})
+    name_only = arguments.flag(call.body, "nameOnly", call.name)
+    query = arguments.document(call.body, "filter", call.name)
+    filter = compile_filter(query, Env(milliseconds(call.now))) if query else None
+    engine = call.app.data.engine
+    found: list[Document] = []
+    total = 0
+    for node in await call.app.data.collections.databases():
+        line: Document = {"name": node.name}
+        if not name_only:
+            children = await engine.children(node.id)
+            counts = [await engine.store.read(Count(each.id, with_bytes=True)) for each in children]
+            size = sum(each.value_bytes for each in counts)
+            line.update({"sizeOnDisk": Int64(size), "empty": not any(each.records for each in counts)})
+        if filter is None or filter.matches(line):
+            total += int(line.get("sizeOnDisk", 0))
+            found.append(line)
+    if name_only:
+        return {"databases": found, "ok": 1.0}
+    return {"databases": found, "totalSize": Int64(total), "totalSizeMb": Int64(total >> 20), "ok": 1.0}
+
+
+HANDLERS = {
+    "create": Command(create, "schema", help="makes a collection or a view"),
+    "drop": Command(drop, "schema", help="removes a collection"),
+    "dropDatabase": Command(drop_database, "schema", help="removes a database"),
+    "listCollections": Command(list_collections, "read", help="gives the collections of a database"),
+    "listDatabases": Command(list_databases, "read", admin=True, help="gives the databases"),
+}

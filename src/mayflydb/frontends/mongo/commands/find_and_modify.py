@@ -1,0 +1,105 @@
+"""findAndModify: change or remove one document, and hand out what it was or is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.writes import statement_ids
+from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, writable
+from mayflydb.frontends.mongo.work import Work, begin, concern_error
+from mayflydb.query.mongo.faults import failed_to_parse
+from mayflydb.query.mongo.projection import compile_projection
+from mayflydb.query.mongo.values import MISSING, Document
+
+FIELDS = frozenset(
+    {
+        "query",
+        "sort",
+        "remove",
+        "update",
+        "new",
+        "fields",
+        "upsert",
+        "bypassDocumentValidation",
+        "collation",
+        "arrayFilters",
+        "hint",
+        "let",
+    }
+)
+
+
+async def find_and_modify(call: Call) -> Document:
+    """`value` is the document before, or with `new` after; null where none matched."""
+    call.fields(FIELDS)
+    body, name = call.body, call.name
+    removes = arguments.flag(body, "remove", name)
+    _check(body, removes)
+    work = await begin(call)
+    id = statement_ids(call, 1)[0]
+    reply = await (_remove(call, work, id) if removes else _update(call, work, id))
+    concern = concern_error(call)
+    if concern is not None:
+        reply["writeConcernError"] = concern
+    return reply
+
+
+def _check(body: Document, removes: bool) -> None:
+    if removes and "update" in body:
+        raise failed_to_parse("Cannot specify both an update and remove=true")
+    if removes and body.get("upsert"):
+        raise failed_to_parse("Cannot specify both upsert=true and remove=true ")
+    if removes and body.get("new"):
+        text = "Cannot specify both new=true and remove=true; 'remove' always returns the deleted document"
+        raise failed_to_parse(text)
+    if not removes and "update" not in body:
+        raise failed_to_parse("Either an update or remove=true must be specified")
+
+
+async def _remove(call: Call, work: Work, id: int) -> Document:
+    body, name = call.body, call.name
+    query = arguments.document(body, "query", name) or {}
+    deletion = Deletion(call, body, query, arguments.document(body, "sort", name))
+    collection = await existing(call)
+    count, last, retried = 0, None, False
+    if collection is not None:
+        count, last, retried = await deletion.run(work, collection, id)
+    return _answer(call, {"n": count}, last, [id] if retried else [])
+
+
+async def _update(call: Call, work: Work, id: int) -> Document:
+    body, name = call.body, call.name
+    query = arguments.document(body, "query", name) or {}
+    upsert = arguments.flag(body, "upsert", name)
+    order = arguments.document(body, "sort", name)
+    modification = Modification(call, body, query, order, False, updates=body["update"], upsert=upsert)
+    collection = await (writable(call, work) if upsert else existing(call))
+    if collection is None:
+        modification.compiled(environment(call, None, body))
+        return _answer(call, {"n": 0, "updatedExisting": False}, None, [])
+    done, retried = await modification.run(work, collection, id)
+    inserted = done.upserted is not MISSING
+    last: Document = {"n": done.matched + inserted, "updatedExisting": done.matched > 0}
+    if inserted:
+        last["upserted"] = done.upserted
+    value = done.after if arguments.flag(body, "new", name) else done.before
+    return _answer(call, last, value, [id] if retried else [])
+
+
+def _answer(call: Call, last: Document, value: Document | None, retried: list[int]) -> Document:
+    fields = arguments.document(call.body, "fields", call.name)
+    if fields and value is not None:
+        value = compile_projection(fields, environment(call, None, call.body)).apply(value)
+    answer: dict[str, Any] = {"lastErrorObject": last, "value": value}
+    if retried:
+        answer["retriedStmtIds"] = retried
+    answer["ok"] = 1.0
+    return answer
+
+
+HANDLERS = {
+    "findAndModify": Command(find_and_modify, "write", help="changes or removes a document and gives it"),
+    "findandmodify": Command(find_and_modify, "write", help="changes or removes a document and gives it"),
+}

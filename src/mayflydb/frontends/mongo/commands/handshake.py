@@ -1,0 +1,116 @@
+"""What every driver asks first: who answers here, and what it can do."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bson import DatetimeMS, Int64, Timestamp
+
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.login import speculate
+from mayflydb.frontends.mongo.options import Options
+from mayflydb.frontends.mongo.wire import LARGEST
+from mayflydb.model.instant import MILLISECOND, SECOND
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.values import Document, type_name
+
+LARGEST_DOCUMENT: Final = 16_777_216
+MOST_WRITES: Final = 100_000
+SESSION_MINUTES: Final = 30
+
+VERSIONS: Final = {9: (4, 4), 13: (5, 0), 17: (6, 0), 21: (7, 0), 25: (8, 0), 29: (9, 0)}
+"""Wire version -> the release that speaks it."""
+
+
+def version_of(options: Options) -> tuple[int, int]:
+    """The release whose wire version is spoken."""
+    return VERSIONS[options.wire_version]
+
+
+async def hello(call: Call) -> Document:
+    """Arguments that are not known are ignored: each release of a driver adds some."""
+    body, options = call.body, call.app.options
+    _introduce(call)
+    reply: Document = {"isWritablePrimary" if call.name == "hello" else "ismaster": True}
+    if body.get("helloOk") or call.name == "hello":
+        reply["helloOk"] = True
+    reply.update(_topology(call))
+    reply.update(
+        maxBsonObjectSize=LARGEST_DOCUMENT,
+        maxMessageSizeBytes=LARGEST,
+        maxWriteBatchSize=MOST_WRITES,
+        localTime=DatetimeMS(call.now // MILLISECOND),
+        logicalSessionTimeoutMinutes=SESSION_MINUTES,
+        connectionId=call.connection.id,
+        minWireVersion=0,
+        maxWireVersion=options.wire_version,
+        readOnly=False,
+    )
+    wanted = body.get("compression")
+    if isinstance(wanted, list) and (agreed := [name for name in wanted if name in options.compressors]):
+        reply["compression"] = agreed
+    await speculate(call, reply)
+    return reply
+
+
+def _introduce(call: Call) -> None:
+    client = call.body.get("client")
+    if client is None:
+        return
+    if not isinstance(client, dict):
+        raise type_mismatch(f"{call.name}.client", type_name(client), "object")
+    if call.connection.client is not None:
+        raise MqlError(186, "The client metadata document may only be sent in the first hello")
+    call.connection.client = client
+
+
+def _topology(call: Call) -> Document:
+    options = call.app.options
+    if options.topology == "mongos":
+        return {"msg": "isdbgrid"}
+    if options.topology == "standalone":
+        return {}
+    here = options.advertise
+    date = DatetimeMS(call.now // MILLISECOND)
+    return {
+        "setName": options.replica_set,
+        "setVersion": 1,
+        "secondary": False,
+        "hosts": [here],
+        "primary": here,
+        "me": here,
+        "lastWrite": {"opTime": {"ts": Timestamp(call.now // SECOND, 1), "t": Int64(1)}, "lastWriteDate": date},
+    }
+
+
+async def ping(call: Call) -> Document:
+    """Nothing, at once."""
+    call.fields(())
+    return {}
+
+
+async def build_info(call: Call) -> Document:
+    """What release a driver may take this for."""
+    call.fields(())
+    major, minor = version_of(call.app.options)
+    return {
+        "version": f"{major}.{minor}.0",
+        "gitVersion": f"mayfly-{call.app.options.version}",
+        "modules": [],
+        "versionArray": [major, minor, 0, 0],
+        "bits": 64,
+        "debug": False,
+        "javascriptEngine": "none",
+        "maxBsonObjectSize": LARGEST_DOCUMENT,
+        "storageEngines": ["mayfly"],
+    }
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "hello": Command(hello, "open", help="What this server is, and can do."),
+    "isMaster": Command(hello, "open", help="`hello`, as older drivers call it."),
+    "ismaster": Command(hello, "open", help="`hello`, as older drivers call it."),
+    "ping": Command(ping, "open", help="Answers."),
+    "buildInfo": Command(build_info, "open", help="The release that is spoken here."),
+    "buildinfo": Command(build_info, "open", help="The release that is spoken here."),
+}

@@ -1,0 +1,157 @@
+"""createIndexes, listIndexes, dropIndexes, collMod.
+
+Replies that concern a TTL index on `_ts` have the shape that Cosmos DB's API for MongoDB gives them:
+https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.commands.catalog import listed
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.indexing import ID_SPEC
+from mayflydb.frontends.mongo.statements import existing
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.values import Document, type_name
+
+UNCHANGED: Final = "all indexes already exist"
+
+
+def in_cosmos(call: Call, ts: bool) -> bool:
+    """Whether a reply has Cosmos DB's shape: always in profile `cosmos`, in `both` where `_ts` is concerned."""
+    profile = call.app.options.profile
+    return profile == "cosmos" or (profile == "both" and ts)
+
+
+async def create_indexes(call: Call) -> Document:
+    """Make indexes, all of them or none; the collection too, if it is missing."""
+    call.fields({"indexes", "ignoreUnknownIndexOptions", "commitQuorum"})
+    documents = arguments.array(call.body, "indexes", call.name)
+    if not documents:
+        raise bad_value("Must specify at least one index to create")
+    for each in documents:
+        if type(each) is not dict:
+            raise type_mismatch(f"{call.name}.indexes", type_name(each), "object")
+    data = call.app.data
+    collection = await existing(call)
+    created = collection is None
+    if collection is None:
+        # What is refused must not leave a collection behind.
+        data.indexing.parse_for_none(documents)
+        collection = await data.collections.ensure(call.database, call.body[call.name], call.now)
+    done = await data.indexing.create(collection, data.indexing.parse(collection, documents), call.now)
+    answer: Document = {"_t": "CreateIndexesResponse", "ok": 1.0} if in_cosmos(call, done.ts) else {}
+    counts = {"numIndexesBefore": done.before, "numIndexesAfter": done.after}
+    if answer:
+        answer = {**answer, "createdCollectionAutomatically": created, **counts}
+    else:
+        answer = {**counts, "createdCollectionAutomatically": created}
+    if not done.made:
+        answer["note"] = UNCHANGED
+    answer.setdefault("ok", 1.0)
+    return answer
+
+
+async def list_indexes(call: Call) -> bytes:
+    """The indexes of a collection."""
+    call.fields({"cursor", "includeBuildUUIDs", "includeIndexBuildInfo"})
+    name = arguments.text(call.body, call.name, call.name)
+    collection = await call.app.data.collections.need(call.database, name)
+    if collection.view_on is not None:
+        raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
+    found = [_printed(call, collection, spec) for spec in (ID_SPEC, *collection.specs)]
+    return await listed(call, found, collection.namespace)
+
+
+def _printed(call: Call, collection: Collection, spec: object) -> Document:
+    ts = spec is collection.ts
+    namespace = collection.namespace if in_cosmos(call, ts) else None
+    document: Document = spec.to_document(namespace)  # type: ignore[attr-defined]
+    return document
+
+
+async def drop_indexes(call: Call) -> Document:
+    """Remove indexes by name, by key, several by a list of names, or all but that of `_id`."""
+    call.fields({"index"})
+    collection = await call.app.data.collections.need(call.database, arguments.text(call.body, call.name, call.name))
+    if "index" not in call.body:
+        raise arguments.missing("index", call.name)
+    which = call.body["index"]
+    ts = collection.ts is not None
+    was = await call.app.data.indexing.drop(collection, which, call.now)
+    answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if in_cosmos(call, ts) else {}
+    answer["nIndexesWas"] = was
+    if which == "*":
+        answer["msg"] = "non-_id indexes dropped for collection"
+    answer.setdefault("ok", 1.0)
+    return answer
+
+
+COLL_MOD: Final = frozenset(
+    {
+        "index",
+        "dryRun",
+        "validator",
+        "validationLevel",
+        "validationAction",
+        "cappedSize",
+        "cappedMax",
+        "viewOn",
+        "pipeline",
+    }
+)
+
+
+async def coll_mod(call: Call) -> Document:
+    """Change an index, a validator, or a view: one row of the catalogue."""
+    call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"})
+    if call.app.options.profile == "cosmos":
+        raise MqlError(115, "Command collMod not supported")
+    for name in ("expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"):
+        if name in call.body:
+            raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
+    name = arguments.text(call.body, call.name, call.name)
+    collection = await call.app.data.collections.need(call.database, name)
+    answer: Document = {}
+    change = arguments.document(call.body, "index", call.name)
+    if change is not None:
+        dry = arguments.flag(call.body, "dryRun", call.name)
+        answer = await call.app.data.indexing.modify(collection, change, call.now, dry)
+    options = {field: call.body[field] for field in COLL_MOD - {"index", "dryRun"} if field in call.body}
+    if options:
+        await call.app.data.collections.change(collection, _options(call, collection, options), call.now)
+    return {**answer, "ok": 1.0}
+
+
+def _options(call: Call, collection: Collection, given: Document) -> Document:
+    """What a collection's options are after collMod. MqlError 72 and 2 for what cannot be changed so."""
+    view = collection.view_on is not None
+    for field in given:
+        of_views = field in ("viewOn", "pipeline")
+        if of_views != view:
+            text = "'viewOn' requires a view" if of_views else "option not supported on a view"
+            raise MqlError(72 if of_views else 167, f"{text}: {field}")
+    if given.get("validator"):
+        compile_filter(given["validator"], Env(milliseconds(call.now)))
+    for field, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
+        if field in given and given[field] not in allowed:
+            raise bad_value(f"Enumeration value '{given[field]}' for field 'collMod.{field}' is not a valid value.")
+    renamed = {"cappedSize": "size", "cappedMax": "max"}
+    if ("cappedSize" in given or "cappedMax" in given) and not collection.capped:
+        raise MqlError(72, "changing the size of a collection requires that it is capped")
+    return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}
+
+
+HANDLERS = {
+    "createIndexes": Command(create_indexes, "schema", help="makes indexes"),
+    "listIndexes": Command(list_indexes, "read", help="gives the indexes of a collection"),
+    "dropIndexes": Command(drop_indexes, "schema", help="removes indexes"),
+    "deleteIndexes": Command(drop_indexes, "schema", help="removes indexes"),
+    "collMod": Command(coll_mod, "schema", help="changes an index, a validator or a view"),
+}

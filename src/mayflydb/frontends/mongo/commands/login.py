@@ -1,0 +1,135 @@
+"""Logging in and out: SCRAM over saslStart and saslContinue, or within the first hello."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any, Final
+
+from mayflydb.frontends.mongo import scram
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.scram import Conversation, Rejected
+from mayflydb.frontends.mongo.state import Login
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.values import Document, type_name
+
+CONVERSATION: Final = 1
+"""A connection has one conversation at a time, so all bear this number."""
+
+NONCE_BITS: Final = 192
+
+
+def failed() -> MqlError:
+    """18, whatever the reason: nobody learns which users exist."""
+    return MqlError(18, "Authentication failed.")
+
+
+async def sasl_start(call: Call) -> Document:
+    """The server's first message. A login that was under way is given up."""
+    call.fields(("mechanism", "payload", "options", "autoAuthorize"))
+    call.connection.login = None
+    try:
+        return await _begin(call, call.body, call.database)
+    except Rejected:
+        raise failed() from None
+
+
+async def _begin(call: Call, asked: Document, database: str) -> Document:
+    mechanism, options = asked.get("mechanism"), asked.get("options", {})
+    if mechanism not in scram.ITERATIONS:
+        raise MqlError(334, f"Received authentication for mechanism {mechanism} which is unknown or not enabled")
+    if not isinstance(options, dict):
+        raise type_mismatch("saslStart.options", type_name(options), "object")
+    app = call.app
+    first = scram.client_first(_payload(asked, "saslStart"))
+    user = await app.accounts.find(database, first.user)
+    credential = None if user is None else user.credentials.get(mechanism)
+    known = credential or scram.made_up(mechanism, f"{database}.{first.user}", app.options.secret)
+    nonce = base64.b64encode(app.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
+    conversation = Conversation(mechanism, first, known, nonce)
+    skip = bool(options.get("skipEmptyExchange"))
+    call.connection.login = Login(conversation, None if credential is None else user, skip)
+    return {"conversationId": CONVERSATION, "done": False, "payload": conversation.answer}
+
+
+async def sasl_continue(call: Call) -> Document:
+    """The server's last message, if the client's proof is one."""
+    call.fields(("conversationId", "payload"))
+    login, payload = call.connection.login, _payload(call.body, call.name)
+    if login is None:
+        raise MqlError(17, "No SASL session state found")
+    if call.body.get("conversationId") != CONVERSATION:
+        raise MqlError(17, "sasl: Mismatched conversation id")
+    answer = b""
+    if not login.proven:
+        answer = _proof_of(call, login, payload)
+    elif payload:
+        call.connection.login = None
+        raise failed()
+    done = not answer or login.skip
+    if done:
+        assert login.user is not None
+        call.connection.login = None
+        # What was changed since the first message counts.
+        user = await call.app.accounts.find(login.user.db, login.user.name)
+        if user is None or user.credentials != login.user.credentials:
+            raise failed()
+        call.app.accounts.admit(call.connection, user)
+    return {"conversationId": CONVERSATION, "done": done, "payload": answer}
+
+
+def _proof_of(call: Call, login: Login, payload: bytes) -> bytes:
+    try:
+        answer = login.conversation.finish(payload)
+        if login.user is None:
+            raise Rejected("there is no such user")
+    except Rejected:
+        call.connection.login = None
+        raise failed() from None
+    login.proven = True
+    return answer
+
+
+def _payload(asked: Document, name: str) -> bytes:
+    payload: Any = asked.get("payload")
+    if isinstance(payload, str):
+        # Some drivers send it as text in base64.
+        try:
+            return base64.b64decode(payload, validate=True)
+        except ValueError:
+            raise failed() from None
+    if not isinstance(payload, bytes):
+        raise type_mismatch(f"{name}.payload", type_name(payload), "binData")
+    return bytes(payload)
+
+
+async def speculate(call: Call, reply: Document) -> None:
+    """What hello says of logins: the mechanisms of one user, and the first message of a login that it begins itself."""
+    asked_for = call.body.get("saslSupportedMechs")
+    if isinstance(asked_for, str):
+        database, _, name = asked_for.partition(".")
+        user = await call.app.accounts.find(database, name)
+        if user is not None:
+            reply["saslSupportedMechs"] = [mechanism for mechanism in scram.ITERATIONS if mechanism in user.credentials]
+    begun = call.body.get("speculativeAuthenticate")
+    if isinstance(begun, dict) and "saslStart" in begun:
+        source = begun.get("db")
+        try:
+            if isinstance(source, str):
+                reply["speculativeAuthenticate"] = await _begin(call, begun, source)
+        except (MqlError, Rejected):
+            # The driver goes on with a saslStart of its own, and is told then.
+            call.connection.login = None
+
+
+async def logout(call: Call) -> Document:
+    """Nobody's connection again."""
+    call.fields(())
+    call.app.accounts.dismiss(call.connection)
+    return {}
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "saslStart": Command(sasl_start, "open", help="Begins a login."),
+    "saslContinue": Command(sasl_continue, "open", help="Goes on with a login."),
+    "logout": Command(logout, "open", help="Ends what a login allowed."),
+}

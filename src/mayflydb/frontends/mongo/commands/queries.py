@@ -1,0 +1,200 @@
+"""find, count, distinct, and what cursors are asked for: getMore, killCursors."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any, Final
+
+from bson import Int64
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
+from mayflydb.frontends.mongo.documents import cursor_reply
+from mayflydb.frontends.mongo.pipelines import encoded, find_in_view
+from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.statements import environment, select
+from mayflydb.frontends.mongo.work import begin
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.projection import Projection, compile_projection
+from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
+
+FIND_FIELDS: Final = frozenset(
+    {
+        "filter",
+        "sort",
+        "projection",
+        "skip",
+        "limit",
+        "batchSize",
+        "singleBatch",
+        "hint",
+        "min",
+        "max",
+        "collation",
+        "let",
+        "returnKey",
+        "showRecordId",
+        "tailable",
+        "awaitData",
+        "noCursorTimeout",
+        "allowPartialResults",
+        "allowDiskUse",
+        "oplogReplay",
+    }
+)
+
+
+def session_of(call: Call) -> bytes | None:
+    """The session a command comes in, by its bytes."""
+    lsid = call.body.get("lsid")
+    return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
+
+
+async def find(call: Call) -> Document | bytes:
+    """Documents that match, the first batch of them."""
+    call.fields(FIND_FIELDS)
+    body, name = call.body, call.name
+    for field in ("min", "max", "returnKey", "showRecordId"):
+        if body.get(field):
+            raise MqlError(238, f"find with '{field}' is not supported")
+    coll = arguments.text(body, name, name)
+    collection = await call.app.data.collections.find(call.database, coll)
+    if collection is not None and collection.view_on is not None:
+        batches, moment = await find_in_view(call, await begin(call), collection)
+        cursor = Cursor(f"{call.database}.{coll}", encoded(batches), moment, lambda: (), 0, session_of(call))
+        return await first_batch(call, cursor, arguments.whole(body, "batchSize", name))
+    env = environment(call, collection, body)
+    query = arguments.document(body, "filter", name) or {}
+    skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
+    chosen = select(call, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
+    projecting = arguments.document(body, "projection", name)
+    projection = compile_projection(projecting, env, chosen.filter) if projecting else None
+    size = arguments.whole(body, "batchSize", name)
+    namespace = f"{call.database}.{coll}"
+    if collection is None:
+        return cursor_reply(namespace, 0, (), True)
+    work = await begin(call)
+    moment = Moment(call.now)
+    items = _items(rows(work.view, collection, chosen, moment), projection)
+    cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
+    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
+    return await first_batch(call, cursor, size, single)
+
+
+def _limit(body: Document, name: str) -> int:
+    given: Any = body.get("limit")
+    if _is_negative(given):
+        return abs(int(given))
+    return arguments.whole(body, "limit", name, 0) or 0
+
+
+def _is_negative(limit: Any) -> bool:
+    return type(limit) in (int, Int64, float) and limit < 0
+
+
+async def _items(source: AsyncIterator[list[Row]], projection: Projection | None) -> AsyncIterator[list[Item]]:
+    async for batch in source:
+        if projection is None:
+            yield [(row.record, row.record.value) for row in batch]
+        else:
+            yield [(row.record, encode(projection.apply(row.document))) for row in batch]
+
+
+async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
+    """The first batch of a cursor, which stays open if there is more."""
+    batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
+    id = 0
+    if single or cursor.exhausted:
+        await cursor.close()
+    else:
+        id = call.app.data.cursors.keep(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
+    return cursor_reply(cursor.namespace, id, batch, True)
+
+
+async def get_more(call: Call) -> bytes:
+    """The next batch of an open cursor, of what is visible now."""
+    call.fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
+    id = call.body["getMore"]
+    if type(id) is not Int64:
+        raise type_mismatch("getMore.getMore", type_name(id), "long")
+    coll = arguments.text(call.body, "collection", call.name)
+    size = arguments.whole(call.body, "batchSize", call.name) or None
+    cursors = call.app.data.cursors
+    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call))
+    cursor.busy = True
+    try:
+        batch = await cursor.batch(size, call.now)
+    finally:
+        cursor.busy = False
+    if cursor.exhausted:
+        cursors.leave(cursor)
+        return cursor_reply(cursor.namespace, 0, batch, False)
+    return cursor_reply(cursor.namespace, cursor.id, batch, False)
+
+
+async def kill_cursors(call: Call) -> Document:
+    """Close cursors."""
+    call.fields({"cursors"})
+    ids = [int(each) for each in arguments.array(call.body, "cursors", call.name)]
+    killed, unknown = await call.app.data.cursors.kill(ids)
+    return {
+        "cursorsKilled": [Int64(id) for id in killed],
+        "cursorsNotFound": [Int64(id) for id in unknown],
+        "cursorsAlive": [],
+        "cursorsUnknown": [],
+        "ok": 1.0,
+    }
+
+
+async def count(call: Call) -> Document:
+    """How many documents match."""
+    call.fields({"query", "skip", "limit", "hint", "collation", "fields"})
+    collection, chosen = await _chosen(call)
+    total = 0
+    if collection is not None:
+        if collection.view_on is not None:
+            raise MqlError(238, "count on a view is not supported; use aggregate")
+        work = await begin(call)
+        async for batch in rows(work.view, collection, chosen, Moment(call.now)):
+            total += len(batch)
+    return {"n": total, "ok": 1.0}
+
+
+async def distinct(call: Call) -> Document:
+    """The different values of a field, arrays unwound once."""
+    call.fields({"key", "query", "collation", "hint"})
+    key = arguments.text(call.body, "key", call.name)
+    collection, chosen = await _chosen(call)
+    values: dict[Any, Any] = {}
+    if collection is not None:
+        work = await begin(call)
+        parts = split(key)
+        async for batch in rows(work.view, collection, chosen, Moment(call.now)):
+            for row in batch:
+                for value in lookup(row.document, parts, spread=False):
+                    for each in value if type(value) is list else [value]:
+                        if each is not MISSING:
+                            values.setdefault(chosen.env.collation.order_key(each), each)
+    return {"values": list(values.values()), "ok": 1.0}
+
+
+async def _chosen(call: Call) -> tuple[Collection | None, Select]:
+    body, name = call.body, call.name
+    coll = arguments.text(body, name, name)
+    collection = await call.app.data.collections.find(call.database, coll)
+    env = environment(call, collection, body)
+    query = arguments.document(body, "query", name) or {}
+    skip = arguments.whole(body, "skip", name, 0) or 0
+    return collection, select(call, env, query, None, body.get("hint"), skip, _limit(body, name))
+
+
+HANDLERS = {
+    "find": Command(find, "read", help="gives documents that match"),
+    "getMore": Command(get_more, "read", help="gives the next batch of a cursor"),
+    "killCursors": Command(kill_cursors, "read", help="closes cursors"),
+    "count": Command(count, "read", help="counts documents that match"),
+    "distinct": Command(distinct, "read", help="gives the different values of a field"),
+}

@@ -1,0 +1,146 @@
+"""What shells and tools ask of the server itself."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import socket
+from typing import Final
+
+from bson import DatetimeMS, Int64
+
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.users import User, rights_of
+from mayflydb.model.instant import MILLISECOND, to_rfc3339
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.values import Document, type_name
+
+LOGS: Final = ("startupWarnings",)
+
+
+async def whats_my_uri(call: Call) -> Document:
+    """The client's address."""
+    call.fields(())
+    return {"you": call.connection.peer}
+
+
+async def connection_status(call: Call) -> Document:
+    """Who this connection is logged in as."""
+    call.fields(("showPrivileges",))
+    user = call.connection.user
+    info: Document = {
+        "authenticatedUsers": [] if user is None else [{"user": user.name, "db": user.db}],
+        "authenticatedUserRoles": [] if user is None else [{"role": each.role, "db": each.db} for each in user.roles],
+    }
+    if call.body.get("showPrivileges"):
+        info["authenticatedUserPrivileges"] = [] if user is None else _privileges(user)
+    return {"authInfo": info}
+
+
+def _privileges(user: User) -> list[Document]:
+    return [
+        {"resource": {"db": database, "collection": ""}, "actions": list(actions)}
+        for database, actions in rights_of(user).items()
+    ]
+
+
+async def host_info(call: Call) -> Document:
+    """The machine."""
+    call.fields(())
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
+    return {
+        "system": {
+            "currentTime": DatetimeMS(call.now // MILLISECOND),
+            "hostname": socket.gethostname(),
+            "cpuAddrSize": 64 if platform.architecture()[0] == "64bit" else 32,
+            "memSizeMB": Int64(memory),
+            "memLimitMB": Int64(memory),
+            "numCores": os.cpu_count() or 1,
+            "cpuArch": platform.machine(),
+        },
+        "os": {"type": platform.system(), "name": platform.system(), "version": platform.release()},
+        "extra": {},
+    }
+
+
+async def command_line(call: Call) -> Document:
+    """What of the settings concerns MongoDB. The command line itself is not shown: it may hold a password."""
+    call.fields(())
+    options = call.app.options
+    parsed: Document = {
+        "net": {
+            "maxIncomingConnections": options.max_connections,
+            "compression": {"compressors": ",".join(options.compressors)},
+        },
+        "security": {"authorization": "enabled" if options.auth else "disabled"},
+    }
+    if options.replica_set:
+        parsed["replication"] = {"replSet": options.replica_set}
+    return {"argv": ["mayfly"], "parsed": parsed}
+
+
+async def get_log(call: Call) -> Document:
+    """What people should know about how this server was started; its other messages are not kept."""
+    call.fields(())
+    asked = call.body[call.name]
+    if asked == "*":
+        return {"names": list(LOGS)}
+    if not isinstance(asked, str):
+        raise type_mismatch("getLog.getLog", type_name(asked), "string")
+    if asked not in LOGS:
+        raise MqlError(96, f"No log named '{asked}'")
+    lines = [] if call.app.options.auth else [_unprotected(call)]
+    return {"totalLinesWritten": len(lines), "log": lines}
+
+
+def _unprotected(call: Call) -> str:
+    line = {
+        "t": {"$date": to_rfc3339(call.app.started)},
+        "s": "W",
+        "c": "CONTROL",
+        "id": 22120,
+        "ctx": "initandlisten",
+        "msg": "Access control is not enabled for the database. Read and write access to data is unrestricted",
+        "tags": ["startupWarnings"],
+    }
+    return json.dumps(line, separators=(",", ":"))
+
+
+async def list_commands(call: Call) -> Document:
+    """Every command, by name."""
+    call.fields(())
+    test = call.app.options.test_commands
+    return {
+        "commands": {
+            name: {
+                "help": command.help,
+                "requiresAuth": command.right != "open",
+                "secondaryOk": command.right in ("open", "anyone", "read"),
+                "adminOnly": command.admin,
+            }
+            for name, command in sorted(call.app.handlers.items())
+            if test or not command.test
+        }
+    }
+
+
+async def configure_fail_point(call: Call) -> Document:
+    """How often the one before has struck."""
+    call.fields(("mode", "data"))
+    if call.body[call.name] != "failCommand":
+        raise bad_value(f"there is no fail point {call.body[call.name]!r}: failCommand is the only one")
+    return {"count": call.app.failpoints.configure(call.body.get("mode"), call.body.get("data", {}))}
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "whatsmyuri": Command(whats_my_uri, "open", help="The client's own address."),
+    "connectionStatus": Command(connection_status, "open", help="Who is logged in on this connection."),
+    "hostInfo": Command(host_info, "server", help="The machine this runs on."),
+    "getCmdLineOpts": Command(command_line, "server", admin=True, help="How the server was started."),
+    "getLog": Command(get_log, "server", admin=True, help="Warnings from the start."),
+    "listCommands": Command(list_commands, "anyone", help="This list."),
+    "configureFailPoint": Command(
+        configure_fail_point, "server", admin=True, test=True, help="Makes commands fail, to rehearse it."
+    ),
+}

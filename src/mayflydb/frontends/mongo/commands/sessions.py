@@ -1,0 +1,81 @@
+"""Beginning, prolonging and ending sessions."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bson import Binary
+
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
+from mayflydb.frontends.mongo.sessions import session_id
+from mayflydb.query.mongo.faults import bad_value, type_mismatch
+from mayflydb.query.mongo.values import Document, type_name
+
+_UUID: Final = 4
+
+
+async def start_session(call: Call) -> Document:
+    """A new session."""
+    call.fields(())
+    id = call.app.new_uuid().bytes
+    call.app.sessions.use(id, call.owner)
+    return {"id": {"id": Binary(id, _UUID)}, "timeoutMinutes": SESSION_MINUTES}
+
+
+async def end_sessions(call: Call) -> Document:
+    """Those named, and whatever was open in them."""
+    call.fields(())
+    call.app.sessions.end(_ids(call), call.owner)
+    return {}
+
+
+async def refresh_sessions(call: Call) -> Document:
+    """Those named last again as long as new ones."""
+    call.fields(())
+    for id in _ids(call):
+        call.app.sessions.use(id, call.owner)
+    return {}
+
+
+async def kill_sessions(call: Call) -> Document:
+    """Those named; without any, all of who asks."""
+    call.fields(())
+    ids = _ids(call)
+    if ids:
+        call.app.sessions.end(ids, call.owner)
+    else:
+        call.app.sessions.end_all([call.owner])
+    return {}
+
+
+async def kill_all_sessions(call: Call) -> Document:
+    """Those of the users named; without any, all."""
+    call.fields(())
+    owners = []
+    for each in _list(call):
+        if not (isinstance(each, dict) and isinstance(each.get("user"), str) and isinstance(each.get("db"), str)):
+            raise bad_value("killAllSessions needs a list of {user, db}")
+        owners.append(f"{each['db']}.{each['user']}")
+    call.app.sessions.end_all(owners or None)
+    return {}
+
+
+def _ids(call: Call) -> list[bytes]:
+    return [session_id(each, f"{call.name}.{call.name}") for each in _list(call)]
+
+
+def _list(call: Call) -> list[object]:
+    given = call.body[call.name]
+    if not isinstance(given, list):
+        raise type_mismatch(f"{call.name}.{call.name}", type_name(given), "array")
+    return given
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "startSession": Command(start_session, "anyone", help="Begins a session."),
+    "endSessions": Command(end_sessions, "open", help="Ends sessions."),
+    "refreshSessions": Command(refresh_sessions, "anyone", help="Prolongs sessions."),
+    "killSessions": Command(kill_sessions, "anyone", help="Ends sessions and what is open in them."),
+    "killAllSessions": Command(kill_all_sessions, "server", help="Ends the sessions of all users, or of some."),
+}

@@ -1,0 +1,34 @@
+"""The table of commands: name -> what answers it. Other spellings of a name have rows of their own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.frontends.mongo.calls import Command
+from mayflydb.frontends.mongo.commands import (
+    aggregate,
+    catalog,
+    find_and_modify,
+    handshake,
+    indexes,
+    login,
+    queries,
+    server,
+    sessions,
+    users,
+    writes,
+)
+
+HANDLERS: Final[dict[str, Command]] = {
+    **handshake.HANDLERS,
+    **login.HANDLERS,
+    **users.HANDLERS,
+    **sessions.HANDLERS,
+    **server.HANDLERS,
+    **catalog.HANDLERS,
+    **indexes.HANDLERS,
+    **queries.HANDLERS,
+    **writes.HANDLERS,
+    **find_and_modify.HANDLERS,
+    **aggregate.HANDLERS,
+}

@@ -1,0 +1,249 @@
+"""Making, changing and dropping users."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from typing import Any, Final
+from uuid import UUID
+
+import msgspec
+from bson import Binary
+
+from mayflydb.frontends.mongo import scram
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.scram import Credential
+from mayflydb.frontends.mongo.users import Role, User, check_role, not_found
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.values import Document, decode, encode, type_name
+
+_DESCRIPTION: Final = ("pwd", "roles", "customData", "mechanisms", "digestPassword")
+_UUID: Final = 4
+
+
+async def create_user(call: Call) -> Document:
+    """MqlError 51003 if there is one of that name."""
+    call.fields(_DESCRIPTION)
+    for field in ("pwd", "roles"):
+        if field not in call.body:
+            raise MqlError(40414, f"BSON field '{call.name}.{field}' is missing but a required field")
+    user = await _described(call, User(_name(call), call.database, id=str(call.app.new_uuid())))
+    await call.app.accounts.create(user, call.now)
+    return {}
+
+
+async def update_user(call: Call) -> Document:
+    """Changes what is given, and leaves the rest."""
+    call.fields(_DESCRIPTION)
+    if not any(field in call.body for field in _DESCRIPTION):
+        raise bad_value("Must specify at least one field to update in updateUser")
+    before = await _found(call)
+    await call.app.accounts.replace(await _described(call, before), call.now)
+    return {}
+
+
+async def drop_user(call: Call) -> Document:
+    """MqlError 11 if there is none."""
+    call.fields(())
+    await call.app.accounts.drop(await _found(call))
+    return {}
+
+
+async def drop_all_users(call: Call) -> Document:
+    """Those of one database, but for users that the settings give."""
+    call.fields(())
+    dropped = 0
+    for user in await call.app.accounts.all():
+        if user.db == call.database and not user.fixed:
+            await call.app.accounts.drop(user)
+            dropped += 1
+    return {"n": dropped}
+
+
+async def grant_roles(call: Call) -> Document:
+    """Those the user has already are no error."""
+    call.fields(("roles",))
+    before = await _found(call)
+    roles = _roles(call)
+    for role in roles:
+        call.require("users", role.db)
+    added = tuple(role for role in roles if role not in before.roles)
+    after = msgspec.structs.replace(before, roles=before.roles + added)
+    await call.app.accounts.replace(after, call.now)
+    return {}
+
+
+async def revoke_roles(call: Call) -> Document:
+    """Those the user does not have are no error."""
+    call.fields(("roles",))
+    before = await _found(call)
+    gone = _roles(call)
+    for role in gone:
+        call.require("users", role.db)
+    after = msgspec.structs.replace(before, roles=tuple(role for role in before.roles if role not in gone))
+    await call.app.accounts.replace(after, call.now)
+    return {}
+
+
+async def users_info(call: Call) -> Document:
+    """One user, some, those of a database, or all. Who has no right to ask about users may ask about themselves."""
+    call.fields(("showCredentials", "showCustomData", "filter", "showPrivileges", "showAuthenticationRestrictions"))
+    for field in ("filter", "showPrivileges", "showAuthenticationRestrictions"):
+        if call.body.get(field):
+            raise MqlError(238, f"usersInfo with {field} is not supported")
+    asked = call.body[call.name]
+    own = call.connection.user
+    if isinstance(asked, dict) and "forAllDBs" in asked:
+        call.require("users", "admin")
+        users = await call.app.accounts.all()
+    elif isinstance(asked, int | float):
+        call.require("users")
+        users = [user for user in await call.app.accounts.all() if user.db == call.database]
+    else:
+        users = []
+        for each in asked if isinstance(asked, list) else [asked]:
+            name, database = _named(call, each)
+            if own is None or (own.name, own.db) != (name, database):
+                call.require("users", database)
+            user = await call.app.accounts.find(database, name)
+            users += [] if user is None else [user]
+    with_keys, with_data = bool(call.body.get("showCredentials")), bool(call.body.get("showCustomData", True))
+    return {"users": [_shown(user, with_keys, with_data) for user in users]}
+
+
+def _shown(user: User, with_keys: bool, with_data: bool) -> Document:
+    shown: Document = {"_id": user.key, "user": user.name, "db": user.db}
+    if user.id:
+        shown["userId"] = Binary(UUID(user.id).bytes, _UUID)
+    if with_data and user.custom:
+        shown["customData"] = decode(base64.b64decode(user.custom))
+    shown["roles"] = [{"role": role.role, "db": role.db} for role in user.roles]
+    if with_keys:
+        shown["credentials"] = {
+            mechanism: {
+                "iterationCount": kept.iterations,
+                "salt": kept.salt,
+                "storedKey": kept.stored_key,
+                "serverKey": kept.server_key,
+            }
+            for mechanism, kept in user.credentials.items()
+        }
+    shown["mechanisms"] = list(user.credentials)
+    return shown
+
+
+# --- arguments -------------------------------------------------------------------------------------------------------
+
+
+def _name(call: Call) -> str:
+    name = call.body[call.name]
+    if not isinstance(name, str):
+        raise type_mismatch(f"{call.name}.{call.name}", type_name(name), "string")
+    if not name or "\0" in name:
+        raise bad_value("User document needs 'user' field to be non-empty")
+    return name
+
+
+async def _found(call: Call) -> User:
+    name = _name(call)
+    user = await call.app.accounts.find(call.database, name)
+    if user is None:
+        raise not_found(name, call.database)
+    return user
+
+
+async def _described(call: Call, before: User) -> User:
+    """A user as the command's fields change it."""
+    body = call.body
+    after = before
+    if "roles" in body:
+        roles = _roles(call)
+        for role in roles:
+            # Who manages the users of one database gives no rights on another.
+            call.require("users", role.db)
+        after = msgspec.structs.replace(after, roles=roles)
+    if "customData" in body:
+        data = body["customData"]
+        if not isinstance(data, dict):
+            raise type_mismatch(f"{call.name}.customData", type_name(data), "object")
+        after = msgspec.structs.replace(after, custom=base64.b64encode(encode(data)).decode())
+    if "mechanisms" in body and "pwd" not in body:
+        raise bad_value("mechanisms change with a password")
+    if "pwd" in body:
+        after = msgspec.structs.replace(after, credentials=await _credentials(call, before))
+    return after
+
+
+async def _credentials(call: Call, before: User) -> dict[str, Credential]:
+    password, body = _text(call, "pwd"), call.body
+    if body.get("digestPassword", True) is not True:
+        raise MqlError(238, "digestPassword: false is not supported: passwords are hashed by the server")
+    mechanisms = body.get("mechanisms", list(before.credentials) or [scram.SHA_256])
+    if not isinstance(mechanisms, list) or not mechanisms:
+        raise bad_value("mechanisms field must not be empty")
+    if unknown := [each for each in mechanisms if each not in scram.ITERATIONS]:
+        raise bad_value(f"Unknown auth mechanism '{unknown[0]}'")
+    found: dict[str, Credential] = {}
+    for mechanism in mechanisms:
+        size = scram.salt_length(mechanism)
+        salt = call.app.chance.getrandbits(8 * size).to_bytes(size, "big")
+        try:
+            # Thousands of hashes: not on the event loop.
+            found[mechanism] = await asyncio.to_thread(scram.credential, mechanism, before.name, password, salt)
+        except ValueError as error:
+            raise bad_value(str(error)) from None
+    return found
+
+
+def _text(call: Call, field: str) -> str:
+    """A text that may not be empty."""
+    given = call.body[field]
+    if not isinstance(given, str):
+        raise type_mismatch(f"{call.name}.{field}", type_name(given), "string")
+    if not given:
+        raise bad_value(f"{field} must not be empty")
+    return given
+
+
+def _roles(call: Call) -> tuple[Role, ...]:
+    given = call.body.get("roles")
+    if not isinstance(given, list):
+        raise type_mismatch(f"{call.name}.roles", type_name(given), "array")
+    roles = []
+    for each in given:
+        role = _role(call, each)
+        check_role(role)
+        if role not in roles:
+            roles.append(role)
+    return tuple(roles)
+
+
+def _role(call: Call, given: Any) -> Role:
+    if isinstance(given, str):
+        return Role(given, call.database)
+    if (
+        isinstance(given, dict)
+        and given.keys() == {"role", "db"}
+        and all(isinstance(each, str) for each in given.values())
+    ):
+        return Role(given["role"], given["db"])
+    raise bad_value("Role names must be either strings or objects with role and db")
+
+
+def _named(call: Call, given: Any) -> tuple[str, str]:
+    if isinstance(given, str):
+        return given, call.database
+    if isinstance(given, dict) and isinstance(given.get("user"), str) and isinstance(given.get("db"), str):
+        return given["user"], given["db"]
+    raise bad_value("User names must be either strings or objects with user and db")
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "createUser": Command(create_user, "users", help="Makes a user."),
+    "updateUser": Command(update_user, "users", help="Changes a user's password, roles or data."),
+    "dropUser": Command(drop_user, "users", help="Removes a user."),
+    "dropAllUsersFromDatabase": Command(drop_all_users, "users", help="Removes the users of a database."),
+    "grantRolesToUser": Command(grant_roles, "users", help="Gives roles to a user."),
+    "revokeRolesFromUser": Command(revoke_roles, "users", help="Takes roles from a user."),
+    "usersInfo": Command(users_info, "anyone", help="Describes users."),
+}

@@ -1,0 +1,253 @@
+"""insert, update, delete: statements in batches, each with its own outcome.
+
+Rules: https://github.com/mongodb/specifications/blob/master/source/crud/crud.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.workspace import Workspace
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.documents import to_store
+from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, writable
+from mayflydb.frontends.mongo.work import Work, begin, concern_error
+from mayflydb.frontends.mongo.writing import Steps, Writer
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import MISSING, Document, decode
+
+MOST: Final = 100_000
+CHUNK: Final = 128
+"""Documents that are inserted in one transaction: a command of many must not keep others waiting."""
+
+UPDATE_FIELDS: Final = frozenset({"q", "u", "c", "multi", "upsert", "arrayFilters", "collation", "hint", "sort"})
+DELETE_FIELDS: Final = frozenset({"q", "limit", "collation", "hint"})
+
+
+class Outcome:
+    """What has become of the statements so far."""
+
+    def __init__(self, ordered: bool) -> None:
+        self.ordered = ordered
+        self.n = 0
+        self.modified = 0
+        self.upserted: list[Document] = []
+        self.errors: list[Document] = []
+        self.retried: list[int] = []
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more statements are to be tried."""
+        return self.ordered and bool(self.errors)
+
+    def refused(self, index: int, error: MqlError) -> None:
+        """A statement failed."""
+        line: Document = {"index": index, "code": error.code}
+        line.update(
+            {name: error.fields[name] for name in ("keyPattern", "keyValue", "errInfo") if name in error.fields}
+        )
+        self.errors.append({**line, "errmsg": error.message})
+
+    def reply(self, call: Call, **rest: Any) -> Document:
+        answer: Document = {"n": self.n, **rest}
+        if self.upserted:
+            answer["upserted"] = self.upserted
+        if self.errors:
+            answer["writeErrors"] = self.errors
+        if self.retried:
+            answer["retriedStmtIds"] = self.retried
+        concern = concern_error(call)
+        if concern is not None:
+            answer["writeConcernError"] = concern
+        answer["ok"] = 1.0
+        return answer
+
+
+One: TypeAlias = Callable[[Call, Work, Outcome, int, int, Document], Awaitable[bool]]
+"""Does one statement, with its index and number; whether it had been done before."""
+
+
+def statements(call: Call, field: str) -> list[bytes]:
+    """The raw statements of a command. MqlError 40414, 16 for none or too many."""
+    found = call.sequences.get(field)
+    if found is None:
+        raise arguments.missing(field, call.name)
+    if not 1 <= len(found) <= MOST:
+        raise MqlError(16, f"Write batch sizes must be between 1 and {MOST}. Got {len(found)} operations.")
+    return found
+
+
+def statement_ids(call: Call, count: int) -> Sequence[int]:
+    """The number of each statement within its numbered write."""
+    given = call.body.get("stmtIds")
+    if given is not None:
+        return [int(each) for each in given]
+    first = int(call.body.get("stmtId", 0))
+    return range(first, first + count)
+
+
+async def insert(call: Call) -> Document:
+    """Add documents. Those in one command are not one transaction."""
+    call.fields({"documents", "ordered", "bypassDocumentValidation"})
+    raws = statements(call, "documents")
+    outcome = Outcome(arguments.flag(call.body, "ordered", call.name, True))
+    work = await begin(call)
+    collection = await writable(call, work)
+    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
+    insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
+    ids = statement_ids(call, len(raws))
+    for first in range(0, len(raws), CHUNK):
+        chunk = enumerate(raws[first : first + CHUNK], first)
+        await insertion.perform([Insert.of(call, index, ids[index], raw) for index, raw in chunk], collection)
+        if outcome.stopped:
+            break
+    return outcome.reply(call)
+
+
+class Insert(msgspec.Struct, frozen=True):
+    """A document to add: its place among those of the command, and its number within a numbered write.
+
+    `refusal`: why it cannot be added, whatever is there already.
+    """
+
+    index: int
+    id: int
+    raw: bytes
+    document: Document = {}
+    refusal: MqlError | None = None
+
+    @classmethod
+    def of(cls, call: Call, index: int, id: int, raw: bytes) -> Insert:
+        try:
+            document, kept = to_store(raw, call.app.data.ids, call.now)
+        except MqlError as refusal:
+            return cls(index, id, raw, refusal=refusal)
+        return cls(index, id, kept, document)
+
+
+class Insertion:
+    """Adds documents, some in each transaction."""
+
+    def __init__(self, work: Work, writer: Writer, outcome: Outcome) -> None:
+        self._work = work
+        self._writer = writer
+        self._outcome = outcome
+
+    async def perform(self, inserts: Sequence[Insert], collection: Collection) -> None:
+        """Add these in one transaction."""
+        attempt = self._work.attempt
+
+        def body(transaction: Transaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
+            if attempt is not None:
+                yield from attempt.load(transaction)
+            space = yield from transaction.on(collection.id)
+            done: list[tuple[Insert, bool | MqlError]] = []
+            for insert in inserts:
+                done.append((insert, (yield from self._one(space, insert))))
+                if self._outcome.ordered and isinstance(done[-1][1], MqlError):
+                    break
+            if attempt is not None:
+                yield from attempt.save(transaction)
+            return done
+
+        for insert, came_of_it in await self._work.perform(body):
+            if isinstance(came_of_it, MqlError):
+                self._outcome.refused(insert.index, came_of_it)
+                continue
+            self._outcome.n += 1
+            if came_of_it:
+                self._outcome.retried.append(insert.id)
+
+    def _one(self, space: Workspace, insert: Insert) -> Steps[bool | MqlError]:
+        """Whether it had been added before; or why it cannot be."""
+        attempt = self._work.attempt
+        if attempt is not None and attempt.answer(insert.id)[0]:
+            return True
+        try:
+            if insert.refusal is not None:
+                raise insert.refusal
+            yield from self._writer.insert(space, insert.document, insert.raw)
+        except MqlError as refusal:
+            if self._work.aborts:
+                raise
+            return refusal
+        if attempt is not None:
+            attempt.note(insert.id, None)
+        return False
+
+
+async def update(call: Call) -> Document:
+    """Change documents, one or all that match a query; or insert one where none does."""
+    call.fields({"updates", "ordered", "bypassDocumentValidation", "let"})
+    outcome = await _each(call, "updates", UPDATE_FIELDS, _update_one)
+    return outcome.reply(call, nModified=outcome.modified)
+
+
+async def delete(call: Call) -> Document:
+    """Remove documents, one or all that match a query."""
+    call.fields({"deletes", "ordered", "let"})
+    outcome = await _each(call, "deletes", DELETE_FIELDS, _delete_one)
+    return outcome.reply(call)
+
+
+async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Outcome:
+    outcome = Outcome(arguments.flag(call.body, "ordered", call.name, True))
+    raws = statements(call, field)
+    work = await begin(call)
+    ids = statement_ids(call, len(raws))
+    for index, raw in enumerate(raws):
+        try:
+            given = decode(raw)
+            unknown = next((name for name in given if name not in fields), None)
+            if unknown is not None:
+                raise MqlError(40415, f"BSON field '{call.name}.{field}.{unknown}' is an unknown field.")
+            if await one(call, work, outcome, index, ids[index], given):
+                outcome.retried.append(ids[index])
+        except MqlError as error:
+            if work.aborts:
+                raise
+            outcome.refused(index, error)
+            if outcome.stopped:
+                break
+    return outcome
+
+
+async def _update_one(call: Call, work: Work, outcome: Outcome, index: int, id: int, given: Document) -> bool:
+    modification = Modification.of_statement(call, given)
+    if modification.many and work.attempt is not None:
+        raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
+    collection = await existing(call) if not modification.upsert else await writable(call, work)
+    if collection is None:
+        return False
+    done, retried = await modification.run(work, collection, id)
+    outcome.n += done.matched
+    outcome.modified += done.modified
+    if done.upserted is not MISSING:
+        outcome.n += 1
+        outcome.upserted.append({"index": index, "_id": done.upserted})
+    return retried
+
+
+async def _delete_one(call: Call, work: Work, outcome: Outcome, index: int, id: int, given: Document) -> bool:
+    deletion = Deletion.of_statement(call, given)
+    if deletion.many and work.attempt is not None:
+        raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
+    collection = await existing(call)
+    if collection is None:
+        return False
+    count, _, retried = await deletion.run(work, collection, id)
+    outcome.n += count
+    return retried
+
+
+HANDLERS = {
+    "insert": Command(insert, "write", help="adds documents"),
+    "update": Command(update, "write", help="changes documents"),
+    "delete": Command(delete, "write", help="removes documents"),
+}

@@ -1,0 +1,108 @@
+"""The compressors of OP_COMPRESSED: zlib always, snappy and zstd where their packages are installed."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from mayflydb.frontends.mongo import wire
+from mayflydb.frontends.mongo.wire import NOOP, BadFrame
+
+NAMES: Final = ("zstd", "snappy", "zlib")
+"""In the order they are offered."""
+
+
+class Codec(msgspec.Struct, frozen=True):
+    """A compressor: its number on the wire; `inflate` never makes more bytes than it is told."""
+
+    number: int
+    deflate: Callable[[bytes], bytes]
+    inflate: Callable[[bytes, int], bytes]
+
+
+def installed() -> dict[str, Codec]:
+    """The compressors there are, by name."""
+    found = {"zstd": _zstd(), "snappy": _snappy(), "zlib": Codec(2, zlib.compress, _inflate_zlib)}
+    return {name: codec for name, codec in found.items() if codec is not None}
+
+
+class Codecs:
+    """The compressors that one server offers."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        """ValueError for one that is not installed."""
+        known = installed()
+        if missing := [name for name in names if name not in known]:
+            raise ValueError(f"{missing[0]} is not installed")
+        self._by_number = {known[name].number: known[name] for name in names}
+
+    def inflate(self, number: int, data: bytes, size: int) -> bytes:
+        """What was compressed. BadFrame for what cannot be read, or is longer than `size`."""
+        if number == 0:
+            return data
+        codec = self._by_number.get(number)
+        if codec is None:
+            raise BadFrame(f"compressor {number} was not agreed on")
+        try:
+            return codec.inflate(data, size)
+        except BadFrame:
+            raise
+        except Exception as error:  # noqa: BLE001 - each package has errors of its own
+            raise BadFrame(f"a compressed message cannot be read: {error}") from None
+
+    def compressed(self, frame: bytes, compressor: int) -> bytes:
+        """A frame as the compressor of its request leaves it."""
+        if compressor == NOOP:
+            return frame
+        return wire.compressed(frame, compressor, self._by_number[compressor].deflate)
+
+
+def _inflate_zlib(data: bytes, size: int) -> bytes:
+    inflating = zlib.decompressobj()
+    found = inflating.decompress(data, size + 1)
+    if not inflating.eof or inflating.unused_data:
+        raise BadFrame("a compressed message is cut off, or longer than it says")
+    return found
+
+
+def _snappy() -> Codec | None:
+    try:
+        from cramjam import snappy
+    except ImportError:
+        return None
+
+    def inflate(data: bytes, size: int) -> bytes:
+        # The length stands in front, and no more than that is ever made.
+        if _varint(data) != size:
+            raise BadFrame("a compressed message is not as long as it says")
+        return bytes(snappy.decompress_raw(data))
+
+    return Codec(1, lambda data: bytes(snappy.compress_raw(data)), inflate)
+
+
+def _varint(data: bytes) -> int:
+    value = 0
+    for place, byte in enumerate(data[:5]):
+        value |= (byte & 0x7F) << 7 * place
+        if byte < 0x80:
+            return value
+    raise BadFrame("a length does not end")
+
+
+def _zstd() -> Codec | None:
+    try:
+        from backports import zstd
+    except ImportError:
+        return None
+
+    def inflate(data: bytes, size: int) -> bytes:
+        inflating = zstd.ZstdDecompressor()
+        found = bytes(inflating.decompress(data, max_length=size + 1))
+        if not inflating.eof or inflating.unused_data:
+            raise BadFrame("a compressed message is cut off, or longer than it says")
+        return found
+
+    return Codec(3, zstd.compress, inflate)

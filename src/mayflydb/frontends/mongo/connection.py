@@ -1,0 +1,243 @@
+"""One client's connection: bytes to messages, answers to bytes, strictly one after the other.
+
+Whatever can be answered without waiting is answered at once, in the turn of the event loop in which its last byte came; the
+rest goes on as a task, and what came after it waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Coroutine, Generator
+from itertools import count
+from types import coroutine
+from typing import Any
+
+import msgspec
+
+from mayflydb.frontends.mongo import wire
+from mayflydb.frontends.mongo.app import Hangup, MongoApp
+from mayflydb.frontends.mongo.compression import Codecs
+from mayflydb.frontends.mongo.errors import refusal
+from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.wire import Message
+from mayflydb.query.mongo.values import encode
+from mayflydb.sockets.work import Served, Work, resumed
+
+log = logging.getLogger(__name__)
+
+PIPELINED = 64
+"""Messages that may wait for the one before them."""
+
+UNKNOWN_CLIENT = 16 * 1024
+"""Bytes of a message before a login, where one is needed."""
+
+WORTH_COMPRESSING = 1024
+"""Bytes of an answer below which it goes as it is."""
+
+
+class Limits(msgspec.Struct, frozen=True):
+    """Seconds: `first` for the first message from the connection's start on, `idle` between messages; bytes of a `message`."""
+
+    first: float = 10.0
+    idle: float = 600.0
+    message: int = wire.LARGEST
+
+
+class Service:
+    """What the connections of one server share: who answers, what compresses, how they are numbered."""
+
+    def __init__(self, app: MongoApp, codecs: Codecs, limits: Limits, work: Work) -> None:
+        self.app = app
+        self.codecs = codecs
+        self.limits = limits
+        self.work = work
+        self.connection_ids = count(1)
+        self.reply_ids = count(1)
+
+    def next_reply(self) -> int:
+        """The id of an answer: increasing, and within an int32."""
+        return next(self.reply_ids) & 0x7FFF_FFFF
+
+    def introduce(self, tls: bool, deadline: float) -> Connection:
+        """The protocol of a new connection."""
+        return Connection(self, tls, deadline, asyncio.get_running_loop())
+
+
+class Connection(Served):
+    """The protocol of one connection. `deadline` (of the loop's time): when the first message must be there."""
+
+    def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        self._service = service
+        self._work = service.work
+        self._loop = loop
+        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
+        self.state = ConnectionState(next(service.connection_ids), tls=tls)
+        self._framer = wire.Framer(service.codecs.inflate)
+        self._judge()
+        self._waiting: deque[Message] = deque()
+        self._answering = False
+        self._outgoing: list[bytes] = []
+        self._blocked = False
+        self._paused = False
+        self._closing = False
+        self._ended = False
+        self._expires = deadline
+        self._timer: asyncio.TimerHandle | None = None
+
+    # --- the transport's calls -------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        self._transport = transport
+        self._work.connections.add(self)
+        peer = transport.get_extra_info("peername") or ("", 0)
+        self.state.peer = f"{peer[0]}:{peer[1]}"
+        self._timer = self._loop.call_at(self._expires, self._look_at_the_clock)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._work.connections.discard(self)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._waiting.clear()
+        self._service.app.disconnected(self.state)
+
+    def data_received(self, data: bytes) -> None:
+        if self._ended or self._framer.broken is not None:
+            return
+        messages = self._framer.feed(data)
+        if messages:
+            self._expires = self._loop.time() + self._service.limits.idle
+            self._waiting.extend(messages)
+        self._advance()
+        self._throttle()
+
+    def eof_received(self) -> bool:
+        """A client that sends no more may still wait for answers."""
+        self.shutdown()
+        return self._answering or bool(self._waiting) or bool(self._outgoing)
+
+    def pause_writing(self) -> None:
+        self._blocked = True
+        self._throttle()
+
+    def resume_writing(self) -> None:
+        self._blocked = False
+        self._advance()
+        self._throttle()
+
+    def abort(self) -> None:
+        self._transport.abort()
+
+    def shutdown(self) -> None:
+        self._closing = True
+        self._end_if_done()
+
+    def flush(self) -> None:
+        outgoing = self._outgoing
+        if outgoing and not self._transport.is_closing():
+            self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
+        outgoing.clear()
+        if self._ended:
+            self._transport.close()
+
+    # --- in and out ------------------------------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        """How much is taken from this client, by whether it may be anybody."""
+        known = self.state.user is not None or not self._service.app.options.auth
+        most = self._service.limits.message
+        self._framer.trusted, self._framer.limit = known, most if known else min(UNKNOWN_CLIENT, most)
+
+    def _throttle(self) -> None:
+        """Read on, unless the client is ahead of us, or behind in taking its answers."""
+        full = self._blocked or len(self._waiting) > PIPELINED
+        if full != self._paused and not self._transport.is_closing():
+            self._paused = full
+            if full:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def _advance(self) -> None:
+        while self._waiting and not (self._answering or self._blocked or self._ended):
+            self._answer(self._waiting.popleft())
+        self._end_if_done()
+
+    def _end_if_done(self) -> None:
+        if self._answering or self._waiting or self._ended:
+            return
+        broken = self._framer.broken
+        if broken is not None:
+            log.debug("the connection of %s ends: %s", self.state.peer, broken)
+            if broken.code:
+                message = Message(broken.request, wire.OP_MSG, b"", {})
+                self._send(message, encode(refusal(broken.code, str(broken))))
+            self._end()
+        elif self._closing:
+            self._end()
+
+    def _answer(self, message: Message) -> None:
+        self._answering = True
+        answering = self._service.app.answer(message, self.state)
+        try:
+            awaited = answering.send(None)
+        except StopIteration as done:
+            self._respond(message, done.value)
+        except Hangup:
+            self._hang_up()
+        else:
+            task = self._loop.create_task(self._go_on(message, answering, awaited))
+            self._work.tasks.add(task)
+            task.add_done_callback(self._work.tasks.discard)
+
+    @coroutine
+    def _go_on(self, message: Message, begun: Coroutine[Any, Any, bytes], awaited: Any) -> Generator[Any, Any, None]:
+        """The rest of an answer that waits for something already, as a task."""
+        try:
+            document = yield from resumed(begun, awaited)
+        except asyncio.CancelledError:
+            self.abort()
+            raise
+        except Hangup:
+            self._hang_up()
+            return
+        self._respond(message, document)
+        self._advance()
+        self._throttle()
+
+    def _respond(self, message: Message, document: bytes) -> None:
+        self._answering = False
+        if self._ended or self._transport.is_closing():
+            return
+        self._judge()
+        if not message.silent:
+            self._send(message, document)
+        if self.state.closing:
+            self._end()
+
+    def _send(self, message: Message, document: bytes) -> None:
+        frame = wire.reply(message, document, self._service.next_reply())
+        if message.compressor and len(frame) >= WORTH_COMPRESSING:
+            frame = self._service.codecs.compressed(frame, message.compressor)
+        if not self._outgoing:
+            self._work.post(self)
+        self._outgoing.append(frame)
+
+    def _hang_up(self) -> None:
+        self._answering = False
+        self._end()
+
+    def _end(self) -> None:
+        """Close as soon as everything is sent; what else the client asks is not heard."""
+        self._ended = True
+        self._waiting.clear()
+        if not self._outgoing:
+            self._transport.close()
+
+    def _look_at_the_clock(self) -> None:
+        now = self._loop.time()
+        if self._expires > now or self._answering:
+            self._timer = self._loop.call_at(max(self._expires, now + 1.0), self._look_at_the_clock)
+        else:
+            self.abort()

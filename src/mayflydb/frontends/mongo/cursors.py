@@ -1,0 +1,174 @@
+"""Cursors: results that are handed out batch by batch, each batch as things are at its own now.
+
+They stay open for ten minutes of the host's time, whatever the clock that people move shows.
+Sizes of batches: https://www.mongodb.com/docs/manual/tutorial/iterate-a-cursor/
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.mongo.documents import LARGEST
+from mayflydb.model.instant import MINUTE, Instant
+from mayflydb.model.record import Record
+from mayflydb.query.mongo.faults import MqlError
+
+FIRST_BATCH: Final = 101
+IDLE: Final = 10 * MINUTE
+
+Item: TypeAlias = tuple[Record | None, bytes]
+"""A result and, where there is one, the record it is: what expires between two batches is not handed out any more."""
+
+Rules: TypeAlias = Callable[[], Sequence[Rule]]
+"""The rules of the cursor's collection as they are now."""
+
+
+class Moment:
+    """The now of whoever pulls at the moment: a reader that lives longer than a command asks it each time."""
+
+    def __init__(self, now: Instant) -> None:
+        self.now = now
+
+
+class Cursor:
+    """One result on its way out."""
+
+    def __init__(
+        self,
+        namespace: str,
+        items: AsyncIterator[list[Item]],
+        moment: Moment,
+        rules: Rules,
+        limit: int = 0,
+        session: bytes | None = None,
+    ) -> None:
+        """`limit`: results in all (0: no limit). `session`: the lsid it was opened in; only that one may use it."""
+        self.namespace = namespace
+        self.session = session
+        self.moment = moment
+        self.id = 0
+        self.used: Instant = 0
+        self.keeps = False
+        self.busy = False
+        self.waits: Callable[[float], Any] | None = None
+        self._items = items
+        self._rules = rules
+        self._left = limit or None
+        self._buffer: list[Item] = []
+        self._at = 0
+        self._ended = False
+
+    @property
+    def exhausted(self) -> bool:
+        """Whether nothing can follow."""
+        return self._left == 0 or (self._ended and self._at >= len(self._buffer))
+
+    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+        """Up to `size` results (None: as many as fit), never more than 16 MiB unless it is one."""
+        self.moment.now = now
+        found: list[bytes] = []
+        total = 0
+        while (size is None or len(found) < size) and self._left != 0:
+            if self._at >= len(self._buffer) and not await self._fill():
+                break
+            record, raw = self._buffer[self._at]
+            if found and total + len(raw) + 16 > LARGEST:
+                break
+            self._at += 1
+            if record is not None and not visible_at(record, self._rules(), now):
+                continue
+            found.append(raw)
+            total += len(raw) + 16
+            if self._left is not None:
+                self._left -= 1
+        if not self.exhausted and self._at >= len(self._buffer) and (size is None or self._left == 0):
+            await self._fill()
+        return found
+
+    async def _fill(self) -> bool:
+        """Whether there is more to hand out."""
+        while not self._ended:
+            try:
+                self._buffer = await anext(self._items)
+            except StopAsyncIteration:
+                self._ended = True
+                self._buffer = []
+            self._at = 0
+            if self._buffer:
+                return True
+        return False
+
+    async def close(self) -> None:
+        """Let go of what it reads."""
+        self._ended, self._buffer = True, []
+        closing = getattr(self._items, "aclose", None)
+        if closing is not None and not self.busy:
+            await closing()
+
+
+class Cursors:
+    """Those that are open, server-wide."""
+
+    def __init__(self, chance: Callable[[], int], clock: Callable[[], Instant]) -> None:
+        """`chance` gives 63 random bits; `clock` the host's monotonic time in microseconds."""
+        self._chance = chance
+        self._clock = clock
+        self._open: dict[int, Cursor] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def keep(self, cursor: Cursor, forever: bool = False) -> int:
+        """Its id. `forever`: until it is killed or its session ends."""
+        while not cursor.id or cursor.id in self._open:
+            cursor.id = self._chance() or 1
+        cursor.keeps = forever
+        cursor.used = self._clock()
+        self._open[cursor.id] = cursor
+        return cursor.id
+
+    async def find(self, id: int, namespace: str, session: bytes | None) -> Cursor:
+        """An open one. MqlError 43 if there is none, 13 if it is another collection's or session's."""
+        await self.reap()
+        cursor = self._open.get(id)
+        if cursor is None:
+            raise MqlError(43, f"cursor id {id} not found")
+        if cursor.namespace != namespace:
+            text = f"Requested getMore on namespace '{namespace}', but cursor belongs to a different namespace"
+            raise MqlError(13, f"{text} {cursor.namespace}")
+        if cursor.session != session:
+            text = "in session" if session is not None else "not in a session"
+            raise MqlError(13, f"Cannot run getMore on cursor {id}, which was created in another session, {text}")
+        if cursor.busy:
+            raise MqlError(12051, f"cursor id {id} is already in use")
+        cursor.used = self._clock()
+        return cursor
+
+    async def kill(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Close them: (those that were open, those that were not)."""
+        killed = [id for id in ids if id in self._open]
+        for id in dict.fromkeys(killed):
+            await self._open.pop(id).close()
+        return killed, [id for id in ids if id not in killed]
+
+    def leave(self, cursor: Cursor) -> None:
+        """It is at its end."""
+        self._open.pop(cursor.id, None)
+
+    async def reap(self) -> None:
+        """Close those that nobody has used for too long."""
+        now = self._clock()
+        stale = [id for id, each in self._open.items() if not each.keeps and not each.busy and now - each.used > IDLE]
+        if stale:
+            await self.kill(stale)
+
+    async def end_session(self, session: bytes) -> None:
+        """Close what was opened in it."""
+        await self.kill([id for id, each in self._open.items() if each.session == session])
+
+    def count(self) -> Mapping[str, int]:
+        """What `serverStatus` tells."""
+        return {"total": len(self._open), "noTimeout": sum(each.keeps for each in self._open.values())}

@@ -1,0 +1,167 @@
+"""Rehearsed failures: `failCommand`, which makes commands fail, wait, or lose their connection, so that clients can be tested."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.values import Document, decode, encode, is_number, type_name
+
+if TYPE_CHECKING:
+    from random import Random  # noqa: TID251 - the type
+
+    from mayflydb.frontends.mongo.calls import Call
+
+MESSAGE: Final = "Failing command via 'failCommand' failpoint"
+
+NEVER: Final = frozenset({"configureFailPoint"})
+"""Commands that never fail this way: people must be able to end it."""
+
+LONGEST: Final = 10 * 60 * 1000
+"""Milliseconds that a command may be held up."""
+
+_FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
+    "failCommands": ("array",),
+    "errorCode": ("int", "long", "double"),
+    "closeConnection": ("bool",),
+    "errorLabels": ("array",),
+    "writeConcernError": ("object",),
+    "blockConnection": ("bool",),
+    "blockTimeMS": ("int", "long", "double"),
+    "appName": ("string",),
+    "namespace": ("string",),
+}
+
+Kind = Literal["off", "always", "times", "skip", "chance"]
+
+
+class Lost(Exception):
+    """The connection is to end without an answer."""
+
+
+class Rehearsed(MqlError):
+    """The failure that was asked for. `labelled`: its labels are all it gets."""
+
+    def __init__(self, code: int, labels: tuple[str, ...] | None) -> None:
+        super().__init__(code, MESSAGE, labels or ())
+        self.labelled = labels is not None
+
+
+class FailCommand(msgspec.Struct):
+    """The one fail point there is. `hits`: how often it struck since it was configured."""
+
+    kind: Kind = "off"
+    number: int = 0
+    probability: float = 0.0
+    data: Document = {}
+    hits: int = 0
+
+
+class FailPoints:
+    """The fail point of one server."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._point = FailCommand()
+
+    @property
+    def active(self) -> bool:
+        """Whether a command might be struck."""
+        return self._point.kind != "off"
+
+    def configure(self, mode: Any, data: Any) -> int:
+        """Set the fail point; how often the one before has struck. MqlError for a mode or data that make no sense."""
+        point = _with_mode(mode)
+        if point.kind != "off":
+            point.data = _checked(data)
+        before, self._point = self._point, point
+        return before.hits
+
+    async def strike(self, call: Call) -> Document:
+        """Before a command is run: wait, raise Lost or Rehearsed, or do nothing. What its answer is to have in addition."""
+        point = self._point
+        if not self.active or not _is_meant(point.data, call) or not self._is_due(point):
+            return {}
+        point.hits += 1
+        data = point.data
+        if data.get("blockConnection"):
+            # For something that never comes, as long as was asked for.
+            await asyncio.wait({asyncio.get_running_loop().create_future()}, timeout=data["blockTimeMS"] / 1000)
+        if data.get("closeConnection"):
+            raise Lost
+        labels = tuple(data["errorLabels"]) if "errorLabels" in data else None
+        if "errorCode" in data:
+            raise Rehearsed(int(data["errorCode"]), labels)
+        added: Document = {}
+        if "writeConcernError" in data:
+            added["writeConcernError"] = data["writeConcernError"]
+            if labels is not None:
+                added["errorLabels"] = list(labels)
+        return added
+
+    def _is_due(self, point: FailCommand) -> bool:
+        if point.kind == "times":
+            point.number -= 1
+            if not point.number:
+                point.kind = "off"
+            return True
+        if point.kind == "skip":
+            point.number -= 1
+            return point.number < 0
+        return point.kind == "always" or self._chance.random() < point.probability
+
+
+def with_fields(answer: bytes | Document, added: Document) -> bytes | Document:
+    """An answer with more fields."""
+    if isinstance(answer, bytes):
+        return encode({**decode(answer), **added})
+    return {**answer, **added}
+
+
+def _is_meant(data: Document, call: Call) -> bool:
+    if call.name not in data["failCommands"] or call.name in NEVER:
+        return False
+    if "appName" in data and data["appName"] != call.connection.application:
+        return False
+    if "namespace" in data:
+        collection = call.body.get("collection") if call.name == "getMore" else call.body[call.name]
+        return bool(data["namespace"] == f"{call.database}.{collection}")
+    return True
+
+
+def _with_mode(mode: Any) -> FailCommand:
+    if mode == "off":
+        return FailCommand()
+    if mode == "alwaysOn":
+        return FailCommand("always")
+    if isinstance(mode, dict) and len(mode) == 1:
+        ((name, number),) = mode.items()
+        if name in ("times", "skip") and is_number(number) and number == number and 0 <= number < 1 << 31:
+            if name == "times" and not int(number):
+                return FailCommand()
+            return FailCommand(name, int(number))
+        if name == "activationProbability" and type(number) in (int, float) and 0 <= number <= 1:
+            return FailCommand("chance", probability=float(number))
+    raise bad_value("mode must be 'off', 'alwaysOn', {times: n}, {skip: n} or {activationProbability: p}")
+
+
+def _checked(data: Any) -> Document:
+    if not isinstance(data, dict):
+        raise type_mismatch("configureFailPoint.data", type_name(data), "object")
+    for field, value in data.items():
+        if field not in _FIELDS:
+            raise MqlError(40415, f"BSON field 'configureFailPoint.data.{field}' is an unknown field.")
+        if type_name(value) not in _FIELDS[field]:
+            raise type_mismatch(f"configureFailPoint.data.{field}", type_name(value), *_FIELDS[field])
+    for field in ("failCommands", "errorLabels"):
+        if not all(isinstance(each, str) for each in data.get(field, ())):
+            raise type_mismatch(f"configureFailPoint.data.{field}", "array", "array of strings")
+    if "failCommands" not in data:
+        raise failed_to_parse("failCommand needs the names of commands in data.failCommands")
+    if data.get("blockConnection") and not 0 <= data.get("blockTimeMS", -1) <= LONGEST:
+        raise bad_value(f"blockTimeMS must be between 0 and {LONGEST} when blockConnection is true")
+    return data

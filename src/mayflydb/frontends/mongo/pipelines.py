@@ -1,0 +1,237 @@
+"""Pipelines over collections and views: where their documents come from, and where `$out` and `$merge` put them."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.transactions import Transaction
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection, Place, place_of
+from mayflydb.frontends.mongo.cursors import Item, Moment
+from mayflydb.frontends.mongo.reading import rows
+from mayflydb.frontends.mongo.reports import report
+from mayflydb.frontends.mongo.statements import environment, select
+from mayflydb.frontends.mongo.work import Work
+from mayflydb.frontends.mongo.writing import Body, Steps, Writer
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.stages import Pipeline, compile_pipeline
+from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out
+from mayflydb.query.mongo.stages.source import Row as MergeRow
+from mayflydb.query.mongo.update import Update, compile_update
+from mayflydb.query.mongo.values import MISSING, Document, Value, encode
+
+DEEPEST: Final = 20
+"""Views of views of views."""
+
+UNMATCHED: Final = (
+    "$merge could not find a matching document in the target collection "
+    "for at least one document in the source collection"
+)
+
+
+class Collected:
+    """What one pipeline reads and writes, all of it at the moment of its command."""
+
+    def __init__(self, call: Call, work: Work, env: Env, moment: Moment, depth: int = 0) -> None:
+        self._call = call
+        self._work = work
+        self._env = env
+        self._moment = moment
+        self._depth = depth
+
+    @property
+    def database(self) -> str:
+        return self._call.database
+
+    async def find(self, namespace: Namespace, query: Document) -> Batches:
+        """Documents of a collection or view."""
+        collection = await self._call.app.data.collections.find(*namespace)
+        if collection is None:
+            return
+        stages: list[Document] = [{"$match": query}] if query else []
+        async for batch in self.read(collection, stages):
+            yield batch
+
+    async def special(self, name: str, spec: Value) -> Batches:
+        async for batch in report(self._call, name, spec):
+            yield batch
+
+    async def read(self, collection: Collection | None, stages: Sequence[Document], hint: Any = None) -> Batches:
+        """What the stages make of a collection or view; None: of nothing."""
+        view_on = None if collection is None else collection.view_on
+        if collection is not None and view_on is not None:
+            if self._depth >= DEEPEST:
+                text = f"View depth too deep or view cycle detected; maximum view depth is {DEEPEST}"
+                raise MqlError(165, text)
+            inner = Collected(self._call, self._work, self._env, self._moment, self._depth + 1)
+            below = await self._call.app.data.collections.find(collection.database, view_on)
+            async for batch in inner.read(below, [*collection.options.get("pipeline", ()), *stages]):
+                yield batch
+            return
+        pipeline = compile_pipeline(list(stages), self._env, self)
+        async for batch in pipeline.run(self._head(collection, pipeline, hint)):
+            yield batch
+
+    async def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
+        """What the collection itself can do: the stages that the pipeline begins with and has left to us."""
+        head = pipeline.head
+        if collection is None or head.limit == 0 or pipeline.starts_itself:
+            return
+        chosen = select(self._call, self._env, head.query, head.sort, hint, head.skip, head.limit or 0)
+        async for batch in rows(self._work.view, collection, chosen, self._moment):
+            yield [row.document for row in batch]
+
+    # --- $out and $merge ---------------------------------------------------------------------------------------------
+
+    async def out(self, target: Out, batches: Batches) -> None:
+        """Fill a new collection, then let it take the place of the old one."""
+        call, collections = self._call, self._call.app.data.collections
+        database, name = target.target
+        old = await collections.find(database, name)
+        if old is not None and (old.view_on is not None or old.capped):
+            raise MqlError(
+                17152,
+                f"namespace '{old.namespace}' is {'capped' if old.capped else 'a view'} so it can't be used for $out",
+            )
+        interim = f"tmp.agg_out.{call.app.chance.getrandbits(64):016x}"
+        fresh = await collections.create(database, interim, {} if old is None else old.options, call.now)
+        try:
+            if old is not None:
+                await call.app.data.indexing.create(fresh, old.specs, call.now)
+                fresh = await collections.need(database, interim)
+            writer = Writer(fresh, self._env)
+            async for batch in batches:
+                await self._insert(fresh, writer, batch)
+            await collections.rename(fresh, database, name, replacing=old)
+        except BaseException:
+            await collections.drop(fresh)
+            raise
+
+    async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:
+        ids, now = self._call.app.data.ids, self._call.now
+
+        def body(transaction: Transaction) -> Steps[None]:
+            space = yield from transaction.on(collection.id)
+            for document in documents:
+                if "_id" not in document:
+                    document = {"_id": ids.make(now), **document}
+                yield from writer.insert(space, document, encode(document))
+
+        await self._work.perform(body)
+
+    async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
+        collection = await self._call.app.data.collections.ensure(*target.target, self._call.now)
+        if target.on != ("_id",):
+            _check_unique(collection, target.on)
+        merger = Merger(self._call, self._work, self._env, collection, target)
+        for row in rows:
+            await merger.merge(row)
+
+
+def _check_unique(collection: Collection, on: Sequence[str]) -> None:
+    for live in collection.indexes:
+        if live.spec.unique and live.spec.partial is None and {path for path, _ in live.spec.key} == set(on):
+            return
+    raise MqlError(51183, "Cannot find index to verify that join fields will be unique")
+
+
+class Merger:
+    """Merges documents into a collection, one decision each."""
+
+    def __init__(self, call: Call, work: Work, env: Env, collection: Collection, target: Merge) -> None:
+        self._call = call
+        self._work = work
+        self._env = env
+        self._collection = collection
+        self._target = target
+        self._writer = Writer(collection, env)
+
+    async def merge(self, row: MergeRow) -> None:
+        document = row.document
+        if "_id" not in document:
+            document = {"_id": self._call.app.data.ids.make(self._call.now), **document}
+        while not await self._work.perform(self._body(document, row.variables, await self._places(document))):
+            pass  # Somebody else was quicker: look again.
+
+    async def _places(self, document: Document) -> list[Place]:
+        if self._target.on == ("_id",):
+            return [place_of(document["_id"])]
+        query: Document = {}
+        for path in self._target.on:
+            found = [each for each in lookup(document, split(path), spread=False) if each is not MISSING]
+            if not found or found[0] is None or type(found[0]) is list:
+                text = "$merge write error: 'on' field cannot be missing, null, undefined or an array"
+                raise MqlError(51132, text)
+            query[path] = {"$eq": found[0]}
+        chosen = select(self._call, self._env, query, limit=1)
+        matching = rows(self._work.view, self._collection, chosen, Moment(self._call.now))
+        return [Place(row.record.partition, row.record.key) async for batch in matching for row in batch]
+
+    def _body(self, document: Document, variables: Document, places: Sequence[Place]) -> Body[bool]:
+        def body(transaction: Transaction) -> Steps[bool]:
+            space = yield from transaction.on(self._collection.id)
+            for place in places:
+                if (yield from space.get(place.partition, place.key)) is None:
+                    continue
+                change = self._change(document, variables)
+                if change is not None:
+                    yield from self._writer.update(space, [place], None, change, False)
+                return True
+            if places and self._target.on != ("_id",):
+                return False
+            if self._target.when_not_matched == "fail":
+                raise MqlError(13113, UNMATCHED)
+            if self._target.when_not_matched == "insert":
+                yield from self._writer.insert(space, document, encode(document))
+            return True
+
+        return body
+
+    def _change(self, document: Document, variables: Document) -> Update | None:
+        """What becomes of a document that is there; None: nothing."""
+        how = self._target.when_matched
+        if how == "keepExisting":
+            return None
+        if how == "fail":
+            text = "$merge with whenMatched: fail found an existing document with the same values for the 'on' fields"
+            raise MqlError(11000, text)
+        plain = {name: value for name, value in document.items() if name != "_id" or self._target.on == ("_id",)}
+        if how == "replace":
+            return compile_update(plain, self._env)
+        if how == "merge":
+            return compile_update([{"$replaceWith": {"$mergeObjects": ["$$ROOT", {"$literal": plain}]}}], self._env)
+        assert isinstance(how, list)
+        return compile_update(how, msgspec.structs.replace(self._env, variables={**self._env.variables, **variables}))
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+async def find_in_view(call: Call, work: Work, view: Collection) -> tuple[Batches, Moment]:
+    """What `find` asks of a view, as the pipeline that it is."""
+    body = call.body
+    stages: list[Document] = []
+    for field, stage in (
+        ("filter", "$match"),
+        ("sort", "$sort"),
+        ("skip", "$skip"),
+        ("limit", "$limit"),
+        ("projection", "$project"),
+    ):
+        value = body.get(field)
+        if value:
+            stages.append({stage: abs(value) if field == "limit" else value})
+    moment = Moment(call.now)
+    env = environment(call, view, body)
+    return Collected(call, work, env, moment).read(view, stages), moment
+
+
+async def encoded(batches: Batches) -> AsyncIterator[list[Item]]:
+    """Documents as cursors hand them out."""
+    async for batch in batches:
+        yield [(None, encode(document)) for document in batch]

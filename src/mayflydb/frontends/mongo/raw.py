@@ -1,0 +1,174 @@
+"""BSON that stays bytes: where its elements are, and the documents of an array, without decoding any of them.
+
+Layout: https://bsonspec.org/spec.html
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final, NamedTuple
+
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+
+DEEPEST: Final = 200
+"""Documents and arrays within each other."""
+
+SMALLEST: Final = 5
+
+_EMBEDDED, _ARRAY, _SCOPED = 0x03, 0x04, 0x0F
+
+_FIXED: Final[Mapping[int, int]] = {
+    0x01: 8,
+    0x06: 0,
+    0x07: 12,
+    0x08: 1,
+    0x09: 8,
+    0x0A: 0,
+    0x10: 4,
+    0x11: 8,
+    0x12: 8,
+    0x13: 16,
+    0x7F: 0,
+    0xFF: 0,
+}
+"""Bytes of a value by its type, where all are of one size."""
+
+_PREFIXED: Final[Mapping[int, int]] = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
+"""Bytes of a value beside those its length counts, where a length comes first."""
+
+TYPES: Final[Mapping[int, str]] = {
+    0x01: "double",
+    0x02: "string",
+    0x03: "object",
+    0x04: "array",
+    0x05: "binData",
+    0x06: "undefined",
+    0x07: "objectId",
+    0x08: "bool",
+    0x09: "date",
+    0x0A: "null",
+    0x0B: "regex",
+    0x0C: "dbPointer",
+    0x0D: "javascript",
+    0x0E: "symbol",
+    0x0F: "javascriptWithScope",
+    0x10: "int",
+    0x11: "timestamp",
+    0x12: "long",
+    0x13: "decimal",
+    0x7F: "maxKey",
+    0xFF: "minKey",
+}
+
+
+class Element(NamedTuple):
+    """One field of a document's bytes: `start` is that of its type byte, `value` that of its value, `end` is past it."""
+
+    type: int
+    name: bytes
+    start: int
+    value: int
+    end: int
+
+
+def elements(data: bytes) -> Iterator[Element]:
+    """The fields of a document, one level deep. MqlError 22 where the bytes make no sense."""
+    check_ends(data)
+    position, last = 4, len(data) - 1
+    while position < last:
+        kind = data[position]
+        named = data.find(b"\0", position + 1, last)
+        if named < 0:
+            raise _invalid("a name does not end")
+        value = named + 1
+        end = _end_of(data, kind, value, last)
+        if not value <= end <= last:
+            raise _invalid("a value is longer than its document")
+        yield Element(kind, data[position + 1 : named], position, value, end)
+        position = end
+
+
+def check_ends(data: bytes) -> None:
+    """MqlError 22 unless these bytes are as long as they say and end as a document does."""
+    if len(data) < SMALLEST or int.from_bytes(data[:4], "little", signed=True) != len(data) or data[-1]:
+        raise _invalid("a document is not as long as it says")
+
+
+def _end_of(data: bytes, kind: int, value: int, last: int) -> int:
+    fixed = _FIXED.get(kind)
+    if fixed is not None:
+        return value + fixed
+    beside = _PREFIXED.get(kind)
+    if beside is not None:
+        counted = int.from_bytes(data[value : value + 4], "little", signed=True)
+        if value + 4 > last or counted < 0:
+            raise _invalid("a length is negative or cut off")
+        return value + beside + counted
+    if kind == 0x0B:
+        pattern = data.find(b"\0", value, last)
+        options = data.find(b"\0", pattern + 1, last) if pattern >= 0 else -1
+        if options < 0:
+            raise _invalid("a regular expression does not end")
+        return options + 1
+    raise _invalid(f"there is no type 0x{kind:02x}")
+
+
+def documents(data: bytes, field: str) -> list[bytes]:
+    """The documents in the bytes of an array. MqlError 14 for what is none of them; `field` is `<command>.<field>`."""
+    found = []
+    for element in elements(data):
+        if element.type != _EMBEDDED:
+            place = f"{field}.{element.name.decode('utf-8', 'replace')}"
+            raise type_mismatch(place, TYPES[element.type], "object")
+        document = data[element.value : element.end]
+        check_ends(document)
+        found.append(document)
+    return found
+
+
+def without(data: bytes, taken: list[Element]) -> bytes:
+    """A document without some of its elements."""
+    parts, position = [], 4
+    for element in taken:
+        parts.append(data[position : element.start])
+        position = element.end
+    parts.append(data[position:])
+    rest = b"".join(parts)
+    return (len(rest) + 4).to_bytes(4, "little") + rest
+
+
+def check_depth(data: bytes, deepest: int = DEEPEST) -> None:
+    """MqlError 22 for a document that nests too deep, or whose lengths within do not add up where that is looked at."""
+    if sum(map(data.count, (b"\x03", b"\x04", b"\x0f"))) < deepest:
+        # Every level has a byte that says its type: without that many no walk is needed.
+        return
+    open_documents: list[tuple[int, Iterator[Element], bytes]] = [(1, elements(data), data)]
+    while open_documents:
+        level, rest, within = open_documents[-1]
+        element = next(rest, None)
+        if element is None:
+            open_documents.pop()
+        elif element.type in _OPENS:
+            if level >= deepest:
+                raise _invalid(f"exceeded maximum nested object depth: {deepest}")
+            inner = _OPENS[element.type](within[element.value : element.end])
+            open_documents.append((level + 1, elements(inner), inner))
+
+
+def _scope(value: bytes) -> bytes:
+    """The document behind the code."""
+    code = int.from_bytes(value[4:8], "little", signed=True)
+    if not 0 < code <= len(value) - 8:
+        raise _invalid("code is longer than its value")
+    return value[8 + code :]
+
+
+def _itself(value: bytes) -> bytes:
+    return value
+
+
+_OPENS: Final[Mapping[int, Callable[[bytes], bytes]]] = {_EMBEDDED: _itself, _ARRAY: _itself, _SCOPED: _scope}
+
+
+def _invalid(what: str) -> MqlError:
+    return MqlError(22, f"invalid BSON: {what}")

@@ -1,0 +1,276 @@
+"""Records of a collection that match a query: by `_id`, by an index, or by a scan, in the order that was asked for."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Iterable, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from bson import Regex
+
+from mayflydb.engine.catalog import Index
+from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
+from mayflydb.frontends.mongo.collections import Collection, place_of
+from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.model.record import Record
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import Filter
+from mayflydb.query.mongo.index_keys import run_of
+from mayflydb.query.mongo.planner import Plan, plan
+from mayflydb.query.mongo.sort import Sort
+from mayflydb.query.mongo.values import Document, decode
+from mayflydb.store.interface import KeyRange
+
+MANY: Final = 4_000
+"""Rows that are sorted on a thread, so that others need not wait."""
+
+MOST_SOUGHT: Final = 10_000
+"""Records that are found by their numbers; more of them are read in the order of the index."""
+
+
+class Row:
+    """A record and the document it holds, decoded when somebody looks."""
+
+    __slots__ = ("_document", "record")
+
+    def __init__(self, record: Record) -> None:
+        self.record = record
+        self._document: Document | None = None
+
+    @property
+    def document(self) -> Document:
+        if self._document is None:
+            self._document = decode(self.record.value)
+        return self._document
+
+
+class Select(msgspec.Struct, frozen=True):
+    """Which documents, in what order. `filter` None: all of them."""
+
+    query: Document
+    env: Env
+    filter: Filter | None = None
+    sort: Sort | None = None
+    order: Document = {}
+    skip: int = 0
+    limit: int = 0
+    hint: Any = None
+
+
+_PATTERNS: Final = (Regex, re.Pattern)
+
+
+def only_id(query: Document) -> Any:
+    """The `_id` that the query is equal to, in a list; None where it is no such query."""
+    if len(query) != 1 or "_id" not in query:
+        return None
+    value = query["_id"]
+    if type(value) is dict:
+        if len(value) == 1 and "$eq" in value and type(value["$eq"]) not in _PATTERNS:
+            return [value["$eq"]]
+        return None if any(name.startswith("$") for name in value) else [value]
+    if type(value) is list:
+        return None  # An array of an _id's would match, too.
+    return None if type(value) in _PATTERNS else [value]
+
+
+class View(Protocol):
+    """What a command sees: committed state, or that of its transaction."""
+
+    def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+        """What matches, hidden records left out; in the order asked for where `sorts` says so."""
+
+    def sorts(self, collection: Collection, select: Select) -> bool:
+        """Whether rows come sorted."""
+
+
+class Committed:
+    """Everything that is committed."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+        """By what the planner says; in the order asked for if the plan has it."""
+        ids = only_id(select.query) if select.env.collation.is_simple and select.hint is None else None
+        if ids is not None:
+            yield await self._by_ids(collection, ids, moment)
+            return
+        async for records in self._found(collection, planned(collection, select), select, moment):
+            yield matching(records, select.filter)
+
+    def sorts(self, collection: Collection, select: Select) -> bool:
+        return planned(collection, select).sorted
+
+    def _found(self, collection: Collection, plan: Plan, select: Select, moment: Moment) -> AsyncIterator[list[Record]]:
+        """A superset of what matches, each record once."""
+        if plan.kind == "scan":
+            return self._scan(collection, moment) if not plan.descending else self._backwards(collection, moment)
+        if plan.kind == "walk":
+            return self._walk(collection, plan, select, moment)
+        if plan.kind == "seek":
+            return self._seek(collection, plan, select, moment)
+        if plan.kind == "either":
+            return self._either(collection, plan, select, moment)
+        return self._some(collection, plan, moment)
+
+    async def _scan(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
+        async for batch in self._engine.scan(collection.node, Scope(), None, moment.now):
+            yield batch.records
+
+    async def _backwards(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
+        found = [record async for records in self._scan(collection, moment) for record in records]
+        found.reverse()
+        yield found
+
+    async def _some(self, collection: Collection, plan: Plan, moment: Moment) -> AsyncIterator[list[Record]]:
+        yield [row.record for row in await self._by_ids(collection, plan.ids, moment)]
+
+    async def _by_ids(self, collection: Collection, ids: Sequence[Any], moment: Moment) -> list[Row]:
+        found: list[Row] = []
+        for place in dict.fromkeys(map(place_of, ids)):
+            record = await self._engine.get(collection.node, place.partition, place.key, moment.now)
+            if record is not None:
+                found.append(Row(record))
+        return found
+
+    async def _seek(
+        self, collection: Collection, plan: Plan, select: Select, moment: Moment
+    ) -> AsyncIterator[list[Record]]:
+        index = _index_of(collection, plan)
+        indexes = self._engine.indexes
+        seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MOST_SOUGHT)
+        if seqs is None:
+            async for records in self._walk(collection, plan, select, moment):
+                yield records
+            return
+        async for records in indexes.fetch(collection.node, seqs, moment.now, SCAN_BATCH):
+            yield records
+        await self._check(collection, index)
+
+    async def _walk(
+        self, collection: Collection, plan: Plan, select: Select, moment: Moment
+    ) -> AsyncIterator[list[Record]]:
+        index = _index_of(collection, plan)
+        batch = min(SCAN_BATCH, max(16, 2 * (select.skip + select.limit))) if select.limit else SCAN_BATCH
+        seen: set[int] = set()
+        run = Run(select.sort if plan.sorted else None)
+        for lower, upper in reversed(plan.ranges) if plan.descending else plan.ranges:
+            within = KeyRange(lower, upper)
+            found = self._engine.indexes.walk(collection.node, index, within, plan.descending, moment.now, batch)
+            async for pairs in found:
+                fresh: list[tuple[bytes, Record]] = []
+                for key, record in pairs:
+                    if not plan.duplicates or record.seq not in seen:
+                        fresh.append((key, record))
+                        if plan.duplicates:
+                            seen.add(record.seq)
+                yield run.add(fresh)
+        yield run.rest()
+        await self._check(collection, index)
+
+    async def _either(
+        self, collection: Collection, plan: Plan, select: Select, moment: Moment
+    ) -> AsyncIterator[list[Record]]:
+        seen: set[int] = set()
+        for branch in plan.branches:
+            async for records in self._found(collection, branch, select, moment):
+                fresh = [record for record in records if record.seq not in seen]
+                seen.update(record.seq for record in fresh)
+                yield fresh
+
+    async def _check(self, collection: Collection, index: Index) -> None:
+        """An index that was dropped while it was read has not told everything."""
+        if not await self._engine.indexes.stand(collection.id, (index,)):
+            raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
+
+
+class Run:
+    """Records in the order of their keys, those put right whose keys were cut and so do not tell their order."""
+
+    def __init__(self, sort: Sort | None) -> None:
+        self._sort = sort
+        self._key: bytes | None = None
+        self._held: list[Record] = []
+
+    def add(self, pairs: Sequence[tuple[bytes, Record]]) -> list[Record]:
+        """What may go on, now that these have come."""
+        if self._sort is None:
+            return [record for _, record in pairs]
+        out: list[Record] = []
+        for key, record in pairs:
+            run = run_of(key)
+            if self._held and run != self._key:
+                out += self.rest()
+            if run is None:
+                out.append(record)
+            else:
+                self._key = run
+                self._held.append(record)
+        return out
+
+    def rest(self) -> list[Record]:
+        """What was held back."""
+        held, self._held = self._held, []
+        sort = self._sort
+        return held if sort is None else sorted(held, key=lambda record: sort.key(decode(record.value)))
+
+
+def planned(collection: Collection, select: Select) -> Plan:
+    """How a query is answered. MqlError as `planner.plan` has them."""
+    specs = [live.spec for live in collection.indexes]
+    return plan(select.query, select.order or None, select.hint, specs, select.env, None, collection.namespace)
+
+
+def _index_of(collection: Collection, plan: Plan) -> Index:
+    assert plan.index is not None
+    name = plan.index.name
+    number = next(live.number for live in collection.indexes if live.spec.name == name)
+    return next(index for index in collection.node.definition.indexes if index.number == number)
+
+
+def matching(records: Iterable[Record], filter: Filter | None) -> list[Row]:
+    """Those that match, as rows."""
+    rows = [Row(record) for record in records]
+    return rows if filter is None else [row for row in rows if filter.matches(row.document)]
+
+
+async def rows(view: View, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+    """The rows, in order; skip and limit done."""
+    source = view.rows(collection, select, moment)
+    if select.sort is not None and not view.sorts(collection, select):
+        source = _sorted(source, select)
+    skip, left = select.skip, select.limit or None
+    async for batch in source:
+        if skip:
+            skip, batch = max(0, skip - len(batch)), batch[skip:]
+        if left is not None:
+            batch = batch[:left]
+            left -= len(batch)
+        if batch:
+            yield batch
+        if left == 0:
+            return
+
+
+async def _sorted(source: AsyncIterator[list[Row]], select: Select) -> AsyncIterator[list[Row]]:
+    sort = select.sort
+    assert sort is not None
+    wanted = select.skip + select.limit if select.limit else 0
+    kept: list[tuple[Any, Row]] = []
+    async for batch in source:
+        kept += [(sort.key(row.document), row) for row in batch]
+        if wanted and len(kept) > max(4 * wanted, 1_000):
+            kept = sorted(kept, key=_first)[:wanted]
+    if len(kept) > MANY:
+        kept = await asyncio.to_thread(sorted, kept, key=_first)
+    else:
+        kept.sort(key=_first)
+    yield [row for _, row in kept]
+
+
+def _first(pair: tuple[Any, Row]) -> Any:
+    return pair[0]

@@ -1,0 +1,73 @@
+"""What pipelines may begin with that reads no documents: statistics of a collection, of its indexes, of what is going on."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+from bson import DatetimeMS, Int64
+
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.indexing import ID_SPEC
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.stages.source import Batches
+from mayflydb.query.mongo.values import Document, Value
+from mayflydb.store.interface import Count
+
+
+async def report(call: Call, name: str, spec: Value) -> Batches:
+    """The documents of one report. MqlError 238 for one that is not kept, 26 for a collection that is not there."""
+    maker = _REPORTS.get(name)
+    if maker is None:
+        raise MqlError(238, f"{name} is not supported")
+    yield await maker(call, spec)
+
+
+async def _coll_stats(call: Call, spec: Value) -> list[Document]:
+    collection = await call.app.data.collections.need(call.database, call.body[call.name])
+    found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(milliseconds(call.now))}
+    if "count" in spec:
+        found["count"] = await visible_count(call, collection)
+    if "storageStats" in spec:
+        found["storageStats"] = await storage(call, collection)
+    for part in spec:
+        if part not in ("count", "storageStats"):
+            raise MqlError(238, f"$collStats with '{part}' is not supported")
+    return [found]
+
+
+async def visible_count(call: Call, collection: Collection) -> int:
+    """Documents of a collection that are not hidden."""
+    engine = call.app.data.engine
+    total = (await engine.store.read(Count(collection.id))).records
+    hiding = [rule for rule in collection.node.rules if rule.hides]
+    if not hiding:
+        return total
+    (due,) = await engine.insight.due_counts(collection.id, hiding, [call.now])
+    return total - due
+
+
+async def storage(call: Call, collection: Collection) -> Document:
+    """Sizes of a collection, as `collStats` has them."""
+    counted = await call.app.data.engine.store.read(Count(collection.id, with_bytes=True))
+    documents = await visible_count(call, collection)
+    names = [ID_SPEC.name, *(spec.name for spec in collection.specs)]
+    found: Document = {
+        "size": Int64(counted.value_bytes),
+        "count": documents,
+        "storageSize": Int64(counted.value_bytes),
+        "freeStorageSize": Int64(0),
+        "nindexes": len(names),
+        "capped": collection.capped,
+        "scaleFactor": 1,
+    }
+    if counted.records:
+        found["avgObjSize"] = counted.value_bytes // counted.records
+    return found
+
+
+_REPORTS: Final[Mapping[str, Callable[[Call, Any], Awaitable[list[Document]]]]] = {
+    "$collStats": _coll_stats,
+}

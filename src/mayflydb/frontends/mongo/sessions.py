@@ -1,0 +1,90 @@
+"""Logical sessions: what drivers name in `lsid`, and forget by itself after a while without use."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterable
+from typing import Any, Final
+
+import msgspec
+from bson import Binary
+
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.values import type_name
+
+IDLE: Final = 30 * 60 * 1_000_000
+"""Microseconds of the host's monotonic time: moving a virtual clock ends nobody's work."""
+
+MOST: Final = 1_000_000
+
+_UUID: Final = 4
+
+
+class Session(msgspec.Struct, eq=False):
+    """`id`: the 16 bytes of its UUID. `owner`: the user whose it is, as `db.name`; empty without a login."""
+
+    id: bytes
+    owner: str
+    used: int
+
+
+class Sessions:
+    """The sessions of one server. `ended` are told of each that ends, whether by a command or by idling."""
+
+    def __init__(self, monotonic: Callable[[], int]) -> None:
+        self._monotonic = monotonic
+        self._sessions: OrderedDict[tuple[str, bytes], Session] = OrderedDict()
+        self.ended: list[Callable[[Session], None]] = []
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def use(self, id: bytes, owner: str) -> Session:
+        """The session of this id, made if it is new. MqlError 227 if there are too many."""
+        now = self._monotonic()
+        self._end_idle(now)
+        key = (owner, id)
+        session = self._sessions.get(key)
+        if session is None:
+            if len(self._sessions) >= MOST:
+                raise MqlError(
+                    227, "Unable to add session into the cache because the number of active sessions is too high"
+                )
+            session = self._sessions[key] = Session(id, owner, now)
+        else:
+            session.used = now
+            self._sessions.move_to_end(key)
+        return session
+
+    def end(self, ids: Iterable[bytes], owner: str) -> None:
+        """What is unknown has ended already."""
+        for id in ids:
+            self._end((owner, id))
+
+    def end_all(self, owners: Iterable[str] | None = None) -> None:
+        """Every session, or those of these users."""
+        wanted = None if owners is None else set(owners)
+        for key in list(self._sessions):
+            if wanted is None or key[0] in wanted:
+                self._end(key)
+
+    def _end_idle(self, now: int) -> None:
+        # The first was used longest ago.
+        while self._sessions and now - next(iter(self._sessions.values())).used > IDLE:
+            self._end(next(iter(self._sessions)))
+
+    def _end(self, key: tuple[str, bytes]) -> None:
+        session = self._sessions.pop(key, None)
+        if session is not None:
+            for tell in self.ended:
+                tell(session)
+
+
+def session_id(value: Any, field: str) -> bytes:
+    """The UUID in `{id: <UUID>}`. MqlError 14 for anything else; `field` is `<command>.<field>`."""
+    if not isinstance(value, dict):
+        raise type_mismatch(field, type_name(value), "object")
+    id = value.get("id")
+    if not isinstance(id, Binary) or id.subtype != _UUID or len(id) != 16:
+        raise MqlError(207, f"{field}.id must be a 16-byte UUID")
+    return bytes(id)

@@ -1,0 +1,52 @@
+"""What is known of one connection."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from mayflydb.query.mongo.values import Document
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.scram import Conversation
+    from mayflydb.frontends.mongo.users import User
+
+
+class Priced(msgspec.Struct, frozen=True, gc=False):
+    """The last command that had a price: its name and request units."""
+
+    name: str
+    charge: float
+
+
+class Login(msgspec.Struct):
+    """A login under way. `user`: who it would be; None: nobody, so that it fails. `skip`: no empty exchange at the end."""
+
+    conversation: Conversation
+    user: User | None
+    skip: bool
+    proven: bool = False
+
+
+class ConnectionState(msgspec.Struct, eq=False):
+    """`peer`: `host:port` of the client. `client`: what it says it is. `user`: who has logged in, `login`: who tries.
+
+    `closing`: the connection ends when the answer in work is sent. `last_priced` is set by commands that have a price.
+    """
+
+    id: int
+    peer: str = ""
+    tls: bool = False
+    client: Document | None = None
+    user: User | None = None
+    login: Login | None = None
+    last_priced: Priced | None = None
+    closing: bool = False
+
+    @property
+    def application(self) -> str:
+        """The name that the application gave itself."""
+        named = (self.client or {}).get("application")
+        name = named.get("name") if isinstance(named, dict) else None
+        return name if isinstance(name, str) else ""

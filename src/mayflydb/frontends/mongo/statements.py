@@ -1,0 +1,306 @@
+"""One update or removal: who is meant, what is to become of him, and how often that is tried.
+
+Who is meant is read first. The decision then looks at each of them again in its own transaction; where somebody else was quicker,
+the statement is begun anew, so that it changes what matches and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.transactions import Transaction
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection, Place, place_of
+from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.reading import Select, only_id, rows
+from mayflydb.frontends.mongo.work import Work
+from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
+from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.sort import compile_sort
+from mayflydb.query.mongo.update import Update, compile_update
+from mayflydb.query.mongo.values import MISSING, Document, type_name
+
+BATCH: Final = 64
+"""Documents that one transaction of a statement for many changes."""
+
+
+def environment(call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
+    """What a statement is evaluated in: its own collation, or its collection's."""
+    collation = arguments.document(given, "collation", call.name)
+    chosen = SIMPLE if collection is None else collection.collation
+    if collation is not None:
+        chosen = Collation.parse(collation)
+    variables = arguments.document(call.body, "let", call.name) or {}
+    return Env(milliseconds(call.now), variables, chosen, call.app.chance.random)
+
+
+def select(
+    call: Call,
+    env: Env,
+    query: Document,
+    order: Document | None = None,
+    hint: Any = None,
+    skip: int = 0,
+    limit: int = 0,
+) -> Select:
+    """A query, compiled. Errors: those of filters and sorts."""
+    return Select(
+        query,
+        env,
+        compile_filter(query, env) if query else None,
+        compile_sort(order, env) if order else None,
+        order or {},
+        skip,
+        limit,
+        hint,
+    )
+
+
+async def existing(call: Call) -> Collection | None:
+    """The collection a command names. MqlError 166 for a view."""
+    name = arguments.text(call.body, call.name, call.name)
+    found: Collection | None = await call.app.data.collections.find(call.database, name)
+    if found is not None and found.view_on is not None:
+        raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
+    return found
+
+
+async def writable(call: Call, work: Work) -> Collection:
+    """The same, made if it is missing."""
+    found = await existing(call)
+    if found is not None:
+        return found
+    return await call.app.data.collections.ensure(call.database, call.body[call.name], call.now)
+
+
+class Statement(msgspec.Struct, frozen=True):
+    """Who is meant: `query`, and of several the first by `order`, unless `many`."""
+
+    call: Call
+    given: Document
+    query: Document
+    order: Document | None = None
+    many: bool = False
+
+    def environment(self, collection: Collection) -> Env:
+        return environment(self.call, collection, self.given)
+
+    def select(self, env: Env) -> Select:
+        limit = 0 if self.many else 1
+        return select(self.call, env, self.query, self.order, self.given.get("hint"), limit=limit)
+
+    async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
+        """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
+        ids = only_id(self.query)
+        if ids is not None and not self.given.get("hint") and chosen.env.collation.is_simple:
+            return [place_of(id) for id in ids], False
+        found: list[Place] = []
+        async for batch in rows(work.view, collection, chosen, Moment(self.call.now)):
+            found += [Place(row.record.partition, row.record.key) for row in batch]
+        return found, True
+
+
+class Modification(Statement, frozen=True):
+    """An update. `updates`: its modifiers, replacement or pipeline."""
+
+    updates: Document | list[Document] = {}
+    upsert: bool = False
+    constants: Document = {}
+
+    @classmethod
+    def of_statement(cls, call: Call, given: Document) -> Modification:
+        """One of the command `update`. MqlError 40414 and 14 for what is missing or of another type, 9 as the server has it."""
+        name = "update.updates"
+        query = arguments.document(given, "q", name)
+        if query is None:
+            raise arguments.missing("q", name)
+        if "u" not in given:
+            raise arguments.missing("u", name)
+        many = arguments.flag(given, "multi", name)
+        updates = given["u"]
+        if many and type(updates) is dict and not next(iter(updates), "").startswith("$"):
+            raise failed_to_parse("multi update is not supported for replacement-style update")
+        order = arguments.document(given, "sort", name)
+        if many and order is not None:
+            raise failed_to_parse("Cannot specify sort with multi=true")
+        return cls(
+            call,
+            given,
+            query,
+            order,
+            many,
+            updates=updates,
+            upsert=arguments.flag(given, "upsert", name),
+            constants=arguments.document(given, "c", name) or {},
+        )
+
+    def compiled(self, env: Env) -> Update:
+        """MqlError as `compile_update` has them, and 14 for what is no update at all."""
+        if type(self.updates) not in (dict, list):
+            raise type_mismatch("update.updates.u", type_name(self.updates), "object", "array")
+        filters = self.given.get("arrayFilters") or ()
+        if self.constants:
+            if type(self.updates) is not list:
+                raise MqlError(51198, "Constant values may only be specified for pipeline updates")
+            env = msgspec.structs.replace(env, variables={**env.variables, **self.constants})
+        return compile_update(self.updates, env, filters)
+
+    async def run(self, work: Work, collection: Collection, id: int) -> tuple[Updated, bool]:
+        """What it did, and whether it had been done before. `id`: its number within a numbered write."""
+        env = self.environment(collection)
+        chosen, update = self.select(env), self.compiled(env)
+        writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
+        while True:
+            places, was_read = await self.places(work, collection, chosen)
+            if self.many:
+                return await self._run_many(work, collection, writer, chosen, update, places), False
+            may_insert = self.upsert and not (places and was_read)
+            done, retried = await self._run_one(work, collection, writer, chosen, update, places, may_insert, id)
+            met = done.matched or done.upserted is not MISSING
+            if met or retried or not places or not was_read:
+                return done, retried
+
+    async def _run_one(
+        self,
+        work: Work,
+        collection: Collection,
+        writer: Writer,
+        chosen: Select,
+        update: Update,
+        places: Sequence[Place],
+        may_insert: bool,
+        id: int,
+    ) -> tuple[Updated, bool]:
+        attempt, now = work.attempt, self.call.now
+
+        def make_id() -> Any:
+            return self.call.app.data.ids.make(now)
+
+        def body(transaction: Transaction) -> Steps[tuple[Updated, bool]]:
+            if attempt is not None:
+                yield from attempt.load(transaction)
+                before, answer = attempt.answer(id)
+                if before:
+                    return _told(answer or {}), True
+            space = yield from transaction.on(collection.id)
+            done = yield from writer.update(space, places, chosen.filter, update, False)
+            if not done.matched and may_insert:
+                done = yield from writer.upsert(space, self.query, update, make_id)
+            if attempt is not None and (done.matched or done.upserted is not MISSING or not places):
+                attempt.note(id, _telling(done, self.call.name == "findAndModify"))
+                yield from attempt.save(transaction)
+            return done, False
+
+        return await work.perform(body)
+
+    async def _run_many(
+        self,
+        work: Work,
+        collection: Collection,
+        writer: Writer,
+        chosen: Select,
+        update: Update,
+        places: Sequence[Place],
+    ) -> Updated:
+        matched = modified = 0
+        now = self.call.now
+        for first in range(0, len(places), BATCH):
+            some = places[first : first + BATCH]
+
+            def body(transaction: Transaction, some: Sequence[Place] = some) -> Steps[Updated]:
+                space = yield from transaction.on(collection.id)
+                return (yield from writer.update(space, some, chosen.filter, update, True))
+
+            done = await work.perform(body)
+            matched, modified = matched + done.matched, modified + done.modified
+        if matched or not self.upsert:
+            return Updated(matched, modified)
+
+        def insert(transaction: Transaction) -> Steps[Updated]:
+            space = yield from transaction.on(collection.id)
+            return (yield from writer.upsert(space, self.query, update, lambda: self.call.app.data.ids.make(now)))
+
+        return await work.perform(insert)
+
+
+def _telling(done: Updated, with_documents: bool) -> Document:
+    """An update's outcome as it is kept for whoever asks again."""
+    told: Document = {"matched": done.matched, "modified": done.modified}
+    if done.upserted is not MISSING:
+        told["upserted"] = done.upserted
+    if with_documents:
+        told.update({"before": done.before, "after": done.after})
+    return told
+
+
+def _told(answer: Document) -> Updated:
+    return Updated(
+        int(answer.get("matched", 0)),
+        int(answer.get("modified", 0)),
+        answer.get("upserted", MISSING),
+        answer.get("before"),
+        answer.get("after"),
+    )
+
+
+class Deletion(Statement, frozen=True):
+    """A removal."""
+
+    @classmethod
+    def of_statement(cls, call: Call, given: Document) -> Deletion:
+        """One of the command `delete`. MqlError 40414 and 14, and 9 for a limit that is neither 0 nor 1."""
+        name = "delete.deletes"
+        query = arguments.document(given, "q", name)
+        if query is None:
+            raise arguments.missing("q", name)
+        limit = arguments.whole(given, "limit", name)
+        if limit is None:
+            raise arguments.missing("limit", name)
+        if limit > 1:
+            raise failed_to_parse(f"The limit field in delete objects must be 0 or 1. Got {limit}")
+        return cls(call, given, query, None, limit == 0)
+
+    async def run(self, work: Work, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
+        """How many are gone, the last of them, and whether that had been done before."""
+        env = self.environment(collection)
+        chosen = self.select(env)
+        writer = Writer(collection, env)
+        while True:
+            places, was_read = await self.places(work, collection, chosen)
+            total, last, retried = 0, None, False
+            for first in range(0, max(1, len(places)), BATCH):
+                body = self._body(work, collection, writer, chosen, places[first : first + BATCH], id)
+                count, last, retried = await work.perform(body)
+                total += count
+            if self.many or total or retried or not places or not was_read:
+                return total, last, retried
+
+    def _body(
+        self, work: Work, collection: Collection, writer: Writer, chosen: Select, places: Sequence[Place], id: int
+    ) -> Callable[[Transaction], Steps[tuple[int, Document | None, bool]]]:
+        attempt = work.attempt
+
+        def body(transaction: Transaction) -> Steps[tuple[int, Document | None, bool]]:
+            if attempt is not None:
+                yield from attempt.load(transaction)
+                before, answer = attempt.answer(id)
+                if before:
+                    told = answer or {}
+                    return int(told.get("n", 0)), told.get("before"), True
+            space = yield from transaction.on(collection.id)
+            count, last = yield from writer.delete(space, places, chosen.filter, self.many)
+            if attempt is not None and (count or not places):
+                kept = {"before": last} if self.call.name == "findAndModify" else {}
+                attempt.note(id, {"n": count, **kept})
+                yield from attempt.save(transaction)
+            return count, last, False
+
+        return body

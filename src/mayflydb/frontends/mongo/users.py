@@ -1,0 +1,211 @@
+"""Users, their roles, and what a role lets them do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.mongo.scram import Credential
+from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.model.errors import Conflict
+from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import shell
+from mayflydb.store.interface import Decision, DropRow, Find, Outcome, ask
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.calls import Call, Right
+
+SPACE, COMPANIONS = "mongo", "mongo users"
+
+_ALL: Final = frozenset({"read", "write", "schema", "users"})
+
+RIGHTS: Final[Mapping[str, frozenset[str]]] = {
+    "read": frozenset({"read"}),
+    "readWrite": frozenset({"read", "write", "schema"}),
+    "dbAdmin": frozenset({"schema"}),
+    "userAdmin": frozenset({"users"}),
+    "dbOwner": _ALL,
+}
+"""What a role allows on its database."""
+
+ANYWHERE: Final[Mapping[str, frozenset[str]]] = {
+    "readAnyDatabase": RIGHTS["read"],
+    "readWriteAnyDatabase": RIGHTS["readWrite"],
+    "dbAdminAnyDatabase": RIGHTS["dbAdmin"],
+    "userAdminAnyDatabase": RIGHTS["userAdmin"],
+    "root": _ALL | {"server"},
+}
+"""What a role of the database `admin` allows on every database. `server`: what concerns the server as a whole."""
+
+
+class Role(msgspec.Struct, frozen=True):
+    """A role on a database."""
+
+    role: str
+    db: str
+
+
+class User(msgspec.Struct, frozen=True):
+    """`db` is where the user logs in; `credentials` by mechanism. `custom`: people's own data, as BSON in base64.
+
+    `id`: a UUID. `fixed`: given at the start, not changed by commands."""
+
+    name: str
+    db: str
+    roles: tuple[Role, ...] = ()
+    credentials: dict[str, Credential] = {}
+    custom: str = ""
+    id: str = ""
+    fixed: bool = False
+
+    @property
+    def key(self) -> str:
+        """Its name among all users."""
+        return f"{self.db}.{self.name}"
+
+    def may(self, right: str, database: str) -> bool:
+        """Whether one of its roles allows this on a database."""
+        for role in self.roles:
+            here = role.db == database and right in RIGHTS.get(role.role, ())
+            if here or (role.db == "admin" and right in ANYWHERE.get(role.role, ())):
+                return True
+        return False
+
+
+def rights_of(user: User) -> dict[str, tuple[str, ...]]:
+    """What a user may do, by database; `` is every database."""
+    found: dict[str, set[str]] = {}
+    for role in user.roles:
+        if role.db == "admin" and role.role in ANYWHERE:
+            found.setdefault("", set()).update(ANYWHERE[role.role])
+        else:
+            found.setdefault(role.db, set()).update(RIGHTS.get(role.role, ()))
+    return {database: tuple(sorted(rights)) for database, rights in found.items()}
+
+
+def check_role(role: Role) -> None:
+    """MqlError 31 for a role that there is not."""
+    if role.role in RIGHTS or (role.db == "admin" and role.role in ANYWHERE):
+        return
+    raise MqlError(31, f"Could not find role: {role.role}@{role.db}")
+
+
+class Accounts:
+    """The users of one server: those given at its start, and those that commands made, which are rows of the catalogue."""
+
+    def __init__(self, engine: Engine, enforced: bool, fixed: tuple[User, ...]) -> None:
+        """`enforced`: who has not logged in may do next to nothing."""
+        self._engine = engine
+        self.enforced = enforced
+        self.fixed = {user.key: user for user in fixed}
+        self._present: dict[int, ConnectionState] = {}
+
+    def admit(self, connection: ConnectionState, user: User) -> None:
+        """This connection has proved to be this user's."""
+        connection.user = user
+        self._present[connection.id] = connection
+
+    def dismiss(self, connection: ConnectionState) -> None:
+        """This connection is nobody's any more."""
+        connection.user = connection.login = None
+        self._present.pop(connection.id, None)
+
+    def _changed(self, key: str, user: User | None) -> None:
+        """What a user may do holds from now on for connections too that are logged in already."""
+        for connection in list(self._present.values()):
+            if connection.user is not None and connection.user.key == key:
+                if user is None:
+                    self.dismiss(connection)
+                else:
+                    connection.user = user
+
+    def authorize(self, call: Call, right: Right, database: str) -> None:
+        """MqlError 13 unless who sends this command has the right on a database."""
+        user = call.connection.user
+        if right == "open" or not self.enforced:
+            return
+        if user is None:
+            raise MqlError(13, f"Command {call.name} requires authentication")
+        if right == "anyone" or user.may(right, database):
+            return
+        # Only the name of what it is about: arguments may hold what nobody should find in a log.
+        about = next(iter(call.body.values()), None)
+        told = shell({call.name: about if isinstance(about, str | int | float) else 1})
+        raise MqlError(13, f"not authorized on {database} to execute command {told}")
+
+    async def find(self, db: str, name: str) -> User | None:
+        """The user, if there is one."""
+        fixed = self.fixed.get(f"{db}.{name}")
+        if fixed is not None:
+            return fixed
+        home = await self._home()
+        node = None if home is None else await self._engine.node(*home, f"{db}.{name}")
+        return None if node is None else _user_of(node)
+
+    async def all(self) -> list[User]:
+        """Every user, by database and name."""
+        home = await self._home()
+        root = None if home is None else await self._engine.node(*home)
+        rows = [] if root is None else await self._engine.children(root.id)
+        return sorted([*self.fixed.values(), *map(_user_of, rows)], key=lambda user: (user.db, user.name))
+
+    async def create(self, user: User, now: Instant) -> None:
+        """MqlError 51003 if there is one of this name."""
+        taken = MqlError(51003, f'User "{user.name}@{user.db}" already exists')
+        if user.key in self.fixed:
+            raise taken
+        space = await self._engine.definitions.space(SPACE, now)
+        home = await self._engine.companions.home(COMPANIONS, space.id, now)
+        try:
+            await self._engine.companions.create(home.id, user.key, lambda _: _definition(user, now))
+        except Conflict:
+            raise taken from None
+
+    async def replace(self, user: User, now: Instant) -> None:
+        """Another description of a user that there is. MqlError 11 if it has gone."""
+        node = await self._node(user)
+        await self._engine.companions.replace(node.id, user.key, lambda _: _definition(user, now), now)
+        self._changed(user.key, user)
+
+    async def drop(self, user: User) -> None:
+        """MqlError 11 if it has gone already."""
+        node = await self._node(user)
+
+        def decide() -> Decision[bool]:
+            row = yield from ask(Find(node.parent, node.name))
+            return Outcome(() if row is None else (DropRow(row.id),), row is not None)
+
+        if not (await self._engine.store.write(decide)).reply:
+            raise not_found(user.name, user.db)
+        self._changed(user.key, None)
+
+    async def _home(self) -> tuple[str, str] | None:
+        space = await self._engine.node(SPACE)
+        return None if space is None else (COMPANIONS, str(space.id))
+
+    async def _node(self, user: User) -> Node:
+        if user.key in self.fixed:
+            raise MqlError(20, f"{user.name}@{user.db} is given by the server's settings, and only changed there")
+        home = await self._home()
+        node = None if home is None else await self._engine.node(*home, user.key)
+        if node is None:
+            raise not_found(user.name, user.db)
+        return node
+
+
+def not_found(name: str, db: str) -> MqlError:
+    """11."""
+    return MqlError(11, f"User '{name}@{db}' not found")
+
+
+def _definition(user: User, now: Instant) -> Definition:
+    return Definition(msgspec.to_builtins(user), now)
+
+
+def _user_of(node: Node) -> User:
+    return msgspec.convert(node.body, User)

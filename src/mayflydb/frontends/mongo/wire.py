@@ -1,0 +1,212 @@
+"""Bytes to messages and back: OP_MSG, the OP_QUERY that opens a connection, OP_COMPRESSED around either.
+
+Nothing is decoded here. https://github.com/mongodb/specifications/blob/master/source/message/OP_MSG.md
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+import msgspec
+
+OP_REPLY, OP_QUERY, OP_COMPRESSED, OP_MSG = 1, 2004, 2012, 2013
+
+HEADER: Final = 16
+LARGEST: Final = 48_000_000
+"""Bytes of a message."""
+
+CHECKSUM, MORE_TO_COME = 1, 2
+REQUIRED_FLAGS: Final = 0xFFFF
+"""Bits that must be understood; those above may be ignored."""
+
+_HEADER = struct.Struct("<iiii")
+_COMPRESSION = struct.Struct("<iiB")
+_REPLY_HEAD = struct.Struct("<iiiiIB")
+_OLD_REPLY_HEAD = struct.Struct("<iiiiiqii")
+_AWAIT_CAPABLE = 8
+
+Inflate: TypeAlias = Callable[[int, bytes, int], bytes]
+"""Compressor, bytes, length they must have -> the bytes; BadFrame for anything else."""
+
+
+class BadFrame(Exception):
+    """Nothing that follows can be understood, so the connection ends. `code`: an error that is sent first; 0: none."""
+
+    def __init__(self, message: str, code: int = 0, request: int = 0) -> None:
+        super().__init__(message)
+        self.code = code
+        self.request = request
+
+
+class Message(msgspec.Struct, gc=False):
+    """One request. `body`: the command's document; `sequences`: documents that came beside it, by the argument they are.
+
+    `silent`: no answer is wanted. `collection`: the full name an OP_QUERY asks, empty for OP_MSG. `compressor`: how it came.
+    """
+
+    request: int
+    opcode: int
+    body: bytes
+    sequences: dict[str, list[bytes]]
+    silent: bool = False
+    collection: str = ""
+    compressor: int = 0
+
+
+class Framer:
+    """Cuts what comes in into messages. `limit`: bytes of one message. `trusted`: compressed ones are taken.
+
+    Both may change between two calls, when a client has logged in or out.
+    """
+
+    def __init__(self, inflate: Inflate, limit: int = LARGEST, trusted: bool = True) -> None:
+        self.limit = limit
+        self.trusted = trusted
+        self._inflate = inflate
+        self._chunks: list[bytes] = []
+        self._held = 0
+        self._wanted = HEADER
+        self.broken: BadFrame | None = None
+
+    @property
+    def held(self) -> int:
+        """Bytes of a message that is not complete yet."""
+        return self._held
+
+    def feed(self, data: bytes) -> list[Message]:
+        """The messages that are complete now. Nothing may follow once `broken` says why."""
+        found: list[Message] = []
+        try:
+            self._cut(data, found)
+        except BadFrame as error:
+            self.broken = error
+        return found
+
+    def _cut(self, data: bytes, found: list[Message]) -> None:
+        if self._held:
+            self._chunks.append(data)
+            self._held += len(data)
+            if self._held < self._wanted:
+                return
+            data = b"".join(self._chunks)
+            self._chunks.clear()
+            self._held = 0
+        position, size = 0, len(data)
+        while size - position >= HEADER:
+            length, request, _, opcode = _HEADER.unpack_from(data, position)
+            if not HEADER <= length <= self.limit:
+                raise BadFrame(f"a message of {length} bytes")
+            if size - position < length:
+                self._wanted = length
+                break
+            found.append(self._message(opcode, request, data[position + HEADER : position + length], 0))
+            position += length
+        else:
+            self._wanted = HEADER
+        if position < size:
+            self._chunks.append(data[position:] if position else data)
+            self._held = size - position
+
+    def _message(self, opcode: int, request: int, data: bytes, compressor: int) -> Message:
+        if opcode == OP_MSG:
+            return _parse_msg(request, data, compressor)
+        if opcode == OP_QUERY:
+            return _parse_query(request, data, compressor)
+        if opcode == OP_COMPRESSED and not compressor:
+            return self._unwrap(request, data)
+        raise BadFrame(f"opcode {opcode} is not served")
+
+    def _unwrap(self, request: int, data: bytes) -> Message:
+        if len(data) < _COMPRESSION.size:
+            raise BadFrame("a compressed message is cut off")
+        if not self.trusted:
+            raise BadFrame("nothing is decompressed before a login")
+        opcode, size, compressor = _COMPRESSION.unpack_from(data)
+        if not 0 <= size <= self.limit - HEADER:
+            raise BadFrame(f"a compressed message of {size} bytes")
+        payload = self._inflate(compressor, data[_COMPRESSION.size :], size)
+        if len(payload) != size:
+            raise BadFrame("a compressed message is not as long as it says")
+        # Kept apart from 0, which is the compressor that does nothing.
+        return self._message(opcode, request, payload, compressor or NOOP)
+
+
+NOOP: Final = 256
+"""Stands for compressor 0 in a Message, where 0 is a message that came as it is."""
+
+
+def _parse_msg(request: int, data: bytes, compressor: int) -> Message:
+    if len(data) < 4 + 1 + 5:
+        raise BadFrame("a message is cut off")
+    flags = int.from_bytes(data[:4], "little")
+    if flags & REQUIRED_FLAGS & ~(CHECKSUM | MORE_TO_COME):
+        raise BadFrame("Message contains illegal flags value", 223, request)
+    end = len(data) - 4 if flags & CHECKSUM else len(data)
+    body = b""
+    sequences: dict[str, list[bytes]] = {}
+    position = 4
+    while position < end:
+        kind = data[position]
+        start = position + 1
+        if start + 4 > end:
+            raise BadFrame("a section is cut off")
+        size = int.from_bytes(data[start : start + 4], "little", signed=True)
+        position = start + size
+        if size < 5 or position > end:
+            raise BadFrame(f"a section of {size} bytes")
+        if kind == 0 and not body:
+            body = data[start:position]
+        elif kind == 1:
+            _add_sequence(sequences, data[start + 4 : position])
+        else:
+            raise BadFrame("a section that may not be here")
+    if not body:
+        raise BadFrame("a message without a command")
+    return Message(request, OP_MSG, body, sequences, bool(flags & MORE_TO_COME), "", compressor)
+
+
+def _add_sequence(sequences: dict[str, list[bytes]], data: bytes) -> None:
+    named = data.find(b"\0")
+    name = data[:named].decode("latin-1")
+    if named < 0 or name in sequences:
+        raise BadFrame("a sequence that may not be here")
+    found = sequences[name] = []
+    position, end = named + 1, len(data)
+    while position < end:
+        size = int.from_bytes(data[position : position + 4], "little", signed=True)
+        if size < 5 or position + size > end:
+            raise BadFrame(f"a document of {size} bytes in a sequence")
+        found.append(data[position : position + size])
+        position += size
+
+
+def _parse_query(request: int, data: bytes, compressor: int) -> Message:
+    named = data.find(b"\0", 4)
+    start = named + 9
+    if named < 0 or len(data) < start + 5:
+        raise BadFrame("a query is cut off")
+    size = int.from_bytes(data[start : start + 4], "little", signed=True)
+    # A second document, which chooses fields, may follow; nothing here has any use for it.
+    if size < 5 or start + size > len(data):
+        raise BadFrame(f"a query of {size} bytes")
+    collection = data[4:named].decode("utf-8", "replace")
+    return Message(request, OP_QUERY, data[start : start + size], {}, False, collection, compressor)
+
+
+def reply(message: Message, document: bytes, id: int) -> bytes:
+    """The frame of an answer: OP_REPLY to an OP_QUERY, else OP_MSG."""
+    if message.opcode == OP_QUERY:
+        length = _OLD_REPLY_HEAD.size + len(document)
+        return _OLD_REPLY_HEAD.pack(length, id, message.request, OP_REPLY, _AWAIT_CAPABLE, 0, 0, 1) + document
+    return _REPLY_HEAD.pack(_REPLY_HEAD.size + len(document), id, message.request, OP_MSG, 0, 0) + document
+
+
+def compressed(frame: bytes, compressor: int, deflate: Callable[[bytes], bytes]) -> bytes:
+    """A frame, wrapped into OP_COMPRESSED."""
+    _, id, request, opcode = _HEADER.unpack_from(frame)
+    payload = deflate(frame[HEADER:])
+    length = HEADER + _COMPRESSION.size + len(payload)
+    head = _HEADER.pack(length, id, request, OP_COMPRESSED)
+    return head + _COMPRESSION.pack(opcode, len(frame) - HEADER, compressor) + payload

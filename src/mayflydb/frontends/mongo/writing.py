@@ -1,0 +1,165 @@
+"""What writes do to documents, as decisions: generators that run in the writer's transaction and may be run again.
+
+A statement first reads who may be meant, then decides about each of them inside the transaction, where it must still match.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, TypeAlias, TypeVar
+
+import msgspec
+
+from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.workspace import Workspace
+from mayflydb.frontends.mongo.collections import Collection, Place, place_of
+from mayflydb.frontends.mongo.documents import LARGEST, check_id
+from mayflydb.model.errors import Conflict
+from mayflydb.model.record import Record
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.filter import Filter
+from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.update import Update, difference, upserted
+from mayflydb.query.mongo.validator import failure_details
+from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
+from mayflydb.store.interface import Read
+
+T = TypeVar("T")
+
+Steps: TypeAlias = Generator[Read[Any], Any, T]
+"""Part of a decision."""
+
+Body: TypeAlias = Callable[[Transaction], Steps[T]]
+"""A whole one."""
+
+
+class Updated(msgspec.Struct, frozen=True):
+    """What an update did. `matched` counts what it met, `modified` what is different now; `upserted`: the new document's `_id`,
+    or MISSING. `before` and `after` are the last document it met, and what it is now."""
+
+    matched: int = 0
+    modified: int = 0
+    upserted: Value = MISSING
+    before: Document | None = None
+    after: Document | None = None
+
+
+class Writer:
+    """Writes to one collection under one command's circumstances."""
+
+    def __init__(self, collection: Collection, env: Env, validated: bool = True) -> None:
+        """`validated`: documents must be what the collection's validator demands."""
+        self._collection = collection
+        self._env = env
+        self._streams = bool(collection.node.definition.history)
+        self._validator = collection.validator(env) if validated else None
+
+    # --- documents ---------------------------------------------------------------------------------------------------
+
+    def insert(self, space: Workspace, document: Document, raw: bytes) -> Steps[None]:
+        """MqlError 11000 for an `_id` or a unique value that is taken, 121 for a document that is not valid."""
+        self._validate(document)
+        place = place_of(document["_id"])
+        draft = self._collection.draft(document, raw)
+        try:
+            yield from space.run(Command(Mode.CREATE, place.partition, place.key, draft))
+        except Conflict as error:
+            raise duplicate(self._collection, document, error) from None
+
+    def _replace(self, space: Workspace, record: Record, before: Document, after: Document) -> Steps[None]:
+        if len(raw := encode(after)) > LARGEST:
+            raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
+        self._validate(after)
+        # A change stream tells what changed, which only this moment knows.
+        remembered = None
+        if self._streams:
+            remembered = encode({"document": after, "change": difference(before, after)})
+        draft = self._collection.draft(after, raw, remembered)
+        try:
+            yield from space.run(Command(Mode.REPLACE, record.partition, record.key, draft))
+        except Conflict as error:
+            raise duplicate(self._collection, after, error) from None
+
+    def _validate(self, document: Document) -> None:
+        if "_ts" in document and self._collection.ts is not None:
+            raise bad_value("'_ts' is a reserved field; use the 'native' profile to keep your own")
+        validator = self._validator
+        if validator is None or validator.matches(document):
+            return
+        if self._collection.options.get("validationAction") == "warn":
+            return
+        details = failure_details(self._collection.options["validator"], document, self._env)
+        info = {"failingDocumentId": document["_id"], "details": details}
+        raise MqlError(121, "Document failed validation", errInfo=info)
+
+    # --- statements --------------------------------------------------------------------------------------------------
+
+    def update(
+        self, space: Workspace, places: Sequence[Place], filter: Filter | None, update: Update, many: bool
+    ) -> Steps[Updated]:
+        """Change those of the documents at these places that match now; the first one only, unless `many`."""
+        matched = modified = 0
+        before = after = None
+        for place in places:
+            record = yield from space.get(place.partition, place.key)
+            if record is None:
+                continue
+            document = decode(record.value)
+            if filter is not None and not filter.matches(document):
+                continue
+            position = None if filter is None else filter.position(document)
+            before, after = document, update.apply(document, position, False)
+            matched += 1
+            if after is not before:
+                yield from self._replace(space, record, before, after)
+                modified += 1
+            if not many:
+                break
+        return Updated(matched, modified, MISSING, before, after)
+
+    def upsert(self, space: Workspace, query: Document, update: Update, make_id: Callable[[], Any]) -> Steps[Updated]:
+        """Insert what the query and the update say together."""
+        document = upserted(query, update, self._env, make_id)
+        check_id(document["_id"])
+        raw = encode(document)
+        if len(raw) > LARGEST:
+            raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
+        yield from self.insert(space, document, raw)
+        return Updated(0, 0, document["_id"], None, document)
+
+    def delete(
+        self, space: Workspace, places: Sequence[Place], filter: Filter | None, many: bool
+    ) -> Steps[tuple[int, Document | None]]:
+        """Remove those of the documents at these places that match now: (how many, the last one)."""
+        count = 0
+        last: Document | None = None
+        for place in places:
+            record = yield from space.get(place.partition, place.key)
+            if record is None:
+                continue
+            document = decode(record.value)
+            if filter is not None and not filter.matches(document):
+                continue
+            yield from space.run(Command(Mode.DELETE, record.partition, record.key))
+            count, last = count + 1, document
+            if not many:
+                break
+        return count, last
+
+
+def duplicate(collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None) -> MqlError:
+    """11000, with the index that refused and the values it already has. `spec`: that index, if it is not complete."""
+    number = error.detail.get("index")
+    if spec is None:
+        spec = next((each.spec for each in collection.indexes if each.number == number), None)
+    name, pattern = ("_id_", {"_id": 1}) if spec is None else (spec.name, dict(spec.key))
+    values = {path: _only(lookup(document, split(path), spread=False)) for path in pattern}
+    text = f"E11000 duplicate key error collection: {collection.namespace} index: {name} dup key: {shell(values)}"
+    return MqlError(11000, text, keyPattern=pattern, keyValue=values)
+
+
+def _only(found: list[Value]) -> Value:
+    return next((value for value in found if value is not MISSING), None)

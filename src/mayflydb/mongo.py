@@ -1,0 +1,199 @@
+"""MongoDB's port: taken at the start, opened when the store is proved, and served by what the first connection loads."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import logging
+import secrets
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import quote
+
+from mayflydb import __version__
+from mayflydb.announcement import StartFailed
+from mayflydb.clock import monotonic_us
+from mayflydb.config.settings import Administrator, MongoSettings
+from mayflydb.config.values import COMPRESSORS
+from mayflydb.engine.engine import Engine
+from mayflydb.model.instant import Instant
+from mayflydb.ports import address, make_secret, take, within_reach
+from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
+from mayflydb.sockets.work import Served, Work
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.options import Options
+    from mayflydb.frontends.mongo.users import User
+
+log = logging.getLogger(__name__)
+
+PATIENCE = 10.0
+"""Seconds a client has for its first message."""
+
+_PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
+"""What a compressor needs, where that is no part of Python."""
+
+
+class MongoPort:
+    """The listening end of the MongoDB front end."""
+
+    def __init__(self, settings: MongoSettings, host: str, data: Path) -> None:
+        """Take the port. StartFailed when that, or what is asked besides, does not work. `data`: where secrets are kept."""
+        self._settings = settings
+        self._compressors = _compressors(settings)
+        self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
+        self._listener: Listener | None = None
+        self.password_path: Path | None = None
+        self._administrator: Administrator | None = None
+        try:
+            if self._needs_login():
+                self._administrator = self._found_administrator(data)
+        except StartFailed:
+            self.release()
+            raise
+        self.address = address(self._sockets[0])
+
+    @property
+    def auth(self) -> bool:
+        """Whether clients have to log in."""
+        return self._administrator is not None
+
+    @property
+    def uri(self) -> str:
+        """How clients connect, with the administrator's password where one is needed."""
+        if self._administrator is None:
+            return f"mongodb://{self.address}/?directConnection=true"
+        name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
+        return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
+
+    def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
+        """Take connections from now on."""
+        work = Work()
+        made: list[Introduce] = []
+
+        def introduce(tls: bool, deadline: float) -> Served:
+            if not made:
+                # Nothing of the front end is loaded before somebody wants it.
+                made.append(self._front(engine, work, now))
+            return made[0](tls, deadline)
+
+        room = Room(self._settings.max_connections, PATIENCE)
+        self._listener = Listener(introduce, work, certificate, room)
+        self._listener.serve(self._sockets)
+        # The words that waits for containers of MongoDB look for.
+        log.info("Waiting for connections of MongoDB's clients on %s", self.address)
+
+    async def close(self, grace: float) -> None:
+        """Let commands in work finish, and let go of the port."""
+        if self._listener is not None:
+            await self._listener.close(grace)
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the port, where it was never served."""
+        for each in self._sockets:
+            each.close()
+
+    def _front(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
+        from mayflydb.frontends.mongo.app import MongoApp
+        from mayflydb.frontends.mongo.compression import Codecs
+        from mayflydb.frontends.mongo.connection import Limits, Service
+
+        options, users = self._options(), self._users()
+        app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+        return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
+
+    def _options(self) -> Options:
+        from mayflydb.frontends.mongo.options import Options
+
+        settings = self._settings
+        topology, _, replica_set = settings.topology.partition(":")
+        port = self.address.rpartition(":")[2]
+        advertised = self.address
+        if settings.advertise is not None:
+            advertised = f"{settings.advertise.host}:{settings.advertise.port or port}"
+        return Options(
+            topology=topology,  # type: ignore[arg-type]  # The settings know no other.
+            replica_set=replica_set,
+            advertise=advertised,
+            wire_version=settings.wire_version,
+            auth=self.auth,
+            compressors=self._compressors,
+            test_commands=settings.test_commands,
+            max_connections=settings.max_connections,
+            profile=settings.profile,
+            expiry=settings.expiry,
+            secret=self._secret(),
+            version=__version__,
+        )
+
+    def _users(self) -> tuple[User, ...]:
+        from mayflydb.frontends.mongo import scram
+        from mayflydb.frontends.mongo.users import Role, User
+
+        given = self._administrator
+        if given is None:
+            return ()
+        kept = {}
+        for mechanism in scram.ITERATIONS:
+            salt = hmac.digest(self._secret(), mechanism.encode(), "sha256")[: scram.salt_length(mechanism)]
+            kept[mechanism] = scram.credential(mechanism, given.name, given.password, salt)
+        return (User(given.name, "admin", (Role("root", "admin"),), kept, fixed=True),)
+
+    def _secret(self) -> bytes:
+        """Makes up the salts of users that do not exist; the same after a restart, so that it gives nothing away."""
+        password = "" if self._administrator is None else self._administrator.password
+        return hashlib.sha256(b"mayfly\0" + password.encode()).digest()
+
+    def _needs_login(self) -> bool:
+        settings = self._settings
+        reached = within_reach(self._sockets)
+        if settings.auth is False and reached:
+            raise StartFailed(
+                "MongoDB's port can be reached from other machines, and nobody would have to log in",
+                setting="mongo.auth",
+                hint="leave out --no-mongo-auth, or listen on localhost",
+                exit_code=4,
+            )
+        given = settings.administrator is not None or settings.password_file is not None
+        return bool(settings.auth) or reached or given
+
+    def _found_administrator(self, data: Path) -> Administrator:
+        settings = self._settings
+        if settings.administrator is not None:
+            return settings.administrator
+        place = settings.password_file
+        if place is None:
+            place = self.password_path = data / "mongo.password"
+            make_secret(place, secrets.token_urlsafe(32).encode(), "mongo.auth")
+        try:
+            password = place.read_text(encoding="utf-8").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            raise StartFailed(f"{place} cannot be read: {error}", setting="mongo.password_file", exit_code=2) from error
+        if not password:
+            raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
+        return Administrator("admin", password)
+
+
+def _compressors(settings: MongoSettings) -> tuple[str, ...]:
+    """Those that are asked for. StartFailed if one is not installed; without any asked for, those that are."""
+    there = tuple(name for name in COMPRESSORS if name not in _PACKAGES or _is_installed(_PACKAGES[name]))
+    if settings.compressors is None:
+        return there
+    if missing := [name for name in settings.compressors if name not in there]:
+        raise StartFailed(
+            f"{missing[0]} needs the package {_PACKAGES[missing[0]]}",
+            setting="mongo.compressors",
+            hint='pip install "mayflydb[mongo-compression]"',
+            exit_code=2,
+        )
+    return settings.compressors
+
+
+def _is_installed(package: str) -> bool:
+    try:
+        return find_spec(package) is not None
+    except ModuleNotFoundError:
+        return False

@@ -1,0 +1,49 @@
+"""Taking ports, and keeping what only this user may read."""
+
+from __future__ import annotations
+
+import errno
+import socket
+from collections.abc import Sequence
+from ipaddress import ip_address
+from pathlib import Path
+
+from mayflydb.announcement import StartFailed
+from mayflydb.certificates import write_private
+from mayflydb.config.values import is_loopback
+from mayflydb.sockets.listener import bind
+
+
+def take(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
+    """Listening sockets. StartFailed names `setting` when the port is taken, and `flag`, which picks a free one with 0."""
+    try:
+        return bind(host, port)
+    except socket.gaierror as error:
+        raise StartFailed(f"{host} is no address of this machine", setting="server.host") from error
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            raise StartFailed(f"port {port} is taken", setting=setting, hint=f"{flag} 0 picks a free one") from error
+        cause = setting if error.errno == errno.EACCES else "server.host"
+        raise StartFailed(f"cannot listen on {host}: {error.strerror}", setting=cause) from error
+
+
+def within_reach(sockets: Sequence[socket.socket]) -> bool:
+    """Whether other machines can come in by one of these."""
+    return not all(is_loopback(each.getsockname()[0]) for each in sockets)
+
+
+def address(listening: socket.socket) -> str:
+    """`127.0.0.1:8081`: numeric, and one that this machine can reach where all addresses are meant."""
+    host, port = listening.getsockname()[:2]
+    if ip_address(host).is_unspecified:
+        host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def make_secret(place: Path, content: bytes, setting: str) -> None:
+    """Keep this in a file, unless there is one already. StartFailed names `setting` if it cannot be written."""
+    try:
+        if not place.exists():
+            write_private(place, content + b"\n")
+    except OSError as error:
+        raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error

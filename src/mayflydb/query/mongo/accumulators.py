@@ -1,0 +1,305 @@
+"""What `$group`, `$bucket` and `$setWindowFields` gather: one accumulator for each group, given one frame for each document."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final, Protocol, TypeAlias
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
+from mayflydb.query.mongo.expressions.core import Codes, arguments
+from mayflydb.query.mongo.expressions.ordering import Ranking, compile_ranking
+from mayflydb.query.mongo.expressions.statistics import check_method, count_of, numbers_in, shares_of
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import Number
+from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, first_by, percentile
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, shell, type_name
+
+
+class Accumulator(Protocol):
+    """What one group has gathered so far."""
+
+    def add(self, frame: Frame) -> None:
+        """One more document."""
+
+    def result(self) -> Value:
+        """What they come to; it may be asked for again after more documents."""
+
+
+class MakeAccumulator(Protocol):
+    """Begins a group. `key`: the group's `_id`, which the `n` of `$firstN` and the like may read."""
+
+    def __call__(self, key: Value = MISSING) -> Accumulator: ...
+
+
+_Maker: TypeAlias = Callable[[str, Value, Env, Collection[str]], MakeAccumulator]
+
+
+def compile_accumulator(name: str, spec: Value, env: Env, variables: Collection[str] = ()) -> MakeAccumulator:
+    """For `{name: spec}`, with `$` in the name. MqlError 15952 for an unknown accumulator, 238 for `$accumulator`."""
+    if name == "$accumulator":
+        raise MqlError(238, "$accumulator is not supported: there is no JavaScript here")
+    maker = _MAKERS.get(name)
+    if maker is None:
+        raise MqlError(15952, f"unknown group operator '{name}'")
+    return maker(name, spec, env, variables)
+
+
+def _operand(name: str, spec: Value, env: Env, variables: Collection[str]) -> Expression:
+    if type(spec) is list:
+        if len(spec) != 1:
+            raise MqlError(40237, f"The {name} accumulator is a unary operator")
+        (spec,) = spec
+    return compile_expression(spec, env, variables)
+
+
+# --- one value at a time ---------------------------------------------------------------------------------------------
+
+
+class _State(Protocol):
+    def add(self, value: Value) -> None: ...
+
+
+class _Folding:
+    """Values go into a state as they come."""
+
+    __slots__ = ("_operand", "_result", "_state")
+
+    def __init__(self, operand: Expression, state: _State, result: Callable[[_State], Value]) -> None:
+        self._operand = operand
+        self._state = state
+        self._result = result
+
+    def add(self, frame: Frame) -> None:
+        self._state.add(self._operand(frame))
+
+    def result(self) -> Value:
+        return self._result(self._state)
+
+
+class _Ends:
+    """The first or the last value, null if it was missing."""
+
+    __slots__ = ("_empty", "_last", "value")
+
+    def __init__(self, last: bool) -> None:
+        self._last = last
+        self._empty = True
+        self.value: Value = None
+
+    def add(self, value: Value) -> None:
+        if self._last or self._empty:
+            self.value = None if value is MISSING else value
+            self._empty = False
+
+
+class _Pushed:
+    """All values; missing ones do not count."""
+
+    __slots__ = ("values",)
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+
+    def add(self, value: Value) -> None:
+        if value is not MISSING:
+            self.values.append(value)
+
+
+class _Distinct:
+    """Each value once; missing ones do not count."""
+
+    __slots__ = ("_key", "found")
+
+    def __init__(self, key: Callable[[Value], OrderKey]) -> None:
+        self._key = key
+        self.found: dict[OrderKey, Value] = {}
+
+    def add(self, value: Value) -> None:
+        if value is not MISSING:
+            self.found.setdefault(self._key(value), value)
+
+
+class _Merged:
+    """Documents over one another."""
+
+    __slots__ = ("document",)
+
+    def __init__(self) -> None:
+        self.document: Document = {}
+
+    def add(self, value: Value) -> None:
+        if value is None or value is MISSING:
+            return
+        if type(value) is not dict:
+            raise MqlError(
+                40400, f"$mergeObjects requires object inputs, but input {shell(value)} is of type {type_name(value)}"
+            )
+        self.document.update(value)
+
+
+def _folding(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Maker:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+        operand = _operand(name, spec, env, variables)
+        return lambda key=MISSING: _Folding(operand, make(env), result)
+
+    return maker
+
+
+def _count(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+    if spec != {}:
+        raise MqlError(9, "$count takes no arguments, i.e. $count:{}")
+    one = compile_expression(1, env)
+    return lambda key=MISSING: _Folding(one, Sum(), _total)
+
+
+def _total(state: _State) -> Number:
+    assert isinstance(state, Sum)
+    return state.result()
+
+
+# --- several values --------------------------------------------------------------------------------------------------
+
+
+class _Gathered:
+    """All values (null for missing ones), from which the result is picked."""
+
+    __slots__ = ("_operand", "_pick", "_values")
+
+    def __init__(self, operand: Expression, pick: Callable[[list[Value]], Value]) -> None:
+        self._operand = operand
+        self._pick = pick
+        self._values: list[Value] = []
+
+    def add(self, frame: Frame) -> None:
+        value = self._operand(frame)
+        self._values.append(None if value is MISSING else value)
+
+    def result(self) -> Value:
+        return self._pick(self._values)
+
+
+_N: Final = Codes(5787900, 5787901, {"n": 5787906, "input": 5787907})
+_Pick: TypeAlias = Callable[[list[Value], int, Env], list[Value]]
+
+
+def _several(pick: _Pick) -> _Maker:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+        given = arguments(name, spec, ("n", "input"), (), _N)
+        count = compile_expression(given["n"], env)
+        operand = compile_expression(given["input"], env, variables)
+
+        def make(key: Value = MISSING) -> Accumulator:
+            most = count_of(count(frame_of(key, env)))
+            return _Gathered(operand, lambda values: pick(values, most, env))
+
+        return make
+
+    return maker
+
+
+def _key_of(env: Env) -> Callable[[Value], OrderKey]:
+    return env.collation.order_key
+
+
+_P: Final = Codes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
+
+
+def _percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+    fields = ("input", "method") if name == "$median" else ("input", "p", "method")
+    given = arguments(name, spec, fields, (), _P)
+    check_method(name, given["method"])
+    operand = compile_expression(given["input"], env, variables)
+    if name == "$median":
+        return lambda key=MISSING: _Gathered(operand, lambda values: percentile(numbers_in(values), 0.5))
+    shares = shares_of(compile_expression(given["p"], env)(frame_of({}, env)))
+
+    def pick(values: list[Value]) -> list[float | None]:
+        ordered = numbers_in(values)
+        return [percentile(ordered, share) for share in shares]
+
+    return lambda key=MISSING: _Gathered(operand, pick)
+
+
+# --- by an order of their own ----------------------------------------------------------------------------------------
+
+_KEPT_AT_LEAST: Final = 64
+
+
+class _Ranked:
+    """The outputs that come first, or last, by a ranking of the documents; what cannot be among them is let go in between."""
+
+    __slots__ = ("_items", "_last", "_most", "_output", "_ranking", "_single")
+
+    def __init__(self, ranking: Ranking, output: Expression, most: int | None, last: bool) -> None:
+        self._ranking = ranking
+        self._output = output
+        self._single = most is None
+        self._most = most or 1
+        self._last = last
+        self._items: list[tuple[tuple[OrderKey, ...], Value]] = []
+
+    def add(self, frame: Frame) -> None:
+        value = self._output(frame)
+        self._items.append((self._ranking.keys(frame.current), None if value is MISSING else value))
+        if len(self._items) >= 2 * max(self._most, _KEPT_AT_LEAST):
+            self._items = self._best()
+
+    def _best(self) -> list[tuple[tuple[OrderKey, ...], Value]]:
+        ordered = self._ranking.sort(self._items)
+        return ordered[-self._most :] if self._last else ordered[: self._most]
+
+    def result(self) -> Value:
+        values = [value for _, value in self._best()]
+        if self._single:
+            return values[0] if values else None
+        return values
+
+
+def _ranked(last: bool, several: bool) -> _Maker:
+    codes = Codes(5788001, 5788002, {"n": 5788003, "output": 5788004, "sortBy": 5788005})
+    required = ("n", "sortBy", "output") if several else ("sortBy", "output")
+
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+        given = arguments(name, spec, required, (), codes)
+        if type(given["sortBy"]) is not dict:
+            raise MqlError(10065, "invalid parameter: expected an object (sortBy)")
+        ranking = compile_ranking(given["sortBy"], env)
+        output = compile_expression(given["output"], env, variables)
+        count = compile_expression(given["n"], env) if several else None
+
+        def make(key: Value = MISSING) -> Accumulator:
+            return _Ranked(ranking, output, count_of(count(frame_of(key, env))) if count else None, last)
+
+        return make
+
+    return maker
+
+
+_MAKERS: Final[Mapping[str, _Maker]] = {
+    "$sum": _folding(lambda env: Sum(), Sum.result),
+    "$avg": _folding(lambda env: Sum(), Sum.average),
+    "$min": _folding(lambda env: Extreme(_key_of(env), False), lambda state: state.value),
+    "$max": _folding(lambda env: Extreme(_key_of(env), True), lambda state: state.value),
+    "$first": _folding(lambda env: _Ends(False), lambda state: state.value),
+    "$last": _folding(lambda env: _Ends(True), lambda state: state.value),
+    "$push": _folding(lambda env: _Pushed(), lambda state: list(state.values)),
+    "$addToSet": _folding(lambda env: _Distinct(_key_of(env)), lambda state: list(state.found.values())),
+    "$mergeObjects": _folding(lambda env: _Merged(), lambda state: dict(state.document)),
+    "$stdDevPop": _folding(lambda env: Deviation(), lambda state: state.result(False)),
+    "$stdDevSamp": _folding(lambda env: Deviation(), lambda state: state.result(True)),
+    "$count": _count,
+    "$firstN": _several(lambda values, count, env: values[:count]),
+    "$lastN": _several(lambda values, count, env: values[-count:]),
+    "$minN": _several(lambda values, count, env: first_by(values, count, _key_of(env), False)),
+    "$maxN": _several(lambda values, count, env: first_by(values, count, _key_of(env), True)),
+    "$percentile": _percentile,
+    "$median": _percentile,
+    "$top": _ranked(False, False),
+    "$bottom": _ranked(True, False),
+    "$topN": _ranked(False, True),
+    "$bottomN": _ranked(True, True),
+}
+
+NAMES: Final = frozenset(_MAKERS)
+"""All accumulators, with `$`."""

@@ -1,0 +1,229 @@
+"""Dates as text: the formats of `$dateToString` and `$dateFromString`, and the ways to write a date that need no format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+from mayflydb.query.mongo.dates import (
+    DAY,
+    HOUR,
+    MINUTE,
+    SECOND,
+    UTC_ZONE,
+    Parts,
+    Zone,
+    days_of,
+    iso_days,
+    month_length,
+    parts_of,
+    zone_of,
+)
+from mayflydb.query.mongo.faults import MqlError
+
+ISO: Final = "%Y-%m-%dT%H:%M:%S.%LZ"
+ISO_LOCAL: Final = "%Y-%m-%dT%H:%M:%S.%L"
+
+MONTH_NAMES: Final = (
+    "January",
+    "February",
+    "March",
+    "April",
+    "May",
+    "June",
+    "July",
+    "August",
+    "September",
+    "October",
+    "November",
+    "December",
+)
+
+_WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
+    "%": lambda parts: "%",
+    "b": lambda parts: MONTH_NAMES[parts.month - 1][:3],
+    "B": lambda parts: MONTH_NAMES[parts.month - 1],
+    "d": lambda parts: f"{parts.day:02}",
+    "G": lambda parts: f"{parts.iso_week()[0]:04}",
+    "H": lambda parts: f"{parts.hour:02}",
+    "j": lambda parts: f"{parts.day_of_year:03}",
+    "L": lambda parts: f"{parts.millisecond:03}",
+    "m": lambda parts: f"{parts.month:02}",
+    "M": lambda parts: f"{parts.minute:02}",
+    "S": lambda parts: f"{parts.second:02}",
+    "u": lambda parts: str(parts.weekday),
+    "U": lambda parts: f"{parts.week:02}",
+    "V": lambda parts: f"{parts.iso_week()[1]:02}",
+    "w": lambda parts: str(parts.weekday % 7 + 1),
+    "Y": lambda parts: f"{parts.year:04}",
+}
+
+
+@lru_cache(maxsize=256)
+def pieces(layout: str, letters: str) -> tuple[tuple[bool, str], ...]:
+    """A format as (whether it is a letter behind `%`, text) in turn. MqlError 18535 and 18536 for none."""
+    found: list[tuple[bool, str]] = []
+    rest = iter(layout)
+    for each in rest:
+        if each != "%":
+            found.append((False, each))
+            continue
+        letter = next(rest, None)
+        if letter is None:
+            raise MqlError(18535, "Unmatched '%' at end of format string")
+        if letter not in letters:
+            raise MqlError(18536, f"Invalid format character '%{letter}' in format string")
+        found.append((True, letter))
+    return tuple(found)
+
+
+_WRITTEN: Final = "".join(_WRITE) + "zZ"
+
+
+def write(instant: int, layout: str, zone: Zone) -> str:
+    """MqlError 18537 for years that have not four digits."""
+    found = pieces(layout, _WRITTEN)
+    offset = zone.offset(instant)
+    parts = parts_of(instant + offset)
+    if not 0 <= parts.year <= 9999:
+        raise MqlError(18537, f"$dateToString is only defined on year 0-9999, tried to use year {parts.year}")
+    text = []
+    for is_letter, piece in found:
+        if not is_letter:
+            text.append(piece)
+        elif piece == "z":
+            hours, minutes = divmod(abs(offset) // MINUTE, 60)
+            text.append(f"{'-' if offset < 0 else '+'}{hours:02}{minutes:02}")
+        elif piece == "Z":
+            text.append(f"{'-' if offset < 0 else '+'}{abs(offset) // MINUTE}" if offset else "+0")
+        else:
+            text.append(_WRITE[piece](parts))
+    return "".join(text)
+
+
+def iso(instant: int) -> str:
+    """A date as `$toString` writes it."""
+    return write(instant, ISO, UTC_ZONE)
+
+
+# --- reading ---------------------------------------------------------------------------------------------------------
+
+
+class Unreadable(Exception):
+    """A text that is no date, and why."""
+
+
+_SHORT: Final = {name[:3].lower(): index for index, name in enumerate(MONTH_NAMES, 1)}
+_OFFSET: Final = r"[+-]\d\d(?::?\d\d)?"
+
+_READ: Final[Mapping[str, str]] = {
+    "b": r"(?P<b>[A-Za-z]{3})",
+    "B": r"(?P<B>[A-Za-z]+)",
+    "d": r"(?P<d>\d{1,2})",
+    "G": r"(?P<G>\d{4})",
+    "H": r"(?P<H>\d{1,2})",
+    "j": r"(?P<j>\d{1,3})",
+    "L": r"(?P<L>\d{1,3})",
+    "m": r"(?P<m>\d{1,2})",
+    "M": r"(?P<M>\d{1,2})",
+    "S": r"(?P<S>\d{1,2})",
+    "u": r"(?P<u>[1-7])",
+    "V": r"(?P<V>\d{1,2})",
+    "Y": r"(?P<Y>\d{4})",
+    "z": rf"(?P<z>{_OFFSET}|[A-Za-z]+(?:/[A-Za-z_]+)*)",
+    "Z": r"(?P<Z>[+-]\d+)",
+    "%": "%",
+}
+_READABLE: Final = "".join(_READ)
+
+_DATE: Final = r"(?P<Y>\d{4})-?(?P<m>\d{2})(?:-?(?P<d>\d{2}))?"
+_TIME: Final = r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<L>\d{1,9}))?)?"
+_COMPACT: Final = r"(?P<H>\d{2})(?P<M>\d{2})(?:(?P<S>\d{2})(?:[.,](?P<L>\d{1,9}))?)?"
+_ZONE: Final = rf"\s*(?P<z>{_OFFSET}|[A-Za-z]+(?:/[A-Za-z_]+)*)"
+_WORDS: Final = r"(?:[A-Za-z]{3,9},?\s+)?"
+
+_FREE: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        rf"{_DATE}(?:(?:T|t|\s+){_TIME}(?:{_ZONE})?)?",
+        rf"{_DATE}[Tt]{_COMPACT}(?:{_ZONE})?",
+        rf"(?P<m>\d{{1,2}})/(?P<d>\d{{1,2}})/(?P<Y>\d{{4}})(?:\s+{_TIME}(?:{_ZONE})?)?",
+        rf"{_WORDS}(?P<d>\d{{1,2}})[ -](?P<b>[A-Za-z]{{3,9}})[ -](?P<Y>\d{{4}})(?:\s+{_TIME}(?:{_ZONE})?)?",
+        rf"{_WORDS}(?P<b>[A-Za-z]{{3,9}})\s+(?P<d>\d{{1,2}}),?\s+(?P<Y>\d{{4}})(?:,?\s+{_TIME}(?:{_ZONE})?)?",
+    )
+)
+"""Ways to write a date, each with an optional time and zone."""
+
+
+@lru_cache(maxsize=256)
+def _reader(layout: str) -> re.Pattern[str]:
+    found = pieces(layout, _READABLE)
+    letters = [piece for is_letter, piece in found if is_letter and piece != "%"]
+    if len(set(letters)) != len(letters):
+        raise MqlError(18536, f"a format specifier is used twice in '{layout}'")
+    return re.compile("".join(_READ[piece] if is_letter else re.escape(piece) for is_letter, piece in found))
+
+
+def read(text: str, layout: str | None, zone: Zone | None) -> int:
+    """The instant a text stands for. Unreadable if it does for none; `zone`: where its clock is, unless it says so itself."""
+    stripped = text.strip() if layout is None else text
+    patterns = _FREE if layout is None else (_reader(layout),)
+    for pattern in patterns:
+        match = pattern.fullmatch(stripped)
+        if match is not None:
+            return _instant({name: part for name, part in match.groupdict().items() if part is not None}, zone)
+    raise Unreadable("an unexpected character, or an incomplete date")
+
+
+def _instant(found: Mapping[str, str], zone: Zone | None) -> int:
+    local = _days(found) * DAY
+    for letter, unit, limit in (("H", HOUR, 23), ("M", MINUTE, 59), ("S", SECOND, 59)):
+        number = int(found.get(letter, 0))
+        if number > limit:
+            raise Unreadable(f"{number} is out of range")
+        local += number * unit
+    local += int(found.get("L", "0").ljust(3, "0")[:3])
+    own = _own_zone(found)
+    if own is None:
+        return (zone or UTC_ZONE).instant(local)
+    if zone is not None:
+        raise Unreadable(
+            "you cannot pass in a date/time string with time zone information together with a timezone argument"
+        )
+    return own.instant(local)
+
+
+def _own_zone(found: Mapping[str, str]) -> Zone | None:
+    if "Z" in found:
+        minutes = int(found["Z"])
+        return zone_of(f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}")
+    if "z" not in found:
+        return None
+    name = found["z"]
+    try:
+        return zone_of("UTC" if name in ("z", "Z") else name)
+    except MqlError as error:
+        raise Unreadable(str(error)) from None
+
+
+def _days(found: Mapping[str, str]) -> int:
+    if "G" in found:
+        week = int(found.get("V", 1))
+        if not 1 <= week <= 53:
+            raise Unreadable(f"there is no week {week}")
+        return iso_days(int(found["G"]), week, int(found.get("u", 1)))
+    if "Y" not in found:
+        raise Unreadable("an incomplete date/time string has been found, with elements missing")
+    year = int(found["Y"])
+    if "j" in found:
+        if not 1 <= int(found["j"]) <= days_of(year + 1, 1, 1) - days_of(year, 1, 1):
+            raise Unreadable("the day of the year is out of range")
+        return days_of(year, 1, 1) + int(found["j"]) - 1
+    name = found.get("b") or found.get("B")
+    month = _SHORT.get(name[:3].lower(), 0) if name else int(found.get("m", 1))
+    day = int(found.get("d", 1))
+    if not 1 <= month <= 12 or not 1 <= day <= month_length(year, month):
+        raise Unreadable("the month or the day is out of range")
+    return days_of(year, month, day)

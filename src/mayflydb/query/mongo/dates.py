@@ -1,0 +1,285 @@
+"""The calendar over milliseconds since 1970: parts, ISO weeks, time zones, and arithmetic by units. Any int64 has a date here;
+zones know their rules for the years 1 to 9999 and keep to a 400-year cycle of them beyond.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
+from typing import Final
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import msgspec
+
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN
+
+SECOND: Final = 1000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+
+_CYCLE: Final = 146097 * DAY
+"""400 years."""
+
+WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+FIXED: Final[Mapping[str, int]] = {"millisecond": 1, "second": SECOND, "minute": MINUTE, "hour": HOUR}
+MONTHS: Final[Mapping[str, int]] = {"month": 1, "quarter": 3, "year": 12}
+UNITS: Final = frozenset({*FIXED, "day", "week", *MONTHS})
+
+
+# --- days ------------------------------------------------------------------------------------------------------------
+
+
+def days_of(year: int, month: int, day: int) -> int:
+    """Days since 1970-01-01; months and days may lie outside their range and carry over."""
+    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
+    years = year - (month <= 2)
+    era, of_era = divmod(years, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5
+    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 + day - 1
+
+
+def civil(days: int) -> tuple[int, int, int]:
+    """Year, month and day."""
+    era, of_era = divmod(days + 719468, 146097)
+    years = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
+    of_year = of_era - (365 * years + years // 4 - years // 100)
+    shifted = (5 * of_year + 2) // 153
+    day = of_year - (153 * shifted + 2) // 5 + 1
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    return years + era * 400 + (month <= 2), month, day
+
+
+def weekday(days: int) -> int:
+    """1 for Monday to 7 for Sunday."""
+    return (days + 3) % 7 + 1
+
+
+def month_length(year: int, month: int) -> int:
+    """In days."""
+    return days_of(year, month + 1, 1) - days_of(year, month, 1)
+
+
+class Parts(msgspec.Struct, frozen=True):
+    """A local time taken apart."""
+
+    days: int
+    year: int
+    month: int
+    day: int
+    hour: int
+    minute: int
+    second: int
+    millisecond: int
+
+    @property
+    def weekday(self) -> int:
+        """1 for Monday to 7 for Sunday."""
+        return weekday(self.days)
+
+    @property
+    def day_of_year(self) -> int:
+        """From 1."""
+        return self.days - days_of(self.year, 1, 1) + 1
+
+    @property
+    def week(self) -> int:
+        """Weeks begin on Sundays; days before the first Sunday are in week 0."""
+        return (self.day_of_year + 6 - self.weekday % 7) // 7
+
+    def iso_week(self) -> tuple[int, int]:
+        """The year a week belongs to, and the week, from 1: the week of the year's first Thursday."""
+        thursday = self.days + 4 - self.weekday
+        year = civil(thursday)[0]
+        return year, (thursday - days_of(year, 1, 1)) // 7 + 1
+
+
+def parts_of(local: int) -> Parts:
+    """`local`: milliseconds since 1970 on the clock of the place."""
+    days, rest = divmod(local, DAY)
+    hour, rest = divmod(rest, HOUR)
+    minute, rest = divmod(rest, MINUTE)
+    second, millisecond = divmod(rest, SECOND)
+    return Parts(days, *civil(days), hour, minute, second, millisecond)
+
+
+def iso_days(year: int, week: int, day: int) -> int:
+    """Days since 1970 of a day of an ISO week."""
+    fourth = days_of(year, 1, 4)
+    return fourth - weekday(fourth) + 7 * (week - 1) + day
+
+
+def checked(milliseconds: int, name: str) -> int:
+    """MqlError 15 outside an int64."""
+    if not INT64_MIN <= milliseconds <= INT64_MAX:
+        raise MqlError(15, f"date overflow in {name}")
+    return milliseconds
+
+
+# --- zones -----------------------------------------------------------------------------------------------------------
+
+_OFFSET: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?")
+_EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  Local times are counted from it.
+_FIRST: Final = (datetime(2, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
+_LAST: Final = (datetime(9998, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
+
+
+class Zone(msgspec.Struct, frozen=True):
+    """A place's clock. Instants and local times are milliseconds since 1970."""
+
+    name: str
+    rules: tzinfo
+
+    @property
+    def is_utc(self) -> bool:
+        """Whether there is nothing to add."""
+        return self.rules is UTC
+
+    def offset(self, instant: int) -> int:
+        """What the clock is ahead of UTC by, in milliseconds."""
+        if self.rules is UTC:
+            return 0
+        moment = _EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=_in_cycle(instant))
+        return _milliseconds(moment.astimezone(self.rules).utcoffset())
+
+    def local(self, instant: int) -> int:
+        """What the clock shows."""
+        return instant + self.offset(instant)
+
+    def instant(self, local: int) -> int:
+        """When the clock shows that: the first time, where it does twice; later by the gap, where it never does."""
+        if self.rules is UTC:
+            return local
+        moment = (_EPOCH + timedelta(milliseconds=_in_cycle(local))).replace(tzinfo=self.rules)
+        return local - _milliseconds(moment.utcoffset())
+
+
+def _in_cycle(milliseconds: int) -> int:
+    if milliseconds < _FIRST:
+        return milliseconds + (_FIRST - milliseconds + _CYCLE - 1) // _CYCLE * _CYCLE
+    if milliseconds > _LAST:
+        return milliseconds - (milliseconds - _LAST + _CYCLE - 1) // _CYCLE * _CYCLE
+    return milliseconds
+
+
+def _milliseconds(offset: timedelta | None) -> int:
+    assert offset is not None
+    return offset // timedelta(milliseconds=1)
+
+
+UTC_ZONE: Final = Zone("UTC", UTC)
+
+
+@lru_cache(maxsize=256)
+def zone_of(name: str) -> Zone:
+    """An Olson name, or an offset: `+02:00`, `-0330`, `+05`. MqlError 40485 for anything else."""
+    if name in ("UTC", "GMT", "Z"):
+        return UTC_ZONE
+    match = _OFFSET.fullmatch(name)
+    if match is not None:
+        sign, hours, minutes = match.groups()
+        offset = timedelta(hours=int(hours), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
+        if abs(offset) < timedelta(days=1):
+            return Zone(name, timezone(offset)) if offset else UTC_ZONE
+    try:
+        return Zone(name, ZoneInfo(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise MqlError(40485, f'unrecognized time zone identifier: "{name}"') from None
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def unit_of(name: str, unit: str) -> str:
+    """MqlError 9 for what is no unit. `name`: the operator."""
+    if unit not in UNITS:
+        raise failed_to_parse(f"{name} parameter 'unit' value cannot be recognized as a time unit: {unit}")
+    return unit
+
+
+def first_weekday(name: str, day: str) -> int:
+    """1 for Monday to 7, from `monday`, `Mon`, ... MqlError 9 for what is no day. `name`: the operator."""
+    lowered = day.lower()
+    for index, each in enumerate(WEEKDAYS):
+        if lowered in (each, each[:3]):
+            return index + 1
+    raise failed_to_parse(f"{name} parameter 'startOfWeek' value cannot be recognized as a day of a week: {day}")
+
+
+def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
+    """A later (or earlier) instant: months and days on the clock of the zone, at the last day of a month that is too short."""
+    if unit in FIXED:
+        return instant + amount * FIXED[unit]
+    days, of_day = divmod(zone.local(instant), DAY)
+    if unit in MONTHS:
+        year, month, day = civil(days)
+        months = year * 12 + month - 1 + amount * MONTHS[unit]
+        year, month = months // 12, months % 12 + 1
+        days = days_of(year, month, min(day, month_length(year, month)))
+    else:
+        days += amount * (7 if unit == "week" else 1)
+    return zone.instant(days * DAY + of_day)
+
+
+def difference(start: int, end: int, unit: str, zone: Zone, first_day: int = 7) -> int:
+    """How many boundaries of the unit lie between two instants; weeks begin on `first_day`."""
+    if unit in ("millisecond", "second", "minute"):
+        return end // FIXED[unit] - start // FIXED[unit]
+    one, other = zone.local(start), zone.local(end)
+    if unit == "hour":
+        moved = (zone.offset(start) - zone.offset(end)) / HOUR
+        return other // HOUR - one // HOUR + int(moved)
+    if unit in MONTHS:
+        return _months(other) // MONTHS[unit] - _months(one) // MONTHS[unit]
+    if unit == "week":
+        return _week(other // DAY, first_day) - _week(one // DAY, first_day)
+    return other // DAY - one // DAY
+
+
+def _months(local: int) -> int:
+    year, month, _ = civil(local // DAY)
+    return year * 12 + month - 1
+
+
+def _week(days: int, first_day: int) -> int:
+    return (days + 4 - first_day) // 7
+
+
+_START: Final = days_of(2000, 1, 1)
+
+
+def truncate(instant: int, unit: str, size: int, zone: Zone, first_day: int = 7) -> int:
+    """The beginning of the bin of `size` units the instant lies in; bins are counted from 2000."""
+    if unit in FIXED:
+        start = zone.instant(_START * DAY)
+        width = size * FIXED[unit]
+        return start + (instant - start) // width * width
+    local = zone.local(instant)
+    if unit in MONTHS:
+        width = size * MONTHS[unit]
+        months = 24000 + (_months(local) - 24000) // width * width
+        return zone.instant(days_of(months // 12, months % 12 + 1, 1) * DAY)
+    first = _START if unit == "day" else _START + (first_day - weekday(_START)) % 7
+    width = size * (7 if unit == "week" else 1)
+    return zone.instant((first + (local // DAY - first) // width * width) * DAY)
+
+
+PART: Final[Mapping[str, Callable[[Parts], int]]] = {
+    "$year": lambda parts: parts.year,
+    "$month": lambda parts: parts.month,
+    "$week": lambda parts: parts.week,
+    "$dayOfMonth": lambda parts: parts.day,
+    "$dayOfWeek": lambda parts: parts.weekday % 7 + 1,
+    "$dayOfYear": lambda parts: parts.day_of_year,
+    "$hour": lambda parts: parts.hour,
+    "$minute": lambda parts: parts.minute,
+    "$second": lambda parts: parts.second,
+    "$millisecond": lambda parts: parts.millisecond,
+    "$isoWeekYear": lambda parts: parts.iso_week()[0],
+    "$isoWeek": lambda parts: parts.iso_week()[1],
+    "$isoDayOfWeek": lambda parts: parts.weekday,
+}
+"""The parts that have an operator of their own."""

@@ -1,0 +1,196 @@
+"""Trigonometry in decimals: 34 digits, from series computed with more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from decimal import Context, Decimal, localcontext
+from typing import Final
+
+from mayflydb.query.mongo.numbers import DECIMAL
+
+_MORE: Final = Context(prec=80, traps=[])
+_PI: Final = Decimal(
+    "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
+)
+_NAN: Final = Decimal("NaN")
+
+
+def _rounded(function: Callable[[Decimal], Decimal]) -> Callable[[Decimal], Decimal]:
+    def outer(value: Decimal) -> Decimal:
+        with localcontext(_MORE):
+            return DECIMAL.plus(function(value))
+
+    return outer
+
+
+def _turned(value: Decimal) -> Decimal:
+    """The angle within a half turn of 0, with as many more digits as the angle is large."""
+    if value.adjusted() > 300:
+        return _NAN
+    wide = Context(prec=80 + max(0, value.adjusted()), traps=[])
+    turn = wide.multiply(Decimal(2), pi(wide.prec + 10))
+    turns = wide.divide(value, turn).to_integral_value(context=wide)
+    return wide.subtract(value, wide.multiply(turns, turn))
+
+
+def pi(digits: int) -> Decimal:
+    """To so many digits, by Machin's formula where more are needed than are written down."""
+    if digits <= 90:
+        return _PI
+    scale: int = 10 ** (digits + 10)
+
+    def inverse(number: int) -> int:
+        term = total = scale // number
+        divisor, sign = 3, -1
+        while term:
+            term //= number * number
+            total += sign * (term // divisor)
+            divisor, sign = divisor + 2, -sign
+        return total
+
+    return Decimal(4 * (4 * inverse(5) - inverse(239))).scaleb(-(digits + 10), Context(prec=digits + 20))
+
+
+def _series(value: Decimal, term: Decimal, first: int) -> Decimal:
+    total, square, count = term, _MORE.multiply(value, value), first
+    while True:
+        term = _MORE.divide(_MORE.multiply(-term, square), Decimal(count * (count + 1)))
+        grown = _MORE.add(total, term)
+        if grown == total:
+            return total
+        total, count = grown, count + 2
+
+
+def _sin(value: Decimal) -> Decimal:
+    if not value.is_finite():
+        return _NAN
+    angle = _turned(value)
+    return _series(angle, angle, 2) if angle.is_finite() and angle else angle
+
+
+def _cos(value: Decimal) -> Decimal:
+    if not value.is_finite():
+        return _NAN
+    angle = _turned(value)
+    return _series(angle, Decimal(1), 1) if angle.is_finite() else angle
+
+
+def _tan(value: Decimal) -> Decimal:
+    return _MORE.divide(_sin(value), _cos(value))
+
+
+def _atan(value: Decimal) -> Decimal:
+    """The argument is made small by halving the angle, then summed."""
+    if value.is_nan():
+        return value
+    if value.is_infinite():
+        return (_PI / 2).copy_sign(value)
+    if not value:
+        return value
+    small, doublings = value, 0
+    while abs(small) > Decimal("0.05"):
+        root = _MORE.sqrt(_MORE.add(1, _MORE.multiply(small, small)))
+        small = _MORE.divide(small, _MORE.add(1, root))
+        doublings += 1
+    power = total = small
+    square, count = _MORE.multiply(small, small), 1
+    while True:
+        power = _MORE.multiply(-power, square)
+        count += 2
+        grown = _MORE.add(total, _MORE.divide(power, Decimal(count)))
+        if grown == total:
+            return _MORE.multiply(total, Decimal(1 << doublings))
+        total = grown
+
+
+def atan2(y: Decimal, x: Decimal) -> Decimal:
+    """The angle of a point, from -pi to pi."""
+    with localcontext(_MORE):
+        return DECIMAL.plus(_atan2(y, x))
+
+
+def _atan2(y: Decimal, x: Decimal) -> Decimal:
+    if y.is_nan() or x.is_nan():
+        return _NAN
+    if x.is_infinite() and y.is_infinite():
+        angle = _PI / 4 if x > 0 else 3 * _PI / 4
+    elif not x and not y:
+        angle = _PI if x.is_signed() else Decimal(0)
+    elif not x:
+        angle = _PI / 2
+    else:
+        angle = abs(_atan(_MORE.divide(y, x)))
+        angle = angle if x > 0 else _MORE.subtract(_PI, angle)
+    return angle.copy_sign(y)
+
+
+def _asin(value: Decimal) -> Decimal:
+    other = _MORE.sqrt(_MORE.multiply(_MORE.subtract(1, value), _MORE.add(1, value)))
+    return _atan(_MORE.divide(value, other)) if other else (_PI / 2).copy_sign(value)
+
+
+def _acos(value: Decimal) -> Decimal:
+    return _MORE.subtract(_PI / 2, _asin(value)) if not value.is_nan() else value
+
+
+def _sinh(value: Decimal) -> Decimal:
+    return _MORE.divide(_MORE.subtract(_exp(value), _exp(-value)), 2) if value else value
+
+
+def _cosh(value: Decimal) -> Decimal:
+    return _MORE.divide(_MORE.add(_exp(value), _exp(-value)), 2)
+
+
+def _tanh(value: Decimal) -> Decimal:
+    if abs(value) > 100:
+        return Decimal(1).copy_sign(value)
+    return _MORE.divide(_sinh(value), _cosh(value))
+
+
+def _exp(value: Decimal) -> Decimal:
+    return Context(prec=120, Emax=999999, Emin=-999999, traps=[]).exp(value)
+
+
+def _asinh(value: Decimal) -> Decimal:
+    if not value.is_finite() or not value:
+        return value
+    size = abs(value)
+    root = _WIDE.sqrt(_WIDE.add(1, _WIDE.multiply(size, size)))
+    return _WIDE.ln(_WIDE.add(size, root)).copy_sign(value)
+
+
+def _acosh(value: Decimal) -> Decimal:
+    if not value.is_finite():
+        return value
+    root = _WIDE.sqrt(_WIDE.multiply(_WIDE.subtract(value, 1), _WIDE.add(value, 1)))
+    return _WIDE.ln(_WIDE.add(value, root))
+
+
+def _atanh(value: Decimal) -> Decimal:
+    if value.is_nan() or not value:
+        return value
+    return _WIDE.divide(_WIDE.ln(_WIDE.divide(_WIDE.add(1, value), _WIDE.subtract(1, value))), 2)
+
+
+_WIDE: Final = Context(prec=120, Emax=999999, Emin=-999999, traps=[])
+
+FUNCTIONS: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
+    name: _rounded(function)
+    for name, function in {
+        "$sin": _sin,
+        "$cos": _cos,
+        "$tan": _tan,
+        "$asin": _asin,
+        "$acos": _acos,
+        "$atan": _atan,
+        "$sinh": _sinh,
+        "$cosh": _cosh,
+        "$tanh": _tanh,
+        "$asinh": _asinh,
+        "$acosh": _acosh,
+        "$atanh": _atanh,
+        "$degreesToRadians": lambda value: _MORE.divide(_MORE.multiply(value, _PI), 180),
+        "$radiansToDegrees": lambda value: _MORE.divide(_MORE.multiply(value, Decimal(180)), _PI),
+    }.items()
+}
+"""Of numbers within the function's domain."""

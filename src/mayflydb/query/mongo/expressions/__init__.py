@@ -1,0 +1,67 @@
+"""Aggregation expressions, compiled to closures: what is constant is computed once, the rest for each frame."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Final
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import (
+    arithmetic,
+    arrays,
+    comparison,
+    conditionals,
+    conversion,
+    dates,
+    objects,
+    regex,
+    sets,
+    statistics,
+    strings,
+    trigonometry,
+    variables,
+)
+from mayflydb.query.mongo.expressions.core import Constant, Expression, Frame, Parser, Scope
+from mayflydb.query.mongo.expressions.reads import depends_on
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Value
+
+__all__ = ["OPERATORS", "Constant", "Expression", "Frame", "compile_expression", "depends_on", "frame_of"]
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    name: parser
+    for family in (
+        arithmetic,
+        arrays,
+        comparison,
+        conditionals,
+        conversion,
+        dates,
+        objects,
+        regex,
+        sets,
+        statistics,
+        strings,
+        trigonometry,
+        variables,
+    )
+    for name, parser in family.OPERATORS.items()
+}
+"""All operators, by their names with `$`."""
+
+
+def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -> Expression:
+    """What a specification computes: a `Constant` if it reads nothing.
+
+    `variables`: names, beside those of `env`, that the frames will bind. MqlError for what is no expression: 168 for an unknown
+    operator, 17276 for an unbound variable, 15 for one nested too deeply.
+    """
+    try:
+        return Scope(env, frozenset(variables), OPERATORS).compile(spec)
+    except RecursionError:
+        raise MqlError(15, "an expression exceeds the maximum nested depth") from None
+
+
+def frame_of(document: Value, env: Env) -> Frame:
+    """The frame in which a document is both `$$ROOT` and `$$CURRENT`."""
+    return Frame(document, document, env.variables)

@@ -1,0 +1,363 @@
+"""Operators over arrays, and those that evaluate an expression for each element."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mayflydb.query.mongo.expressions.core import (
+    Codes,
+    Expression,
+    Frame,
+    Function,
+    Parser,
+    Scope,
+    arguments,
+    binder,
+    check_size,
+    check_variable,
+    fixed,
+    folded,
+    measured,
+    nothing,
+    ranged,
+    scoped,
+)
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import int32_of, integral
+from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, MISSING, Value, is_number, shell, truthy, type_name
+
+
+def _size(value: Value) -> int:
+    if type(value) is not list:
+        raise MqlError(17124, f"The argument to $size must be an array, but was of type: {type_name(value)}")
+    return len(value)
+
+
+def _element_at(array: Value, place: Value) -> Value:
+    if nothing(array) or nothing(place):
+        return None
+    if type(array) is not list:
+        raise MqlError(28689, f"$arrayElemAt's first argument must be an array, but is {type_name(array)}")
+    if not is_number(place):
+        raise MqlError(28690, f"$arrayElemAt's second argument must be a numeric value, but is {type_name(place)}")
+    index = int32_of(place)
+    if index is None:
+        raise MqlError(
+            28691, f"$arrayElemAt's second argument must be representable as a 32-bit integer: {shell(place)}"
+        )
+    return array[index] if -len(array) <= index < len(array) else MISSING
+
+
+def _in(scope: Scope) -> Function:
+    key = scope.comparing()
+
+    def contained(value: Value, array: Value) -> bool:
+        if type(array) is not list:
+            raise MqlError(40081, f"$in requires an array as a second argument, found: {type_name(array)}")
+        wanted = key(value)
+        return any(key(each) == wanted for each in array)
+
+    return contained
+
+
+def _concat(*arrays: Value) -> Value:
+    joined: list[Value] = []
+    for array in arrays:
+        if nothing(array):
+            return None
+        if type(array) is not list:
+            raise MqlError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+        check_size(8 * (len(joined) + len(array)))
+        joined.extend(array)
+    return joined
+
+
+def _slice(array: Value, *places: Value) -> Value:
+    if nothing(array) or any(nothing(each) for each in places):
+        return None
+    if type(array) is not list:
+        raise MqlError(28724, f"First argument to $slice must be an array, but is of type: {type_name(array)}")
+    first = _slice_place(
+        places[0], 28725, "Second argument to $slice must be a numeric value, but is of type: ", "Second"
+    )
+    if len(places) == 1:
+        return array[:first] if first >= 0 else array[first:]
+    count = _slice_place(places[1], 28727, "Third argument to $slice must be numeric, but is of type: ", "Third")
+    if count <= 0:
+        raise MqlError(28729, f"Third argument to $slice must be positive: {count}")
+    start = max(0, len(array) + first) if first < 0 else first
+    return array[start : start + count]
+
+
+def _slice_place(value: Value, code: int, message: str, which: str) -> int:
+    if not is_number(value):
+        raise MqlError(code, f"{message}{type_name(value)}")
+    place = int32_of(value)
+    if place is None:
+        raise MqlError(code + 1, f"{which} argument to $slice can't be represented as a 32-bit integer: {shell(value)}")
+    return place
+
+
+def _reverse(array: Value) -> Value:
+    if nothing(array):
+        return None
+    if type(array) is not list:
+        raise MqlError(34435, f"The argument to $reverseArray must be an array, but was of type: {type_name(array)}")
+    return array[::-1]
+
+
+def bound_of(name: str, value: Value, what: str) -> int:
+    """Where `$indexOfArray` and the like begin or end. MqlError 40096 and 40097 for what is no place."""
+    place = int32_of(value)
+    if place is None:
+        raise MqlError(
+            40096,
+            f"{name} requires an integral {what}, found a value of type: {type_name(value)}, with value: "
+            f'"{shell(value) if value is not MISSING else ""}"',
+        )
+    if place < 0:
+        raise MqlError(40097, f"{name} requires a nonnegative {what}, found: {place}")
+    return place
+
+
+def _index_of(scope: Scope) -> Function:
+    key = scope.comparing()
+
+    def index_of(array: Value, wanted: Value, *bounds: Value) -> Value:
+        if nothing(array):
+            return None
+        if type(array) is not list:
+            raise MqlError(40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}")
+        start = bound_of("$indexOfArray", bounds[0], "starting index") if bounds else 0
+        end = bound_of("$indexOfArray", bounds[1], "ending index") if len(bounds) > 1 else len(array)
+        sought = key(wanted)
+        for index in range(start, min(end, len(array))):
+            if key(array[index]) == sought:
+                return index
+        return -1
+
+    return index_of
+
+
+_LIMIT: Final = 100 * 1024 * 1024 // 16
+
+
+def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
+    first = _range_part(start, 34443, "starting")
+    last = _range_part(end, 34445, "ending")
+    by = _range_part(step, 34447, "step")
+    if by == 0:
+        raise MqlError(34449, "$range requires a non-zero step value")
+    places = range(first, last, by)
+    if len(places) > _LIMIT:
+        raise MqlError(146, f"$range would use too much memory: {len(places)} elements")
+    return list(places)
+
+
+def _range_part(value: Value, code: int, which: str) -> int:
+    if not is_number(value):
+        raise MqlError(code, f"$range requires a numeric {which} value, found value of type: {type_name(value)}")
+    place = int32_of(value)
+    if place is None:
+        raise MqlError(
+            code + 1,
+            f"$range requires a {which} value that can be represented as a 32-bit integer, found value: {shell(value)}",
+        )
+    return place
+
+
+def _is_array(value: Value) -> bool:
+    return type(value) is list
+
+
+# --- for each element ------------------------------------------------------------------------------------------------
+
+_MAP: Final = Codes(16878, 16879, {"input": 16880, "in": 16882})
+_FILTER: Final = Codes(28646, 28647, {"input": 28648, "cond": 28650})
+_REDUCE: Final = Codes(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079})
+
+
+def _map(name: str, spec: Value, scope: Scope) -> Expression:
+    given = arguments(name, spec, ("input", "in"), ("as",), _MAP)
+    variable = check_variable(given.get("as", "this"))
+    source = scope.compile(given["input"])
+    body = scope.within(variable).compile(given["in"])
+    bind = binder(variable)
+
+    def each(frame: Frame) -> Value:
+        array = source(frame)
+        if nothing(array):
+            return None
+        if type(array) is not list:
+            raise MqlError(16883, f"input to $map must be an array not {type_name(array)}")
+        inner, assign = bind(frame)
+        results = []
+        for element in array:
+            assign(element)
+            value = body(inner)
+            results.append(None if value is MISSING else value)
+        return results
+
+    return each
+
+
+def _filter(name: str, spec: Value, scope: Scope) -> Expression:
+    given = arguments(name, spec, ("input", "cond"), ("as", "limit"), _FILTER)
+    variable = check_variable(given.get("as", "this"))
+    source = scope.compile(given["input"])
+    condition = scope.within(variable).compile(given["cond"])
+    limit = scope.compile(given["limit"]) if "limit" in given else None
+    bind = binder(variable)
+
+    def kept(frame: Frame) -> Value:
+        array = source(frame)
+        if nothing(array):
+            return None
+        if type(array) is not list:
+            raise MqlError(28651, f"input to $filter must be an array not {type_name(array)}")
+        most = _filter_limit(limit(frame)) if limit is not None else None
+        inner, assign = bind(frame)
+        results: list[Value] = []
+        for element in array:
+            assign(element)
+            if truthy(condition(inner)):
+                results.append(element)
+                if len(results) == most:
+                    break
+        return results
+
+    return kept
+
+
+def _filter_limit(value: Value) -> int | None:
+    if nothing(value):
+        return None
+    limit = integral(value)
+    if limit is None or not INT32_MIN <= limit <= INT32_MAX:
+        raise MqlError(327391, f"$filter: limit must be represented as a 32-bit integral value: {shell(value)}")
+    if limit < 1:
+        raise MqlError(327392, f"$filter: limit must be greater than 0: {limit}")
+    return limit
+
+
+def _reduce(name: str, spec: Value, scope: Scope) -> Expression:
+    given = arguments(name, spec, ("input", "initialValue", "in"), (), _REDUCE)
+    source = scope.compile(given["input"])
+    initial = scope.compile(given["initialValue"])
+    body = scope.within("this", "value").compile(given["in"])
+    bind = binder("value", "this")
+
+    def reduced(frame: Frame) -> Value:
+        array = source(frame)
+        if nothing(array):
+            return None
+        if type(array) is not list:
+            raise MqlError(40080, f"$reduce requires that 'input' be an array, found: {type_name(array)}")
+        inner, assign = bind(frame)
+        value = initial(frame)
+        unmeasured = 1
+        for element in array:
+            assign(value, element)
+            value = body(inner)
+            unmeasured -= 1
+            if not unmeasured and type(value) in (str, list, dict):
+                # What doubles with each element must not get far; what is large is not measured each time.
+                unmeasured = min(4, 1 + measured(value) // 1000)
+            elif not unmeasured:
+                unmeasured = 1
+        return value
+
+    return reduced
+
+
+# --- $zip and $sortArray ---------------------------------------------------------------------------------------------
+
+_ZIP: Final = Codes(34460, 34464, {"inputs": 34465})
+
+
+def _zip(name: str, spec: Value, scope: Scope) -> Expression:
+    given = arguments(name, spec, ("inputs",), ("useLongestLength", "defaults"), _ZIP)
+    inputs, defaults = given["inputs"], given.get("defaults", [])
+    longest = given.get("useLongestLength", False)
+    if type(inputs) is not list:
+        raise MqlError(34461, f"inputs must be an array of expressions, found {type_name(inputs)}")
+    if type(defaults) is not list:
+        raise MqlError(34462, f"defaults must be an array of expressions, found {type_name(defaults)}")
+    if type(longest) is not bool:
+        raise MqlError(34463, f"useLongestLength must be a bool, found {type_name(longest)}")
+    if not inputs:
+        raise MqlError(34465, "$zip requires at least one input array")
+    if defaults and not longest:
+        raise MqlError(34466, "cannot specify defaults unless useLongestLength is true")
+    if defaults and len(defaults) != len(inputs):
+        raise MqlError(34467, "defaults and inputs must have the same length")
+    sources = [scope.compile(each) for each in inputs]
+    fillers = [scope.compile(each) for each in defaults or [None] * len(inputs)]
+
+    def zipped(frame: Frame) -> Value:
+        arrays = [source(frame) for source in sources]
+        if any(nothing(array) for array in arrays):
+            return None
+        for array in arrays:
+            if type(array) is not list:
+                raise MqlError(34468, f"$zip found a non-array expression in input: {shell(array)}")
+        filling = [filler(frame) for filler in fillers]
+        count = (max if longest else min)(map(len, arrays))
+        return [
+            [array[index] if index < len(array) else filler for array, filler in zip(arrays, filling, strict=True)]
+            for index in range(count)
+        ]
+
+    return folded(zipped, sources + fillers)
+
+
+_SORT: Final = Codes(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
+
+
+def _sort(name: str, spec: Value, scope: Scope) -> Expression:
+    from mayflydb.query.mongo.expressions.ordering import compile_order
+
+    given = arguments(name, spec, ("input", "sortBy"), (), _SORT)
+    source = scope.compile(given["input"])
+    by = given["sortBy"]
+    if type(by) is dict:
+        order = compile_order(by, scope.env)
+    else:
+        direction = integral(by)
+        if direction not in (1, -1):
+            raise MqlError(2942506, "The $sort element value must be either 1 or -1")
+        key = scope.comparing()
+
+        def order(values: list[Value]) -> list[Value]:
+            return sorted(values, key=key, reverse=direction == -1)
+
+    def in_order(frame: Frame) -> Value:
+        array = source(frame)
+        if nothing(array):
+            return None
+        if type(array) is not list:
+            raise MqlError(
+                2942504, f"The input argument to $sortArray must be an array, but was of type: {type_name(array)}"
+            )
+        return order(array)
+
+    return folded(in_order, [source])
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$size": fixed(1, _size),
+    "$arrayElemAt": fixed(2, _element_at),
+    "$in": scoped(2, 2, _in),
+    "$concatArrays": ranged(0, None, _concat),
+    "$slice": ranged(2, 3, _slice),
+    "$reverseArray": fixed(1, _reverse),
+    "$indexOfArray": scoped(2, 4, _index_of),
+    "$range": ranged(2, 3, _range),
+    "$isArray": fixed(1, _is_array),
+    "$map": _map,
+    "$filter": _filter,
+    "$reduce": _reduce,
+    "$zip": _zip,
+    "$sortArray": _sort,
+}

@@ -1,0 +1,62 @@
+"""Comparisons over the one order of all types, and the logic that goes with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mayflydb.query.mongo.expressions.core import (
+    Constant,
+    Expression,
+    Frame,
+    Function,
+    Parser,
+    Scope,
+    fixed,
+    folded,
+    operands,
+    scoped,
+)
+from mayflydb.query.mongo.values import Value, truthy
+
+
+def _by_key(holds: Callable[[Any, Any], Any]) -> Parser:
+    def make(scope: Scope) -> Function:
+        key = scope.comparing()
+        return lambda one, other: holds(key(one), key(other))
+
+    return scoped(2, 2, make)
+
+
+def _and(name: str, spec: Value, scope: Scope) -> Expression:
+    parts = operands(name, spec, scope, 0, None)
+
+    def both(frame: Frame) -> bool:
+        return all(truthy(part(frame)) for part in parts)
+
+    if any(type(part) is Constant and not truthy(part.value) for part in parts):
+        return Constant(False)
+    return folded(both, parts)
+
+
+def _or(name: str, spec: Value, scope: Scope) -> Expression:
+    parts = operands(name, spec, scope, 0, None)
+
+    def either(frame: Frame) -> bool:
+        return any(truthy(part(frame)) for part in parts)
+
+    return folded(either, parts)
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$eq": _by_key(lambda a, b: a == b),
+    "$ne": _by_key(lambda a, b: a != b),
+    "$gt": _by_key(lambda a, b: a > b),
+    "$gte": _by_key(lambda a, b: a >= b),
+    "$lt": _by_key(lambda a, b: a < b),
+    "$lte": _by_key(lambda a, b: a <= b),
+    "$cmp": _by_key(lambda a, b: (a > b) - (a < b)),
+    "$and": _and,
+    "$or": _or,
+    "$not": fixed(1, lambda value: not truthy(value)),
+}

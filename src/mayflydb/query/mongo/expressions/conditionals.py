@@ -1,0 +1,82 @@
+"""`$cond`, `$ifNull`, `$switch`: only the branch that is taken is evaluated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mayflydb.query.mongo.expressions.core import Expression, Frame, Parser, Scope, folded, nothing, operands
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Value, truthy, type_name
+
+
+def _cond(name: str, spec: Value, scope: Scope) -> Expression:
+    if type(spec) is dict:
+        for field in spec:
+            if field not in ("if", "then", "else"):
+                raise MqlError(17083, f"Unrecognized parameter to $cond: {field}")
+        for code, field in ((17080, "if"), (17081, "then"), (17082, "else")):
+            if field not in spec:
+                raise MqlError(code, f"Missing '{field}' parameter to $cond")
+        spec = [spec["if"], spec["then"], spec["else"]]
+    test, then, otherwise = parts = operands(name, spec, scope, 3, 3)
+    return folded(lambda frame: then(frame) if truthy(test(frame)) else otherwise(frame), parts)
+
+
+def _if_null(name: str, spec: Value, scope: Scope) -> Expression:
+    parts = operands(name, spec, scope, 0, None)
+    if len(parts) < 2:
+        raise MqlError(1257300, f"$ifNull needs at least two arguments, had: {len(parts)}")
+    *first, last = parts
+
+    def choose(frame: Frame) -> Value:
+        for part in first:
+            value = part(frame)
+            if not nothing(value):
+                return value
+        return last(frame)
+
+    return folded(choose, parts)
+
+
+def _switch(name: str, spec: Value, scope: Scope) -> Expression:
+    if type(spec) is not dict:
+        raise MqlError(40060, f"$switch requires an object as an argument, found: {type_name(spec)}")
+    for field in spec:
+        if field not in ("branches", "default"):
+            raise MqlError(40067, f"$switch found an unknown argument: {field}")
+    branches = spec.get("branches", [])
+    if type(branches) is not list:
+        raise MqlError(40061, f"$switch expected an array for 'branches', found: {type_name(branches)}")
+    if not branches:
+        raise MqlError(40068, "$switch requires at least one branch.")
+    compiled = [_branch(each, scope) for each in branches]
+    default = scope.compile(spec["default"]) if "default" in spec else None
+
+    def choose(frame: Frame) -> Value:
+        for case, then in compiled:
+            if truthy(case(frame)):
+                return then(frame)
+        if default is None:
+            raise MqlError(
+                40066, "$switch could not find a matching branch for an input, and no default was specified."
+            )
+        return default(frame)
+
+    return folded(choose, [part for pair in compiled for part in pair] + ([default] if default else []))
+
+
+def _branch(branch: Value, scope: Scope) -> tuple[Expression, Expression]:
+    if type(branch) is not dict:
+        raise MqlError(40062, f"$switch expected each branch to be an object, found: {type_name(branch)}")
+    for field in branch:
+        if field not in ("case", "then"):
+            raise MqlError(40063, f"$switch found an unknown argument to a branch: {field}")
+    if "case" not in branch:
+        raise MqlError(40064, "$switch requires each branch have a 'case' expression")
+    if "then" not in branch:
+        raise MqlError(40065, "$switch requires each branch have a 'then' expression.")
+    return scope.compile(branch["case"]), scope.compile(branch["then"])
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {"$cond": _cond, "$ifNull": _if_null, "$switch": _switch}

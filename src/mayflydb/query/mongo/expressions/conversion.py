@@ -1,0 +1,332 @@
+"""`$convert` and its short forms."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from decimal import Decimal, InvalidOperation
+from typing import Any, Final
+
+from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
+
+from mayflydb.query.mongo import numbers
+from mayflydb.query.mongo.date_formats import Unreadable, iso, read
+from mayflydb.query.mongo.expressions.core import (
+    Expression,
+    Frame,
+    Parser,
+    Scope,
+    applied,
+    fixed,
+    folded,
+    nothing,
+    operands,
+)
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.numbers import DECIMAL, integral
+from mayflydb.query.mongo.values import (
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    NUMBERS,
+    TYPE_NUMBERS,
+    Value,
+    is_number,
+    shell,
+    truthy,
+    type_name,
+)
+
+_NO_HANDLER: Final = "in $convert with no onError value"
+
+
+class Unconvertible(Exception):
+    """Why a value has no counterpart in a type."""
+
+
+def _unsupported(value: Value, to: str) -> Unconvertible:
+    return Unconvertible(f"Unsupported conversion from {type_name(value)} to {to} {_NO_HANDLER}")
+
+
+def _unparsed(text: str, reason: str) -> Unconvertible:
+    return Unconvertible(f"Failed to parse number '{text}' {_NO_HANDLER}: {reason}")
+
+
+# --- to each type ----------------------------------------------------------------------------------------------------
+
+_INTEGER: Final = re.compile(r"[+-]?\d+", re.ASCII)
+_DOUBLE: Final = re.compile(
+    r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|[+-]?(?:inf|infinity|nan)", re.ASCII | re.IGNORECASE
+)
+
+
+def _to_integer(name: str, low: int, high: int, make: Callable[[int], Value], dates: bool) -> Callable[[Value], Value]:
+    def convert(value: Value) -> Value:
+        kind = type(value)
+        if kind is bool:
+            return make(int(value))
+        if kind is str:
+            return make(_parsed(value, low, high))
+        if kind is DatetimeMS and dates:
+            return make(int(value))
+        if kind not in NUMBERS:
+            raise _unsupported(value, name)
+        return make(_in_range(value, low, high))
+
+    return convert
+
+
+def _parsed(text: str, low: int, high: int) -> int:
+    if not _INTEGER.fullmatch(text):
+        if not text:
+            raise _unparsed(text, "Empty string")
+        if text[0].isspace():
+            raise _unparsed(text, "Leading whitespace")
+        raise _unparsed(
+            text,
+            "Did not consume whole string."
+            if text[:1].isdigit()
+            else 'Bad digit "' + text[0] + '" while parsing ' + text,
+        )
+    number = int(text) if len(text) < 64 else high + 1
+    if not low <= number <= high:
+        raise _unparsed(text, "Overflow")
+    return number
+
+
+def _in_range(value: Any, low: int, high: int) -> int:
+    """The integer part of a number."""
+    if numbers.is_nan(value):
+        raise Unconvertible(f"Attempt to convert NaN value to integer type {_NO_HANDLER}")
+    if numbers.double_of(value) in (float("inf"), float("-inf")):
+        raise Unconvertible(f"Attempt to convert infinity value to integer type {_NO_HANDLER}")
+    number = integral(numbers.truncated(value, 0))
+    if number is None or not low <= number <= high:
+        shown = "" if type(value) in (int, Int64) else numbers.plain(value)
+        raise Unconvertible(f"Conversion would overflow target type {_NO_HANDLER}: {shown}")
+    return number
+
+
+def _to_double(value: Value) -> Value:
+    kind = type(value)
+    if kind in NUMBERS:
+        number = numbers.double_of(value)
+        if kind is Decimal128 and abs(number) == float("inf") and value.to_decimal().is_finite():
+            raise Unconvertible(f"Conversion would overflow target type {_NO_HANDLER}: {value}")
+        return number
+    if kind is bool or kind is DatetimeMS:
+        return float(int(value))
+    if kind is not str:
+        raise _unsupported(value, "double")
+    if not _DOUBLE.fullmatch(value):
+        raise _unparsed(value, _number_fault(value))
+    number = float(value)
+    if abs(number) == float("inf") and "inf" not in value.lower():
+        raise _unparsed(value, "Out of range")
+    return number
+
+
+def _number_fault(text: str) -> str:
+    if not text:
+        return "Empty string"
+    return "Leading whitespace" if text[0].isspace() else "Did not consume whole string."
+
+
+def _to_decimal(value: Value) -> Value:
+    kind = type(value)
+    if kind is Decimal128:
+        return value
+    if kind in NUMBERS:
+        return numbers.decimal128(numbers.decimal_of(value))
+    if kind is bool or kind is DatetimeMS:
+        return Decimal128(Decimal(int(value)))
+    if kind is not str:
+        raise _unsupported(value, "decimal")
+    if not _DOUBLE.fullmatch(value):
+        raise _unparsed(value, "Empty string" if not value else "Failed to parse string to decimal")
+    try:
+        return Decimal128(DECIMAL.create_decimal(value))
+    except InvalidOperation:
+        raise _unparsed(value, "Failed to parse string to decimal") from None
+
+
+def _to_string(value: Value) -> Value:
+    kind = type(value)
+    if kind is str:
+        return value
+    if kind is bool:
+        return "true" if value else "false"
+    if kind in NUMBERS:
+        return numbers.plain(value)
+    if kind is ObjectId:
+        return str(value)
+    if kind is DatetimeMS:
+        return iso(int(value))
+    raise _unsupported(value, "string")
+
+
+def _to_bool(value: Value) -> Value:
+    if is_number(value):
+        return truthy(value)
+    if type(value) is bool:
+        return value
+    if type(value) in (str, ObjectId, DatetimeMS, Timestamp):
+        return True
+    raise _unsupported(value, "bool")
+
+
+def _to_date(value: Value) -> Value:
+    kind = type(value)
+    if kind is DatetimeMS:
+        return value
+    if kind is ObjectId:
+        return DatetimeMS(int.from_bytes(value.binary[:4], "big") * 1000)
+    if kind is Timestamp:
+        return DatetimeMS(value.time * 1000)
+    if kind in (Int64, float, Decimal128) or (kind is int and not INT32_MIN <= value <= INT32_MAX):
+        return DatetimeMS(_in_range(value, INT64_MIN, INT64_MAX))
+    if kind is not str:
+        raise _unsupported(value, "date")
+    try:
+        return DatetimeMS(read(value, None, None))
+    except Unreadable as reason:
+        raise Unconvertible(f"Error parsing date string '{value}'; {reason}") from None
+
+
+def _to_object_id(value: Value) -> Value:
+    if type(value) is ObjectId:
+        return value
+    if type(value) is not str:
+        raise _unsupported(value, "objectId")
+    problem = f"Failed to parse objectId '{value}' {_NO_HANDLER}: "
+    if len(value) != 24:
+        raise Unconvertible(f"{problem}Invalid string length for parsing to OID, expected 24 but found {len(value)}")
+    if not re.fullmatch("[0-9a-fA-F]{24}", value):
+        raise Unconvertible(f"{problem}Invalid character found in hex string: '{value}'")
+    return ObjectId(value)
+
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}", re.IGNORECASE)
+
+
+def _to_uuid(value: Value) -> Value:
+    if type(value) is Binary and value.subtype == 4:
+        return value
+    if type(value) is not str:
+        raise _unsupported(value, "binData")
+    if not _UUID.fullmatch(value):
+        raise Unconvertible(f"Input string '{value}' is not a valid UUID {_NO_HANDLER}")
+    return Binary(bytes.fromhex(value.replace("-", "")), 4)
+
+
+_TO: Final[Mapping[str, Callable[[Value], Value]]] = {
+    "double": _to_double,
+    "string": _to_string,
+    "objectId": _to_object_id,
+    "bool": _to_bool,
+    "date": _to_date,
+    "int": _to_integer("int", INT32_MIN, INT32_MAX, int, False),
+    "long": _to_integer("long", INT64_MIN, INT64_MAX, Int64, True),
+    "decimal": _to_decimal,
+}
+_BY_NUMBER: Final = {number: name for name, number in TYPE_NUMBERS.items()}
+
+
+# --- operators -------------------------------------------------------------------------------------------------------
+
+
+def _short(convert: Callable[[Value], Value]) -> Parser:
+    def function(value: Value) -> Value:
+        if nothing(value):
+            return None
+        try:
+            return convert(value)
+        except Unconvertible as reason:
+            raise MqlError(241, str(reason)) from None
+
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        if type(spec) is list and len(spec) != 1:
+            raise MqlError(50723, f"{name} requires a single argument, got {len(spec)}")
+        return applied(function, operands(name, spec, scope, 1, 1))
+
+    return parser
+
+
+def _convert(name: str, spec: Value, scope: Scope) -> Expression:
+    if type(spec) is not dict:
+        raise failed_to_parse(f"$convert expects an object of named arguments but found: {type_name(spec)}")
+    for field in spec:
+        if field not in ("input", "to", "onError", "onNull"):
+            raise failed_to_parse(f"$convert found an unknown argument: {field}")
+    for field in ("input", "to"):
+        if field not in spec:
+            raise failed_to_parse(f"Missing '{field}' parameter to $convert")
+    source, target = scope.compile(spec["input"]), scope.compile(spec["to"])
+    on_error = scope.compile(spec["onError"]) if "onError" in spec else None
+    on_null = scope.compile(spec["onNull"]) if "onNull" in spec else None
+
+    def converted(frame: Frame) -> Value:
+        to = target(frame)
+        value = source(frame)
+        if nothing(value):
+            return on_null(frame) if on_null is not None else None
+        if nothing(to):
+            return None
+        kind = _target(to)
+        try:
+            convert = _TO.get(kind)
+            if convert is None:
+                raise _unsupported(value, kind)
+            return convert(value)
+        except Unconvertible as reason:
+            if on_error is not None:
+                return on_error(frame)
+            raise MqlError(241, str(reason)) from None
+
+    return folded(converted, [part for part in (source, target, on_error, on_null) if part is not None])
+
+
+def _target(to: Value) -> str:
+    if type(to) is str:
+        if to not in TYPE_NUMBERS:
+            raise MqlError(2, f"Unknown type name: {to}")
+        return to
+    if not is_number(to):
+        raise failed_to_parse(f"$convert's 'to' argument must be a string or number, but is {type_name(to)}")
+    number = integral(to)
+    if number is None:
+        raise failed_to_parse(f"In $convert, numeric 'to' argument is not an integer: {shell(to)}")
+    if number not in _BY_NUMBER:
+        raise failed_to_parse(f"In $convert, numeric value for 'to' does not correspond to a BSON type: {number}")
+    return _BY_NUMBER[number]
+
+
+def _timestamp_part(name: str, part: Callable[[Timestamp], int]) -> Parser:
+    def function(value: Value) -> Value:
+        if nothing(value):
+            return None
+        if type(value) is not Timestamp:
+            code = 5687301 if name == "$tsSecond" else 5687302
+            raise MqlError(code, f" Argument to {name} must be a timestamp, but is {type_name(value)}")
+        return Int64(part(value))
+
+    return fixed(1, function)
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$convert": _convert,
+    "$toDouble": _short(_to_double),
+    "$toString": _short(_to_string),
+    "$toObjectId": _short(_to_object_id),
+    "$toBool": _short(_to_bool),
+    "$toDate": _short(_to_date),
+    "$toInt": _short(_TO["int"]),
+    "$toLong": _short(_TO["long"]),
+    "$toDecimal": _short(_to_decimal),
+    "$toUUID": _short(_to_uuid),
+    "$type": fixed(1, type_name),
+    "$isNumber": fixed(1, is_number),
+    "$tsSecond": _timestamp_part("$tsSecond", lambda value: value.time),
+    "$tsIncrement": _timestamp_part("$tsIncrement", lambda value: value.inc),
+}

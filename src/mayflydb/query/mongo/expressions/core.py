@@ -1,0 +1,362 @@
+"""What every family of operators is built from: the frame an expression reads, the scope it is compiled in, paths, operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from bson import DatetimeMS, DBRef
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, order_key, shell, type_name
+
+
+class Frame(msgspec.Struct, gc=False):
+    """What an expression reads: `$$ROOT`, `$$CURRENT` (the one `$a` looks into), and the variables bound around it."""
+
+    root: Value
+    current: Value
+    variables: Mapping[str, Value]
+
+
+Expression: TypeAlias = Callable[[Frame], Value]
+"""A value for a frame; MISSING where there is nothing."""
+
+
+class Constant:
+    """An expression that reads nothing."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Value) -> None:
+        self.value = value
+
+    def __call__(self, frame: Frame) -> Value:
+        return self.value
+
+
+Parser: TypeAlias = Callable[[str, Value, "Scope"], Expression]
+"""Compiles an operator: its name with `$`, what stands behind it, and where."""
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Where an expression is compiled: `names` are the variables a frame will have beside those of `env`."""
+
+    env: Env
+    names: frozenset[str]
+    operators: Mapping[str, Parser]
+
+    def compile(self, spec: Value) -> Expression:
+        """MqlError 168 for an operator there is none of, 17276 for a variable nobody bound, and what operators refuse."""
+        kind = type(spec)
+        if kind is str:
+            return compile_path(spec, self) if spec.startswith("$") else Constant(spec)
+        if kind is dict:
+            return _compile_object(spec, self)
+        if kind is list:
+            return _compile_list([self.compile(each) for each in spec])
+        return Constant(spec)
+
+    def within(self, *names: str) -> Scope:
+        """This scope with more variables."""
+        return Scope(self.env, self.names | set(names), self.operators)
+
+    def key_of(self, value: Value) -> OrderKey:
+        """What values compare by, strings by the collation."""
+        return self.env.collation.order_key(value)
+
+    def comparing(self) -> Callable[[Value], OrderKey]:
+        """`key_of`, without the detour where there is no collation."""
+        return order_key if self.env.collation.is_simple else self.env.collation.order_key
+
+
+# --- paths and variables ---------------------------------------------------------------------------------------------
+
+
+def field_names(path: str) -> tuple[str, ...]:
+    """The parts of a path. MqlError 40353, 15998 and 16410 for those that are none."""
+    if path.endswith("."):
+        raise MqlError(40353, "FieldPath must not end with a '.'.")
+    parts = tuple(path.split("."))
+    for part in parts:
+        if not part:
+            raise MqlError(15998, "FieldPath field names may not be empty strings.")
+        if part[0] == "$":
+            raise MqlError(
+                16410, f"FieldPath field names may not start with '$'. Consider using $getField or $setField. ({part})"
+            )
+        if "\0" in part:
+            raise MqlError(16411, "FieldPath field names may not contain '\\0'.")
+    return parts
+
+
+def walk(value: Value, parts: Sequence[str], at: int = 0) -> Value:
+    """What lies at a path, through arrays of documents by mapping; numbers are names here, not places."""
+    for index in range(at, len(parts)):
+        if type(value) is dict:
+            value = value.get(parts[index], MISSING)
+        elif type(value) is list:
+            found = [walk(each, parts, index) for each in value if type(each) is dict]
+            return [each for each in found if each is not MISSING]
+        elif type(value) is DBRef:
+            value = value.as_doc().get(parts[index], MISSING)
+        else:
+            return MISSING
+    return value
+
+
+def compile_path(text: str, scope: Scope) -> Expression:
+    """`$a.b`, `$$ROOT`, `$$name.a`."""
+    if text == "$":
+        raise MqlError(16872, "'$' by itself is not a valid FieldPath")
+    if not text.startswith("$$"):
+        return _current(field_names(text[1:]))
+    name, *rest = text[2:].split(".", 1)
+    if not name:
+        raise failed_to_parse("empty variable names are not allowed")
+    parts = field_names(rest[0]) if rest else ()
+    if name == "CURRENT":
+        return _current(parts) if parts else lambda frame: frame.current
+    if name == "ROOT":
+        return (lambda frame: walk(frame.root, parts)) if parts else lambda frame: frame.root
+    if name in scope.names:
+        return _bound(name, parts)
+    return Constant(walk(_given(name, scope), parts))
+
+
+def _given(name: str, scope: Scope) -> Value:
+    if name in scope.env.variables:
+        return scope.env.variables[name]
+    if name == "NOW":
+        return DatetimeMS(scope.env.now)
+    if name == "REMOVE":
+        return MISSING
+    if name == "CLUSTER_TIME":
+        raise MqlError(51144, "Builtin variable '$$CLUSTER_TIME' is not available")
+    raise MqlError(17276, f"Use of undefined variable: {name}")
+
+
+def _current(parts: tuple[str, ...]) -> Expression:
+    if len(parts) > 1:
+        return lambda frame: walk(frame.current, parts)
+    name = parts[0]
+
+    def field(frame: Frame) -> Value:
+        current = frame.current
+        return current.get(name, MISSING) if type(current) is dict else walk(current, parts)
+
+    return field
+
+
+def _bound(name: str, parts: tuple[str, ...]) -> Expression:
+    if parts:
+        return lambda frame: walk(frame.variables.get(name, MISSING), parts)
+    return lambda frame: frame.variables.get(name, MISSING)
+
+
+def check_variable(name: Value) -> str:
+    """A name that `let`, `as` and `vars` may bind. MqlError 9 for others."""
+    if type(name) is not str or not name:
+        raise failed_to_parse("empty variable names are not allowed")
+    if name == "CURRENT":
+        return name
+    if not (name[0].islower() or ord(name[0]) > 127):
+        raise failed_to_parse(f"'{name}' starts with an invalid character for a user variable name")
+    for letter in name:
+        if not (letter.isalnum() or letter == "_" or ord(letter) > 127):
+            raise failed_to_parse(f"'{name}' contains an invalid character for a variable name: '{letter}'")
+    return name
+
+
+def binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
+    """For a frame: an inner one, and how its variables `names` are set, in their order."""
+
+    def bind(frame: Frame) -> tuple[Frame, Callable[..., None]]:
+        variables = dict(frame.variables)
+        inner = Frame(frame.root, frame.current, variables)
+
+        def assign(*values: Value) -> None:
+            for name, value in zip(names, values, strict=True):
+                if name == "CURRENT":
+                    inner.current = value
+                else:
+                    variables[name] = value
+
+        return inner, assign
+
+    return bind
+
+
+# --- objects and arrays ----------------------------------------------------------------------------------------------
+
+
+def _compile_object(spec: Document, scope: Scope) -> Expression:
+    for index, name in enumerate(spec):
+        if name.startswith("$"):
+            if index:
+                raise MqlError(
+                    16410,
+                    f"FieldPath field names may not start with '$'. Consider using $getField or $setField. ({name})",
+                )
+            if len(spec) > 1:
+                raise MqlError(
+                    15983, f"An object representing an expression must have exactly one field: {shell(spec)}"
+                )
+            return compile_operator(name, spec[name], scope)
+        if "." in name:
+            raise MqlError(
+                16412, f"FieldPath field names may not contain '.'. Consider using $getField or $setField. ({name})"
+            )
+    fields = [(name, scope.compile(each)) for name, each in spec.items()]
+
+    def make(frame: Frame) -> Document:
+        document = {}
+        for name, expression in fields:
+            value = expression(frame)
+            if value is not MISSING:
+                document[name] = value
+        return document
+
+    return folded(make, [expression for _, expression in fields])
+
+
+def compile_operator(name: str, spec: Value, scope: Scope) -> Expression:
+    """MqlError 168 if there is no such operator."""
+    parser = scope.operators.get(name)
+    if parser is None:
+        raise MqlError(168, f"Unrecognized expression '{name}'")
+    return parser(name, spec, scope)
+
+
+def _compile_list(items: list[Expression]) -> Expression:
+    def make(frame: Frame) -> list[Value]:
+        values = [item(frame) for item in items]
+        return [None if value is MISSING else value for value in values]
+
+    return folded(make, items)
+
+
+_NOTHING = Frame({}, {}, {})
+
+
+def folded(expression: Expression, parts: Collection[Expression]) -> Expression:
+    """The expression's value, if none of its parts reads anything. One that fails is left to fail when it is asked."""
+    if all(type(part) is Constant for part in parts):
+        try:
+            return Constant(expression(_NOTHING))
+        except MqlError:
+            return expression
+    return expression
+
+
+# --- operands --------------------------------------------------------------------------------------------------------
+
+
+def operands(name: str, spec: Value, scope: Scope, least: int, most: int | None) -> list[Expression]:
+    """The operands of an operator, an array of them or one alone. MqlError 16020 and 28667 for the wrong number."""
+    specs = spec if type(spec) is list else [spec]
+    count = len(specs)
+    if least == most and count != least:
+        raise MqlError(16020, f"Expression {name} takes exactly {least} arguments. {count} were passed in.")
+    if count < least or (most is not None and count > most):
+        limit = most if most is not None else "unlimited"
+        raise MqlError(
+            28667,
+            f"Expression {name} takes at least {least} arguments, and at most {limit}, but {count} were passed in.",
+        )
+    return [scope.compile(each) for each in specs]
+
+
+def applied(function: Callable[..., Value], parts: Sequence[Expression]) -> Expression:
+    """The function of what the parts yield."""
+    if len(parts) == 1:
+        (only,) = parts
+        return folded(lambda frame: function(only(frame)), parts)
+    if len(parts) == 2:
+        first, second = parts
+        return folded(lambda frame: function(first(frame), second(frame)), parts)
+    return folded(lambda frame: function(*[part(frame) for part in parts]), parts)
+
+
+Function: TypeAlias = Callable[..., Value]
+
+
+def fixed(count: int, function: Function) -> Parser:
+    """An operator with so many operands."""
+    return ranged(count, count, function)
+
+
+def ranged(least: int, most: int | None, function: Function) -> Parser:
+    """An operator with `least` to `most` operands (None: any number), evaluated from left to right."""
+    return lambda name, spec, scope: applied(function, operands(name, spec, scope, least, most))
+
+
+def scoped(least: int, most: int | None, make: Callable[[Scope], Function]) -> Parser:
+    """As `ranged`, for a function that depends on the scope (on its collation)."""
+    return lambda name, spec, scope: applied(make(scope), operands(name, spec, scope, least, most))
+
+
+def named(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
+    """As `ranged`, for one function of several operators that differ by name."""
+    return lambda name, spec, scope: applied(make(name), operands(name, spec, scope, least, most))
+
+
+class Codes(msgspec.Struct, frozen=True):
+    """Codes of what a `{field: operand}` operator refuses: no object, an unknown field, a missing one (by its name)."""
+
+    shape: int
+    unknown: int
+    missing: Mapping[str, int]
+
+
+def arguments(name: str, spec: Value, required: Sequence[str], optional: Sequence[str], codes: Codes) -> Document:
+    """The named operands of an operator as they were given, checked."""
+    if type(spec) is not dict:
+        raise MqlError(codes.shape, f"{name} requires an object as an argument, found: {type_name(spec)}")
+    for field in spec:
+        if field not in required and field not in optional:
+            raise MqlError(codes.unknown, f"{name} found an unknown argument: {field}")
+    for field in required:
+        if field not in spec:
+            raise MqlError(codes.missing.get(field, codes.unknown), f"{name} requires '{field}' to be specified")
+    given: Document = spec
+    return given
+
+
+def nothing(value: Value) -> bool:
+    """Null or missing."""
+    return value is None or value is MISSING
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+LARGEST: Final = 64 * 1024 * 1024
+STORABLE: Final = 16 * 1024 * 1024
+_DEEPEST: Final = 180
+
+
+def check_size(size: int) -> None:
+    """MqlError 13548 for a value of more than 64 MB, before it is made."""
+    if size > LARGEST:
+        raise MqlError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
+
+
+def measured(value: Value) -> int:
+    """About how large a value is. MqlError 31392 for one that grew too large or too deep to be stored."""
+    size, level = 0, [value]
+    for _ in range(_DEEPEST):
+        # 11 bytes are what an element of a long array takes.
+        size += sum(len(each) if type(each) is str else 11 for each in level)
+        if size > STORABLE:
+            break
+        level = [
+            child
+            for each in level
+            if type(each) in (list, dict)
+            for child in (each if type(each) is list else each.values())
+        ]
+        if not level:
+            return size
+    raise MqlError(31392, "Value too large to reduce")

@@ -1,0 +1,361 @@
+"""Operators over dates: their parts, text, arithmetic by units, bins."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from bson import DatetimeMS, Int64, ObjectId, Timestamp
+
+from mayflydb.query.mongo import dates
+from mayflydb.query.mongo.date_formats import ISO, ISO_LOCAL, Unreadable, read, write
+from mayflydb.query.mongo.dates import DAY, Zone, parts_of, zone_of
+from mayflydb.query.mongo.expressions.core import (
+    Codes,
+    Expression,
+    Frame,
+    Parser,
+    Scope,
+    applied,
+    arguments,
+    folded,
+    nothing,
+)
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, shell, type_name
+
+
+def instant_of(value: Value) -> int:
+    """Milliseconds of a date, a Timestamp or an ObjectId. MqlError 16006 for other types."""
+    found = _instant(value)
+    if found is None:
+        raise MqlError(16006, f"can't convert from BSON type {type_name(value)} to Date")
+    return found
+
+
+def _instant(value: Value) -> int | None:
+    kind = type(value)
+    if kind is DatetimeMS:
+        return int(value)
+    if kind is Timestamp:
+        return int(value.time) * 1000
+    if kind is ObjectId:
+        return int.from_bytes(value.binary[:4], "big") * 1000
+    return None
+
+
+def _zone(value: Value) -> Zone:
+    if type(value) is not str:
+        raise MqlError(40517, f"timezone must evaluate to a string, found {type_name(value)}")
+    return zone_of(value)
+
+
+_Compiled = Mapping[str, Expression]
+
+
+def _compiled(
+    name: str, spec: Value, scope: Scope, required: Sequence[str], optional: Sequence[str], codes: Codes
+) -> dict[str, Expression]:
+    given = arguments(name, spec, required, optional, codes)
+    return {field: scope.compile(each) for field, each in given.items()}
+
+
+def _evaluated(parts: _Compiled, frame: Frame) -> dict[str, Value]:
+    return {field: part(frame) for field, part in parts.items()}
+
+
+# --- parts -----------------------------------------------------------------------------------------------------------
+
+
+def _part(name: str, spec: Value, scope: Scope) -> Expression:
+    pick = dates.PART[name]
+    wide = name == "$isoWeekYear"
+
+    def part(value: Value, place: Value = "UTC") -> Value:
+        if nothing(value) or nothing(place):
+            return None
+        number = pick(parts_of(_zone(place).local(instant_of(value))))
+        return Int64(number) if wide else number
+
+    if type(spec) is list:
+        if len(spec) != 1:
+            raise MqlError(40536, f"{name} accepts exactly one argument if given an array, but was given {len(spec)}")
+        return applied(part, [scope.compile(spec[0])])
+    if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
+        for field in spec:
+            if field not in ("date", "timezone"):
+                raise MqlError(40535, f'unrecognized option to {name}: "{field}"')
+        if "date" not in spec:
+            raise MqlError(40539, f"missing 'date' argument to {name}, provided: {name}: {shell(spec)}")
+        return applied(part, [scope.compile(spec[field]) for field in ("date", "timezone") if field in spec])
+    return applied(part, [scope.compile(spec)])
+
+
+_TO_PARTS: Final = Codes(40524, 40520, {"date": 40522})
+_PARTS: Final = ("hour", "minute", "second", "millisecond")
+
+
+def _to_parts(name: str, spec: Value, scope: Scope) -> Expression:
+    compiled = _compiled(name, spec, scope, ("date",), ("timezone", "iso8601"), _TO_PARTS)
+
+    def parts(frame: Frame) -> Value:
+        given = _evaluated(compiled, frame)
+        iso = given.get("iso8601", False)
+        if any(nothing(each) for each in given.values()):
+            return None
+        if type(iso) is not bool:
+            raise MqlError(40521, f"iso8601 must evaluate to a bool, found {type_name(iso)}")
+        split = parts_of(_zone(given.get("timezone", "UTC")).local(instant_of(given["date"])))
+        if iso:
+            year, week = split.iso_week()
+            first = {"isoWeekYear": year, "isoWeek": week, "isoDayOfWeek": split.weekday}
+        else:
+            first = {"year": split.year, "month": split.month, "day": split.day}
+        return first | {field: getattr(split, field) for field in _PARTS}
+
+    return folded(parts, list(compiled.values()))
+
+
+_FROM_PARTS: Final = Codes(40519, 40518, {})
+_NATURAL: Final = ("year", "month", "day")
+_ISO: Final = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
+
+
+def _from_parts(name: str, spec: Value, scope: Scope) -> Expression:
+    compiled = _compiled(name, spec, scope, (), (*_NATURAL, *_ISO, *_PARTS, "timezone"), _FROM_PARTS)
+    if "year" not in compiled and "isoWeekYear" not in compiled:
+        raise MqlError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
+    if "year" in compiled and any(field in compiled for field in _ISO):
+        raise MqlError(40489, "$dateFromParts does not allow mixing natural dates with ISO dates")
+    if "isoWeekYear" in compiled and any(field in compiled for field in _NATURAL):
+        raise MqlError(40525, "$dateFromParts does not allow mixing ISO dates with natural dates")
+
+    def made(frame: Frame) -> Value:
+        given = _evaluated(compiled, frame)
+        if any(nothing(each) for each in given.values()):
+            return None
+        zone = _zone(given.get("timezone", "UTC"))
+        if "year" in given:
+            days = dates.days_of(_year("year", 40523, given), _number("month", 1, given), _number("day", 1, given))
+        else:
+            year = _year("isoWeekYear", 31095, given)
+            days = dates.iso_days(year, _number("isoWeek", 1, given), _number("isoDayOfWeek", 1, given))
+        local = days * DAY
+        for field in _PARTS:
+            local += _number(field, 0, given) * dates.FIXED[field]
+        return DatetimeMS(dates.checked(zone.instant(local), name))
+
+    return folded(made, list(compiled.values()))
+
+
+def _number(field: str, default: int, given: Mapping[str, Value]) -> int:
+    if field not in given:
+        return default
+    number = integral(given[field])
+    if number is None:
+        value = given[field]
+        raise MqlError(
+            40515, f"'{field}' must evaluate to an integer, found {type_name(value)} with value {shell(value)}"
+        )
+    low, high = (INT64_MIN, INT64_MAX) if field in ("second", "millisecond") else (-32768, 32767)
+    if not low <= number <= high:
+        raise MqlError(
+            31034, f"'{field}' must evaluate to a value in the range [{low}, {high}]; value {number} is not in range"
+        )
+    return number
+
+
+def _year(field: str, code: int, given: Mapping[str, Value]) -> int:
+    year = _number(field, 1970, given)
+    if not 1 <= year <= 9999:
+        raise MqlError(code, f"'{field}' must evaluate to an integer in the range 1 to 9999, found {year}")
+    return year
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+_TO_STRING: Final = Codes(18629, 18534, {"date": 18628})
+_FROM_STRING: Final = Codes(40540, 40541, {"dateString": 40542})
+
+
+def _to_string(name: str, spec: Value, scope: Scope) -> Expression:
+    compiled = _compiled(name, spec, scope, ("date",), ("format", "timezone", "onNull"), _TO_STRING)
+    on_null = compiled.pop("onNull", None)
+
+    def text(frame: Frame) -> Value:
+        given = _evaluated(compiled, frame)
+        layout = given.get("format")
+        if "format" in given and not nothing(layout) and type(layout) is not str:
+            raise MqlError(
+                18533,
+                f"$dateToString requires that 'format' be a string, found: {type_name(layout)} with value {shell(layout)}",
+            )
+        if nothing(given["date"]):
+            return on_null(frame) if on_null is not None else None
+        if any(nothing(each) for each in given.values()):
+            return None
+        zone = _zone(given.get("timezone", "UTC"))
+        return write(instant_of(given["date"]), layout or (ISO if zone.is_utc else ISO_LOCAL), zone)
+
+    return folded(text, [*compiled.values(), *([on_null] if on_null else [])])
+
+
+def _from_string(name: str, spec: Value, scope: Scope) -> Expression:
+    optional = ("format", "timezone", "onError", "onNull")
+    compiled = _compiled(name, spec, scope, ("dateString",), optional, _FROM_STRING)
+    on_null, on_error = compiled.pop("onNull", None), compiled.pop("onError", None)
+
+    def date(frame: Frame) -> Value:
+        given = _evaluated(compiled, frame)
+        text, layout = given["dateString"], given.get("format")
+        if "format" in given and not nothing(layout) and type(layout) is not str:
+            raise MqlError(
+                40684,
+                f"$dateFromString requires that 'format' be a string, found: {type_name(layout)} with value {shell(layout)}",
+            )
+        zone = None if nothing(given.get("timezone")) else _zone(given["timezone"])
+        if nothing(text):
+            return on_null(frame) if on_null is not None else None
+        if any(nothing(each) for each in given.values()):
+            return None
+        try:
+            if type(text) is not str:
+                raise Unreadable(f"it is of type {type_name(text)}")
+            return DatetimeMS(read(text, layout, zone))
+        except Unreadable as reason:
+            if on_error is not None:
+                return on_error(frame)
+            raise MqlError(241, _unread(text, reason)) from None
+
+    return folded(date, [*compiled.values(), *(each for each in (on_null, on_error) if each)])
+
+
+def _unread(text: Value, reason: Unreadable) -> str:
+    if type(text) is not str:
+        return (
+            f"$dateFromString requires that 'dateString' be a string, found: {type_name(text)} with value {shell(text)}"
+        )
+    return f"Error parsing date string '{text}'; {reason}"
+
+
+# --- arithmetic ------------------------------------------------------------------------------------------------------
+
+
+def _unit(name: str, value: Value, code: int) -> str:
+    if type(value) is not str:
+        raise MqlError(code, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
+    return dates.unit_of(name, value)
+
+
+_ADD: Final = Codes(5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402})
+
+
+def _shift(sign: int) -> Parser:
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        compiled = _compiled(name, spec, scope, ("startDate", "unit", "amount"), ("timezone",), _ADD)
+
+        def shifted(frame: Frame) -> Value:
+            given = _evaluated(compiled, frame)
+            if any(nothing(each) for each in given.values()):
+                return None
+            unit = _unit(name, given["unit"], 5166404)
+            start = _instant(given["startDate"])
+            if start is None:
+                raise MqlError(5166403, f"{name} requires startDate to be convertible to a date")
+            amount = integral(given["amount"])
+            if amount is None:
+                raise MqlError(5166405, f"{name} expects integer amount of time units")
+            if abs(amount) > INT64_MAX:
+                raise MqlError(5976500, f"invalid {name} 'amount' parameter value: {amount} {unit}")
+            zone = _zone(given.get("timezone", "UTC"))
+            return DatetimeMS(dates.checked(dates.shift(start, unit, sign * amount, zone), name))
+
+        return folded(shifted, list(compiled.values()))
+
+    return parser
+
+
+_DIFF: Final = Codes(5166301, 5166302, {"startDate": 5166303, "endDate": 5166304, "unit": 5166305})
+_TRUNC: Final = Codes(5439007, 5439008, {"date": 5439009, "unit": 5439010})
+
+
+def _date(name: str, field: str, value: Value, code: int) -> int:
+    found = _instant(value)
+    if found is None:
+        raise MqlError(code, f"{name} requires '{field}' to be a date, but got {type_name(value)}")
+    return found
+
+
+def _first_day(name: str, given: Mapping[str, Value]) -> int:
+    """`startOfWeek`, Sunday unless it is given."""
+    if "startOfWeek" not in given:
+        return 7
+    day = given["startOfWeek"]
+    if type(day) is not str:
+        raise MqlError(5439015, f"{name} requires 'startOfWeek' to be a string, but got {type_name(day)}")
+    return dates.first_weekday(name, day)
+
+
+def _weekly(compiled: _Compiled, frame: Frame) -> dict[str, Value] | None:
+    """The arguments; None if one is null. `startOfWeek` only counts where the unit is a week."""
+    given = _evaluated(compiled, frame)
+    if given["unit"] != "week":
+        given.pop("startOfWeek", None)
+    return None if any(nothing(each) for each in given.values()) else given
+
+
+def _difference(name: str, spec: Value, scope: Scope) -> Expression:
+    compiled = _compiled(name, spec, scope, ("startDate", "endDate", "unit"), ("timezone", "startOfWeek"), _DIFF)
+
+    def difference(frame: Frame) -> Value:
+        given = _weekly(compiled, frame)
+        if given is None:
+            return None
+        start = _date(name, "startDate", given["startDate"], 5166307)
+        end = _date(name, "endDate", given["endDate"], 5166307)
+        unit = _unit(name, given["unit"], 5439013)
+        zone = _zone(given.get("timezone", "UTC"))
+        count = dates.difference(start, end, unit, zone, _first_day(name, given))
+        if not INT64_MIN <= count <= INT64_MAX:
+            raise MqlError(15, "dateDiff overflowed")
+        return Int64(count)
+
+    return folded(difference, list(compiled.values()))
+
+
+def _truncate(name: str, spec: Value, scope: Scope) -> Expression:
+    compiled = _compiled(name, spec, scope, ("date", "unit"), ("binSize", "timezone", "startOfWeek"), _TRUNC)
+
+    def truncated(frame: Frame) -> Value:
+        given = _weekly(compiled, frame)
+        if given is None:
+            return None
+        instant = _date(name, "date", given["date"], 5439012)
+        unit = _unit(name, given["unit"], 5439013)
+        size = integral(given.get("binSize", 1))
+        if size is None:
+            raise MqlError(
+                5439017,
+                f"$dateTrunc requires 'binSize' to be a 64-bit integer, but got value '{shell(given['binSize'])}'",
+            )
+        if size <= 0:
+            raise MqlError(5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}")
+        zone = _zone(given.get("timezone", "UTC"))
+        start = dates.truncate(instant, unit, size, zone, _first_day(name, given))
+        return DatetimeMS(dates.checked(start, name))
+
+    return folded(truncated, list(compiled.values()))
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    **dict.fromkeys(dates.PART, _part),
+    "$dateToParts": _to_parts,
+    "$dateFromParts": _from_parts,
+    "$dateToString": _to_string,
+    "$dateFromString": _from_string,
+    "$dateAdd": _shift(1),
+    "$dateSubtract": _shift(-1),
+    "$dateDiff": _difference,
+    "$dateTrunc": _truncate,
+}

@@ -1,0 +1,84 @@
+"""Orders of whole values by the fields of `$sortArray`, `$top` and `$bottom`: `{a: 1, "b.c": -1}`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions.core import field_names
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, shell, type_name
+
+Order: TypeAlias = Callable[[list[Value]], list[Value]]
+
+
+class _Field(msgspec.Struct, frozen=True):
+    path: tuple[str, ...]
+    descending: bool
+
+
+class Ranking(msgspec.Struct, frozen=True):
+    """What documents are ranked by, the first field first."""
+
+    fields: tuple[_Field, ...]
+    env: Env
+
+    def keys(self, value: Value) -> tuple[OrderKey, ...]:
+        """One key for each field; compare them with `sort`."""
+        return tuple(self._key(value, field) for field in self.fields)
+
+    def _key(self, value: Value, field: _Field) -> OrderKey:
+        """An array sorts by its smallest element, or its largest where the order descends; an empty one below null."""
+        key = self.env.collation.order_key
+        found = [key(None if each is MISSING else each) for each in _ends(value, field.path)]
+        if not found:
+            return key(MISSING)
+        return max(found) if field.descending else min(found)
+
+    def sort(self, items: list[tuple[tuple[OrderKey, ...], Value]]) -> list[tuple[tuple[OrderKey, ...], Value]]:
+        """Pairs of keys and values in order; equals stay as they come."""
+        for index in reversed(range(len(self.fields))):
+            items = sorted(items, key=lambda item: item[0][index], reverse=self.fields[index].descending)
+        return items
+
+
+def compile_ranking(spec: Value, env: Env) -> Ranking:
+    """MqlError 15973 to 15976 for what is no sort specification."""
+    if type(spec) is not dict:
+        raise MqlError(15973, f"the sort key specification must be an object, but was {type_name(spec)}")
+    if not spec:
+        raise MqlError(15976, "$sort stage must have at least one sort key")
+    return Ranking(tuple(_field(path, direction) for path, direction in spec.items()), env)
+
+
+def _field(path: str, direction: Value) -> _Field:
+    if type(direction) is dict:
+        raise bad_value(f"sorting by {shell(direction)} is not supported here")
+    step = integral(direction)
+    if step not in (1, -1):
+        raise MqlError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
+    return _Field(field_names(path), step == -1)
+
+
+def compile_order(spec: Document, env: Env) -> Order:
+    """A function that puts values in order."""
+    ranking = compile_ranking(spec, env)
+    return lambda values: [value for _, value in ranking.sort([(ranking.keys(value), value) for value in values])]
+
+
+def _ends(value: Value, path: Sequence[str]) -> list[Value]:
+    """What a sort path leads to: through arrays into their documents, by place where a part is a number."""
+    if not path:
+        return list(value) if type(value) is list else [value]
+    if type(value) is dict:
+        return _ends(value.get(path[0], MISSING), path[1:])
+    if type(value) is list:
+        if path[0].isdigit() and int(path[0]) < len(value):
+            return _ends(value[int(path[0])], path[1:])
+        found = [end for each in value if type(each) is dict for end in _ends(each, path)]
+        return found or [MISSING]
+    return [MISSING]

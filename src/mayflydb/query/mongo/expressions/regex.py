@@ -1,0 +1,91 @@
+"""`$regexMatch`, `$regexFind` and `$regexFindAll`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from bson import Regex
+
+from mayflydb.query.mongo.expressions.core import Codes, Expression, Parser, Scope, applied, arguments, nothing
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.patterns import compile_pattern, letters_of, search
+from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
+
+_CODES: Final = Codes(51103, 31024, {"input": 31022, "regex": 31023})
+
+
+def _pattern(name: str, pattern: Value, options: Value) -> Any:
+    """None if there is no pattern."""
+    if not nothing(options):
+        if type(options) is not str:
+            raise MqlError(51106, f"{name} needs 'options' to be of type string")
+        if "\0" in options:
+            raise MqlError(51110, f"{name}: regular expression options cannot contain an embedded null byte")
+    if nothing(pattern):
+        return None
+    letters = options or "" if not nothing(options) else ""
+    if type(pattern) is Regex:
+        own = letters_of(pattern)
+        if own and letters:
+            raise MqlError(51107, f"{name}: found regex option(s) specified in both 'regex' and 'option' fields")
+        return _compiled(name, pattern.pattern, letters or own)
+    if type(pattern) is not str:
+        raise MqlError(51105, f"{name} needs 'regex' to be of type string or regex")
+    return _compiled(name, pattern, letters)
+
+
+def _compiled(name: str, pattern: str, letters: str) -> Any:
+    if "\0" in pattern:
+        raise MqlError(51109, f"{name}: regular expression cannot contain an embedded null byte")
+    try:
+        return compile_pattern(pattern, letters)
+    except MqlError as error:
+        if error.code != 51091:
+            raise
+        raise MqlError(51111, f"Invalid Regex in {name}: {error}") from None
+
+
+def _operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        given = arguments(name, spec, ("input", "regex"), ("options",), _CODES)
+
+        def run(text: Value, pattern: Value, options: Value = MISSING) -> Value:
+            compiled = _pattern(name, pattern, options)
+            if not nothing(text) and type(text) is not str:
+                raise MqlError(51104, f"{name} needs 'input' to be of type string, not {type_name(text)}")
+            if compiled is None or nothing(text):
+                return nowhere if type(nowhere) is not list else []
+            return act(compiled, text)
+
+        return applied(run, [scope.compile(given[each]) for each in ("input", "regex", "options") if each in given])
+
+    return parser
+
+
+def _shown(match: Any) -> Document:
+    return {"match": match.group(), "idx": match.start(), "captures": list(match.groups())}
+
+
+def _find(pattern: Any, text: str) -> Value:
+    match = search(pattern, text)
+    return None if match is None else _shown(match)
+
+
+def _find_all(pattern: Any, text: str) -> list[Document]:
+    found = []
+    start = 0
+    while start <= len(text):
+        match = search(pattern, text, start)
+        if match is None:
+            break
+        found.append(_shown(match))
+        start = match.end() + (match.end() == match.start())
+    return found
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$regexMatch": _operator(False, lambda pattern, text: search(pattern, text) is not None),
+    "$regexFind": _operator(None, _find),
+    "$regexFindAll": _operator([], _find_all),
+}

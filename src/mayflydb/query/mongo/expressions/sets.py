@@ -1,0 +1,127 @@
+"""Arrays as sets: order and repetition do not count; unions and intersections come in the order of values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mayflydb.query.mongo.expressions.core import (
+    Expression,
+    Function,
+    Parser,
+    Scope,
+    applied,
+    fixed,
+    nothing,
+    operands,
+    scoped,
+)
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import OrderKey, Value, truthy, type_name
+
+
+def _array(value: Value, code: int, message: str) -> list[Value]:
+    if type(value) is not list:
+        raise MqlError(code, f"{message}{type_name(value)}")
+    array: list[Value] = value
+    return array
+
+
+def _union(scope: Scope) -> Function:
+    key = scope.comparing()
+
+    def union(*values: Value) -> Value:
+        found: dict[OrderKey, Value] = {}
+        for value in values:
+            if nothing(value):
+                return None
+            for each in _array(value, 17043, "All operands of $setUnion must be arrays. One argument is of type: "):
+                found.setdefault(key(each), each)
+        return [found[name] for name in sorted(found)]
+
+    return union
+
+
+def _intersection(scope: Scope) -> Function:
+    key = scope.comparing()
+
+    def intersection(*values: Value) -> Value:
+        found: dict[OrderKey, Value] | None = None
+        for value in values:
+            if nothing(value):
+                return None
+            array = _array(value, 17047, "All operands of $setIntersection must be arrays. One argument is of type: ")
+            if found is None:
+                found = {}
+                for each in array:
+                    found.setdefault(key(each), each)
+            else:
+                keys = {key(each) for each in array}
+                found = {name: each for name, each in found.items() if name in keys}
+        return [found[name] for name in sorted(found)] if found else []
+
+    return intersection
+
+
+def _difference(scope: Scope) -> Function:
+    key = scope.comparing()
+
+    def difference(one: Value, other: Value) -> Value:
+        if nothing(one) or nothing(other):
+            return None
+        first = _array(one, 17048, "both operands of $setDifference must be arrays. First argument is of type: ")
+        second = _array(other, 17049, "both operands of $setDifference must be arrays. Second argument is of type: ")
+        without = {key(each) for each in second}
+        found: dict[OrderKey, Value] = {}
+        for each in first:
+            name = key(each)
+            if name not in without:
+                found.setdefault(name, each)
+        return list(found.values())
+
+    return difference
+
+
+def _equals(name: str, spec: Value, scope: Scope) -> Expression:
+    parts = operands(name, spec, scope, 0, None)
+    if len(parts) < 2:
+        raise MqlError(17045, f"$setEquals needs at least two arguments had: {len(parts)}")
+    key = scope.comparing()
+
+    def equals(*values: Value) -> bool:
+        message = "All operands of $setEquals must be arrays. {}-th argument is of type: "
+        arrays = [_array(value, 5887502, message.format(index + 1)) for index, value in enumerate(values)]
+        first, *rest = [{key(each) for each in array} for array in arrays]
+        return all(first == each for each in rest)
+
+    return applied(equals, parts)
+
+
+def _subset(scope: Scope) -> Function:
+    key = scope.comparing()
+
+    def subset(one: Value, other: Value) -> bool:
+        first = _array(one, 17046, "both operands of $setIsSubset must be arrays. First argument is of type: ")
+        second = _array(other, 17042, "both operands of $setIsSubset must be arrays. Second argument is of type: ")
+        return {key(each) for each in first} <= {key(each) for each in second}
+
+    return subset
+
+
+def _all(value: Value) -> bool:
+    return all(truthy(each) for each in _array(value, 17040, "$allElementsTrue's argument must be an array, but is "))
+
+
+def _any(value: Value) -> bool:
+    return any(truthy(each) for each in _array(value, 17041, "$anyElementTrue's argument must be an array, but is "))
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$setUnion": scoped(0, None, _union),
+    "$setIntersection": scoped(0, None, _intersection),
+    "$setDifference": scoped(2, 2, _difference),
+    "$setEquals": _equals,
+    "$setIsSubset": scoped(2, 2, _subset),
+    "$allElementsTrue": fixed(1, _all),
+    "$anyElementTrue": fixed(1, _any),
+}

@@ -1,0 +1,162 @@
+"""Accumulators as expressions, over an array or over operands: `$sum`, `$avg`, `$min`, `$max`, `$firstN` and the like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mayflydb.query.mongo.expressions.core import (
+    Codes,
+    Expression,
+    Frame,
+    Function,
+    Parser,
+    Scope,
+    applied,
+    arguments,
+    fixed,
+    folded,
+    nothing,
+    operands,
+)
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import double_of, integral
+from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, first_by, percentile
+from mayflydb.query.mongo.values import MISSING, Value, is_number, shell, type_name
+
+
+def _over(make: Callable[[Scope], Any], result: Callable[[Any], Value]) -> Parser:
+    """One operand that is an array stands for its elements; of several, each counts as it is."""
+
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        parts = operands(name, spec, scope, 0, None)
+
+        def total(*values: Value) -> Value:
+            state = make(scope)
+            if len(values) == 1 and type(values[0]) is list:
+                values = tuple(values[0])
+            for value in values:
+                state.add(value)
+            return result(state)
+
+        return applied(total, parts)
+
+    return parser
+
+
+# --- ends of arrays --------------------------------------------------------------------------------------------------
+
+
+def _end(name: str, at: int) -> Function:
+    def end(value: Value) -> Value:
+        if nothing(value):
+            return None
+        if type(value) is not list:
+            raise MqlError(28689, f"{name}'s argument must be an array, but is {type_name(value)}")
+        return value[at] if value else MISSING
+
+    return end
+
+
+N_CODES: Final = Codes(5787900, 5787901, {"n": 5787906, "input": 5787907})
+
+
+def count_of(value: Value) -> int:
+    """The `n` of `$firstN` and the like. MqlError 5787902, 5787903 and 5787908 for what is none."""
+    if not is_number(value):
+        raise MqlError(
+            5787902,
+            f"Value for 'n' must be of integral type, but found {shell(value) if value is not MISSING else 'missing'}",
+        )
+    count = integral(value)
+    if count is None:
+        raise MqlError(5787903, f"Value for 'n' must be of integral type, but found {shell(value)}")
+    if count <= 0:
+        raise MqlError(5787908, f"'n' must be greater than 0, found {count}")
+    return count
+
+
+def _several(pick: Callable[[list[Value], int, Scope], list[Value]]) -> Parser:
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        given = arguments(name, spec, ("n", "input"), (), N_CODES)
+        count, source = scope.compile(given["n"]), scope.compile(given["input"])
+
+        def several(frame: Frame) -> Value:
+            values = source(frame)
+            if type(values) is not list:
+                raise MqlError(5788200, f"Input must be an array, found: {type_name(values)}")
+            return pick(values, count_of(count(frame)), scope)
+
+        return folded(several, [count, source])
+
+    return parser
+
+
+# --- percentiles -----------------------------------------------------------------------------------------------------
+
+_PERCENTILE: Final = Codes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
+
+
+def shares_of(value: Value) -> list[float]:
+    """The `p` of `$percentile`. MqlError 7750301 to 7750303 for what is none."""
+    if type(value) is not list or not value:
+        raise MqlError(
+            7750301, f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {shell(value)}"
+        )
+    for each in value:
+        if not is_number(each) or not 0 <= double_of(each) <= 1:
+            raise MqlError(
+                7750303,
+                f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {shell(each)}",
+            )
+    return [double_of(each) for each in value]
+
+
+def check_method(name: str, value: Value) -> None:
+    """MqlError 2 for any but `approximate`, which is computed exactly here."""
+    if value != "approximate":
+        raise MqlError(2, f"Currently only 'approximate' can be used as percentile 'method'. ({name})")
+
+
+def numbers_in(values: list[Value]) -> list[float]:
+    """The numbers among the values, sorted, as doubles."""
+    return sorted(double_of(each) for each in values if is_number(each))
+
+
+def _percentile(name: str, spec: Value, scope: Scope) -> Expression:
+    given = arguments(name, spec, ("input", "p", "method"), (), _PERCENTILE)
+    check_method(name, given["method"])
+    source, wanted = scope.compile(given["input"]), scope.compile(given["p"])
+
+    def find(value: Value, shares: Value) -> list[float | None]:
+        ordered = numbers_in(value if type(value) is list else [value])
+        return [percentile(ordered, share) for share in shares_of(shares)]
+
+    return applied(find, [source, wanted])
+
+
+def _median(name: str, spec: Value, scope: Scope) -> Expression:
+    given = arguments(name, spec, ("input", "method"), (), _PERCENTILE)
+    check_method(name, given["method"])
+    return applied(
+        lambda value: percentile(numbers_in(value if type(value) is list else [value]), 0.5),
+        [scope.compile(given["input"])],
+    )
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$sum": _over(lambda scope: Sum(), Sum.result),
+    "$avg": _over(lambda scope: Sum(), Sum.average),
+    "$min": _over(lambda scope: Extreme(scope.comparing(), False), lambda state: state.value),
+    "$max": _over(lambda scope: Extreme(scope.comparing(), True), lambda state: state.value),
+    "$stdDevPop": _over(lambda scope: Deviation(), lambda state: state.result(False)),
+    "$stdDevSamp": _over(lambda scope: Deviation(), lambda state: state.result(True)),
+    "$first": fixed(1, _end("$first", 0)),
+    "$last": fixed(1, _end("$last", -1)),
+    "$firstN": _several(lambda values, count, scope: values[:count]),
+    "$lastN": _several(lambda values, count, scope: values[-count:]),
+    "$minN": _several(lambda values, count, scope: first_by(values, count, scope.comparing(), False)),
+    "$maxN": _several(lambda values, count, scope: first_by(values, count, scope.comparing(), True)),
+    "$percentile": _percentile,
+    "$median": _median,
+}

@@ -1,0 +1,242 @@
+"""Operators over strings. Upper and lower case are those of ASCII, as MongoDB has them."""
+
+from __future__ import annotations
+
+import string
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from bson import Code, DatetimeMS, Timestamp
+
+from mayflydb.query.mongo.date_formats import iso
+from mayflydb.query.mongo.expressions.arrays import bound_of
+from mayflydb.query.mongo.expressions.core import (
+    Codes,
+    Expression,
+    Function,
+    Parser,
+    Scope,
+    applied,
+    arguments,
+    check_size,
+    fixed,
+    named,
+    nothing,
+    ranged,
+)
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import double_of, int32_of, is_nan, plain
+from mayflydb.query.mongo.values import Value, is_number, shell, type_name
+
+_LOWER: Final = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
+_UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
+
+
+def text_of(value: Value) -> str:
+    """A string, number or date as `$toLower` and `$substr` read it; nothing is empty. MqlError 16007 for other types."""
+    if nothing(value):
+        return ""
+    if type(value) is str or type(value) is Code:
+        return str(value)
+    if is_number(value):
+        return plain(value)
+    if type(value) is DatetimeMS:
+        return iso(int(value))
+    if type(value) is Timestamp:
+        return shell(value)
+    raise MqlError(16007, f"can't convert from BSON type {type_name(value)} to String")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode(errors="surrogateescape")
+
+
+def _concat(*values: Value) -> Value:
+    for value in values:
+        if nothing(value):
+            return None
+        if type(value) is not str:
+            raise MqlError(16702, f"$concat only supports strings, not {type_name(value)}")
+    check_size(sum(map(len, values)))
+    return "".join(values)
+
+
+def _compare(one: Value, other: Value) -> int:
+    a, b = _bytes(text_of(one).translate(_UPPER)), _bytes(text_of(other).translate(_UPPER))
+    return (a > b) - (a < b)
+
+
+def _length_cp(value: Value) -> int:
+    if type(value) is not str:
+        raise MqlError(34471, f"$strLenCP requires a string argument, found: {type_name(value)}")
+    return len(value)
+
+
+def _length_bytes(value: Value) -> int:
+    if type(value) is not str:
+        raise MqlError(34473, f"$strLenBytes requires a string argument, found: {type_name(value)}")
+    return len(_bytes(value))
+
+
+def _substring_cp(value: Value, start: Value, count: Value) -> str:
+    text = text_of(value)
+    first = _position(start, 34450, "starting index")
+    length = _position(count, 34452, "length")
+    if length < 0:
+        raise MqlError(34454, "$substrCP: length must be a nonnegative integer.")
+    if first < 0:
+        raise MqlError(34455, "$substrCP: the starting index must be nonnegative integer.")
+    return text[first : first + length]
+
+
+def _position(value: Value, code: int, what: str) -> int:
+    if not is_number(value):
+        raise MqlError(code, f"$substrCP: {what} must be a numeric type (is BSON type {type_name(value)})")
+    place = int32_of(value)
+    if place is None:
+        raise MqlError(code + 1, f"$substrCP: {what} cannot be represented as a 32-bit integral value: {shell(value)}")
+    return place
+
+
+def _substring_bytes(name: str) -> Function:
+    def substring(value: Value, start: Value, count: Value) -> str:
+        data = _bytes(text_of(value))
+        for code, what, number in ((16034, "starting index", start), (16035, "length", count)):
+            if not is_number(number):
+                raise MqlError(code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(number)})")
+        first, length = _clamped(start), _clamped(count)
+        if first < 0:
+            raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
+        end = len(data) if length < 0 else min(len(data), first + length)
+        if first < len(data) and _continues(data[first]):
+            raise MqlError(28656, f"{name}:  Invalid range, starting index is a UTF-8 continuation byte.")
+        if first < end < len(data) and _continues(data[end]):
+            raise MqlError(28657, f"{name}:  Invalid range, ending index is in the middle of a UTF-8 character.")
+        return data[first:end].decode(errors="surrogateescape")
+
+    return substring
+
+
+def _clamped(value: Value) -> int:
+    """The integer part of a number, within an int64; 0 of NaN."""
+    if is_nan(value):
+        return 0
+    nearest = max(-(2.0**62), min(2.0**62, double_of(value)))
+    return int(nearest)
+
+
+def _continues(byte: int) -> bool:
+    return byte & 0xC0 == 0x80
+
+
+def _split(value: Value, separator: Value) -> Value:
+    if nothing(value) or nothing(separator):
+        return None
+    if type(value) is not str:
+        raise MqlError(
+            40085,
+            f"$split requires an expression that evaluates to a string as a first argument, found: {type_name(value)}",
+        )
+    if type(separator) is not str:
+        raise MqlError(
+            40086,
+            f"$split requires an expression that evaluates to a string as a second argument, found: {type_name(separator)}",
+        )
+    if not separator:
+        raise MqlError(40087, "$split requires a non-empty separator")
+    return value.split(separator)
+
+
+def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Function:
+    def index_of(value: Value, wanted: Value, *bounds: Value) -> Value:
+        if nothing(value):
+            return None
+        if type(value) is not str:
+            raise MqlError(code, f"{name} requires a string as the first argument, found: {type_name(value)}")
+        if type(wanted) is not str:
+            raise MqlError(code + 1, f"{name} requires a string as the second argument, found: {type_name(wanted)}")
+        text = convert(value)
+        start = bound_of(name, bounds[0], "starting index") if bounds else 0
+        end = bound_of(name, bounds[1], "ending index") if len(bounds) > 1 else len(text)
+        if start > len(text) or end < start:
+            return -1
+        return text.find(convert(wanted), start, end)  # type: ignore[arg-type]
+
+    return index_of
+
+
+# --- named arguments -------------------------------------------------------------------------------------------------
+
+_TRIM: Final = Codes(50696, 50694, {"input": 50695})
+_REPLACE: Final = Codes(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
+
+_BLANK: Final = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+
+
+def _trim(strip: Callable[[str, str], str]) -> Parser:
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        given = arguments(name, spec, ("input",), ("chars",), _TRIM)
+
+        def trim(value: Value, letters: Value = _BLANK) -> Value:
+            if nothing(value):
+                return None
+            if type(value) is not str:
+                raise MqlError(
+                    50699,
+                    f"{name} requires its input to be a string, got {shell(value)} (of type {type_name(value)}) instead.",
+                )
+            if nothing(letters):
+                return None
+            if type(letters) is not str:
+                raise MqlError(
+                    50700,
+                    f"{name} requires 'chars' to be a string, got {shell(letters)} (of type {type_name(letters)}) instead.",
+                )
+            return strip(value, letters) if letters else value
+
+        return applied(trim, [scope.compile(given[field]) for field in ("input", "chars") if field in given])
+
+    return parser
+
+
+def _replace(most: int) -> Parser:
+    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+        given = arguments(name, spec, ("input", "find", "replacement"), (), _REPLACE)
+
+        def replace(value: Value, find: Value, replacement: Value) -> Value:
+            for code, field, each in (
+                (51746, "input", value),
+                (51745, "find", find),
+                (51744, "replacement", replacement),
+            ):
+                if not nothing(each) and type(each) is not str:
+                    raise MqlError(code, f"{name} requires that '{field}' be a string, found: {shell(each)}")
+            if nothing(value) or nothing(find) or nothing(replacement):
+                return None
+            check_size(len(value) + len(replacement) * (1 if most == 1 else value.count(find)))
+            return value.replace(find, replacement, most)
+
+        return applied(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])
+
+    return parser
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$concat": ranged(0, None, _concat),
+    "$toLower": fixed(1, lambda value: text_of(value).translate(_LOWER)),
+    "$toUpper": fixed(1, lambda value: text_of(value).translate(_UPPER)),
+    "$strcasecmp": fixed(2, _compare),
+    "$strLenCP": fixed(1, _length_cp),
+    "$strLenBytes": fixed(1, _length_bytes),
+    "$substr": named(3, 3, _substring_bytes),
+    "$substrBytes": named(3, 3, _substring_bytes),
+    "$substrCP": fixed(3, _substring_cp),
+    "$split": fixed(2, _split),
+    "$indexOfCP": ranged(2, 4, _index_of("$indexOfCP", 40093, str)),
+    "$indexOfBytes": ranged(2, 4, _index_of("$indexOfBytes", 40091, _bytes)),
+    "$trim": _trim(str.strip),
+    "$ltrim": _trim(str.lstrip),
+    "$rtrim": _trim(str.rstrip),
+    "$replaceOne": _replace(1),
+    "$replaceAll": _replace(-1),
+}

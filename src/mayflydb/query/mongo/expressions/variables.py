@@ -1,0 +1,82 @@
+"""`$let`, `$literal`, chance, and what is refused by name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from mayflydb.query.mongo.expressions.core import (
+    Constant,
+    Expression,
+    Frame,
+    Parser,
+    Scope,
+    binder,
+    check_variable,
+    folded,
+)
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import double_of
+from mayflydb.query.mongo.values import Value, is_number, type_name
+
+
+def _let(name: str, spec: Value, scope: Scope) -> Expression:
+    if type(spec) is not dict:
+        raise MqlError(16874, "$let only supports an object as its argument")
+    for field in spec:
+        if field not in ("vars", "in"):
+            raise MqlError(16875, f"Unrecognized parameter to $let: {field}")
+    for code, field in ((16876, "vars"), (16877, "in")):
+        if field not in spec:
+            raise MqlError(code, f"Missing '{field}' parameter to $let")
+    if type(spec["vars"]) is not dict:
+        raise MqlError(10065, "invalid parameter: expected an object (vars)")
+    names = [check_variable(each) for each in spec["vars"]]
+    values = [scope.compile(each) for each in spec["vars"].values()]
+    body = scope.within(*names).compile(spec["in"])
+    bind = binder(*names)
+
+    def let(frame: Frame) -> Value:
+        inner, assign = bind(frame)
+        assign(*[value(frame) for value in values])
+        return body(inner)
+
+    return folded(let, [body])
+
+
+def _literal(name: str, spec: Value, scope: Scope) -> Expression:
+    return Constant(spec)
+
+
+def _rand(name: str, spec: Value, scope: Scope) -> Expression:
+    if type(spec) not in (dict, list):
+        raise MqlError(10065, "invalid parameter: expected an object ($rand)")
+    if spec:
+        raise MqlError(3040501, "$rand does not currently accept arguments")
+    chance = scope.env.chance
+    return lambda frame: chance()
+
+
+def _sample_rate(name: str, spec: Value, scope: Scope) -> Expression:
+    if not is_number(spec):
+        raise MqlError(2, f"argument to $sampleRate must be a numeric type, not {type_name(spec)}")
+    rate = double_of(spec)
+    if not 0 <= rate <= 1:
+        raise MqlError(2, "numeric argument to $sampleRate must be in [0, 1]")
+    chance = scope.env.chance
+    return lambda frame: chance() < rate
+
+
+def _no_javascript(name: str, spec: Value, scope: Scope) -> Expression:
+    raise MqlError(238, f"{name} is not supported: there is no JavaScript here")
+
+
+OPERATORS: Final[Mapping[str, Parser]] = {
+    "$let": _let,
+    "$literal": _literal,
+    "$const": _literal,
+    "$rand": _rand,
+    "$sampleRate": _sample_rate,
+    "$function": _no_javascript,
+    "$accumulator": _no_javascript,
+}

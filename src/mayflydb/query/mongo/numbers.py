@@ -1,0 +1,320 @@
+"""Arithmetic over int32, int64, double and Decimal128: the wider type wins, an int32 that overflows becomes an int64, an int64
+that overflows a double; decimals have 34 digits. Operands are numbers (`values.is_number`); the caller has seen to that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Context, Decimal
+from typing import Final, TypeAlias
+
+from bson import Decimal128, Int64
+
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Value, shell
+
+Number: TypeAlias = int | Int64 | float | Decimal128
+
+DECIMAL: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, capitals=1, clamp=1, traps=[])
+"""Decimal128's own: 34 digits, half to even, nothing raises."""
+
+_NAN: Final = Decimal("NaN")
+_FIFTEEN: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
+_WIDE: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
+
+
+def decimal_of(value: Number) -> Decimal:
+    """A number as a decimal; a double has 15 digits in it, as the server converts them."""
+    if type(value) is Decimal128:
+        number: Decimal = value.to_decimal()
+        return _NAN if number.is_snan() else number
+    if type(value) is not float:
+        return Decimal(int(value))  # type: ignore[arg-type]
+    number = Decimal(value)
+    if not number.is_finite() or not number:
+        return number
+    number = _FIFTEEN.create_decimal(number)
+    return _FIFTEEN.quantize(number, Decimal((0, (1,), number.adjusted() - 14)))
+
+
+def decimal128(number: Decimal) -> Decimal128:
+    """What a decimal is stored as, rounded to 34 digits."""
+    return Decimal128(DECIMAL.plus(number) if not number.is_snan() else number)
+
+
+def double_of(value: Number) -> float:
+    """The nearest double; infinite beyond its range."""
+    if type(value) is Decimal128:
+        return float(decimal_of(value))
+    return float(value)  # type: ignore[arg-type]
+
+
+def whole(value: int, wide: bool) -> Number:
+    """An exact result as int32 or int64 (always that if `wide`), or as a double if it fits neither."""
+    if not wide and INT32_MIN <= value <= INT32_MAX:
+        return int(value)
+    return Int64(value) if INT64_MIN <= value <= INT64_MAX else float(value)
+
+
+def integral(value: Value) -> int | None:
+    """The integer a number of any type stands for; None if it has a fraction, is not finite, or is no number."""
+    kind = type(value)
+    if kind is int or kind is Int64:
+        return int(value)
+    if kind is float:
+        return int(value) if value.is_integer() else None
+    if kind is Decimal128:
+        number: Decimal = value.to_decimal()
+        if not number.is_finite() or number.adjusted() > 40:
+            return None
+        return int(number) if number == number.to_integral_value() else None
+    return None
+
+
+def int32_of(value: Value) -> int | None:
+    """`integral` if it fits an int32."""
+    number = integral(value)
+    return number if number is not None and INT32_MIN <= number <= INT32_MAX else None
+
+
+def is_nan(value: Number) -> bool:
+    """Whether it is a double's or a decimal's NaN."""
+    if type(value) is Decimal128:
+        return bool(value.to_decimal().is_nan())
+    return value != value
+
+
+# --- two operands ----------------------------------------------------------------------------------------------------
+
+
+def _wide(one: Number, other: Number) -> bool:
+    return type(one) is Int64 or type(other) is Int64
+
+
+def _pair(
+    one: Number,
+    other: Number,
+    ints: Callable[[int, int], int],
+    doubles: Callable[[float, float], float],
+    decimals: Callable[[Decimal, Decimal], Decimal],
+) -> Number:
+    kinds = type(one), type(other)
+    if Decimal128 in kinds:
+        return Decimal128(decimals(decimal_of(one), decimal_of(other)))
+    if float in kinds:
+        return doubles(double_of(one), double_of(other))
+    return whole(ints(int(one), int(other)), _wide(one, other))  # type: ignore[arg-type]
+
+
+def add(one: Number, other: Number) -> Number:
+    """The sum."""
+    if type(one) is int and type(other) is int:
+        return whole(one + other, False)
+    return _pair(one, other, int.__add__, float.__add__, DECIMAL.add)
+
+
+def subtract(one: Number, other: Number) -> Number:
+    """The difference."""
+    return _pair(one, other, int.__sub__, float.__sub__, DECIMAL.subtract)
+
+
+def multiply(one: Number, other: Number) -> Number:
+    """The product."""
+    return _pair(one, other, int.__mul__, float.__mul__, DECIMAL.multiply)
+
+
+def divide(one: Number, other: Number) -> Number:
+    """The quotient: a double, or a decimal if one of them is. MqlError 2 for a divisor of 0."""
+    if Decimal128 in (type(one), type(other)):
+        divisor = decimal_of(other)
+        if not divisor:
+            raise bad_value("can't $divide by zero")
+        return Decimal128(DECIMAL.divide(decimal_of(one), divisor))
+    divisor_ = double_of(other)
+    if divisor_ == 0:
+        raise bad_value("can't $divide by zero")
+    return double_of(one) / divisor_
+
+
+def modulo(one: Number, other: Number) -> Number:
+    """The remainder of a division that truncates: it has the sign of `one`. MqlError 16610 for a divisor of 0."""
+    if double_of(other) == 0 and not (type(other) is Decimal128 and decimal_of(other)):
+        raise MqlError(16610, "can't $mod by zero")
+    return _pair(one, other, _int_remainder, _double_remainder, DECIMAL.remainder)
+
+
+def _int_remainder(one: int, other: int) -> int:
+    rest = abs(one) % abs(other)
+    return -rest if one < 0 else rest
+
+
+def _double_remainder(one: float, other: float) -> float:
+    return math.nan if math.isinf(one) or math.isnan(one) or math.isnan(other) else math.fmod(one, other)
+
+
+def strict_add(one: Number, other: Number) -> Number:
+    """`add` for `$inc`: MqlError 2 where an int64 overflows."""
+    return _strict(add(one, other), one, other)
+
+
+def strict_multiply(one: Number, other: Number) -> Number:
+    """`multiply` for `$mul`: MqlError 2 where an int64 overflows."""
+    return _strict(multiply(one, other), one, other)
+
+
+def _strict(result: Number, one: Number, other: Number) -> Number:
+    if type(result) is float and type(one) is not float and type(other) is not float:
+        raise bad_value(f"integer overflow: {shell(one)} and {shell(other)}")
+    return result
+
+
+def power(base: Number, exponent: Number) -> Number:
+    """MqlError 28764 for 0 to a negative power. An integer where the result is one and fits, else a double."""
+    if double_of(base) == 0 and double_of(exponent) < 0:
+        raise MqlError(28764, "$pow cannot take a base of 0 and a negative exponent")
+    if Decimal128 in (type(base), type(exponent)):
+        return Decimal128(DECIMAL.power(decimal_of(base), decimal_of(exponent)))
+    if float in (type(base), type(exponent)):
+        return _double_power(double_of(base), double_of(exponent))
+    return _int_power(int(base), int(exponent), _wide(base, exponent))  # type: ignore[arg-type]
+
+
+def _double_power(base: float, exponent: float) -> float:
+    try:
+        return math.pow(base, exponent)
+    except OverflowError:
+        return -math.inf if base < 0 and exponent % 2 == 1 else math.inf
+    except ValueError:
+        return math.nan
+
+
+def _int_power(base: int, exponent: int, wide: bool) -> Number:
+    if base in (0, 1, -1):
+        return whole(base if exponent % 2 else base * base if exponent else 1, wide)
+    if not 0 <= exponent <= 63:
+        return _double_power(float(base), float(exponent))
+    result = base**exponent
+    return whole(result, wide) if INT64_MIN <= result <= INT64_MAX else _double_power(float(base), float(exponent))
+
+
+# --- one operand -----------------------------------------------------------------------------------------------------
+
+
+def absolute(value: Number) -> Number:
+    """MqlError 28680 for the smallest int64, which has none."""
+    if type(value) is Decimal128:
+        return Decimal128(value.to_decimal().copy_abs())
+    if type(value) is float:
+        return abs(value)
+    if value == INT64_MIN:
+        raise MqlError(28680, "can't take $abs of long long min")
+    return whole(abs(int(value)), type(value) is Int64)  # type: ignore[arg-type]
+
+
+def floor(value: Number) -> Number:
+    """Down to a whole number, of the same type."""
+    return _to_whole(value, math.floor, "ROUND_FLOOR")
+
+
+def ceil(value: Number) -> Number:
+    """Up to a whole number, of the same type."""
+    return _to_whole(value, math.ceil, "ROUND_CEILING")
+
+
+def _to_whole(value: Number, step: Callable[[float], int], rounding: str) -> Number:
+    if type(value) is float:
+        # What becomes 0 keeps its sign.
+        return (float(step(value)) or value * 0.0) if math.isfinite(value) else value
+    if type(value) is Decimal128:
+        number: Decimal = value.to_decimal()
+        return Decimal128(number.to_integral_value(rounding, DECIMAL) if number.is_finite() else number)
+    return value
+
+
+def rounded(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Number:
+    """To `place` digits after the point (before it, where negative), of the same type if it fits."""
+    if type(value) is Decimal128:
+        number: Decimal = value.to_decimal()
+        if not number.is_finite() or -place <= number.as_tuple().exponent:  # type: ignore[operator]
+            return value
+        return Decimal128(number.quantize(Decimal((0, (1,), -place)), rounding, _WIDE))
+    if type(value) is float:
+        if not math.isfinite(value):
+            return value
+        exact = Decimal(value)
+        if place >= -exact.as_tuple().exponent:  # type: ignore[operator]
+            return value
+        return float(exact.quantize(Decimal((0, (1,), -place)), rounding, _WIDE))
+    if place >= 0:
+        return value
+    number = Decimal(int(value)).quantize(Decimal((0, (1,), -place)), rounding, _WIDE)  # type: ignore[arg-type]
+    return whole(int(number), type(value) is Int64)
+
+
+def truncated(value: Number, place: int) -> Number:
+    """`rounded` towards 0."""
+    return rounded(value, place, ROUND_DOWN)
+
+
+def square_root(value: Number) -> Number:
+    """MqlError 28714 below 0."""
+    if double_of(value) < 0:
+        raise MqlError(28714, "$sqrt's argument must be greater than or equal to 0")
+    if type(value) is Decimal128:
+        return Decimal128(DECIMAL.sqrt(value.to_decimal()))
+    return math.sqrt(double_of(value))
+
+
+def exponential(value: Number) -> Number:
+    """e to that power."""
+    if type(value) is Decimal128:
+        return Decimal128(DECIMAL.exp(value.to_decimal()))
+    try:
+        return math.exp(double_of(value))
+    except OverflowError:
+        return math.inf
+
+
+def natural_log(value: Number) -> Number:
+    """MqlError 28766 unless positive."""
+    _positive(value, 28766, "$ln")
+    if type(value) is Decimal128:
+        return Decimal128(DECIMAL.ln(value.to_decimal()))
+    return math.log(double_of(value))
+
+
+def decimal_log(value: Number) -> Number:
+    """To base 10. MqlError 28761 unless positive."""
+    _positive(value, 28761, "$log10")
+    if type(value) is Decimal128:
+        return Decimal128(DECIMAL.log10(value.to_decimal()))
+    return math.log10(double_of(value))
+
+
+def log(value: Number, base: Number) -> Number:
+    """MqlError 28758 for a number that is not positive, 28759 for a base that is not or is 1."""
+    _positive(value, 28758, "$log")
+    if double_of(base) <= 0 or double_of(base) == 1:
+        raise MqlError(28759, f"$log's base must be a positive number not equal to 1, but is {plain(base)}")
+    if Decimal128 in (type(value), type(base)):
+        precise = Context(prec=42, traps=[])
+        quotient = precise.divide(precise.ln(decimal_of(value)), precise.ln(decimal_of(base)))
+        return decimal128(quotient)
+    return math.log(double_of(value)) / math.log(double_of(base))
+
+
+def _positive(value: Number, code: int, name: str) -> None:
+    if double_of(value) <= 0 and not (type(value) is Decimal128 and value.to_decimal() > 0):
+        raise MqlError(code, f"{name}'s argument must be a positive number, but is {plain(value)}")
+
+
+def plain(value: Number) -> str:
+    """A number as `$toString` writes it: a double with 16 digits at most and no needless point."""
+    if type(value) is not float:
+        return str(value)
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return f"{value:.16g}"

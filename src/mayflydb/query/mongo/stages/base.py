@@ -1,0 +1,212 @@
+"""What all stages are made of: where one is compiled, what it does to batches, and the words it is refused with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Final, Protocol, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.stages.source import Batches, Namespace, Source
+from mayflydb.query.mongo.values import Document, Value, encode, type_name
+
+BATCH: Final = 1000
+"""How many documents a stage that makes many of few hands on at once."""
+
+MEMORY_LIMIT: Final = 100 * 1024 * 1024
+
+
+class Stage(Protocol):
+    """One step. `run` is called once."""
+
+    def run(self, batches: Batches) -> Batches:
+        """What becomes of the documents."""
+
+
+class Inner(Protocol):
+    """A compiled sub-pipeline."""
+
+    @property
+    def starts_itself(self) -> bool:
+        """Whether it makes its own documents."""
+
+    def over(self, batches: Batches) -> Batches:
+        """What it makes of documents."""
+
+    def read(self, namespace: Namespace) -> Batches:
+        """What it makes of a collection."""
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """Where a stage is compiled. `inside`: the stage whose sub-pipeline this is, "" at the top; `memory_limit` in bytes;
+    `compile_inner` compiles sub-pipelines."""
+
+    env: Env
+    source: Source
+    compile_inner: Callable[[Value, Scope], Inner]
+    memory_limit: int = MEMORY_LIMIT
+    inside: str = ""
+
+    def inner(self, pipeline: Value, stage: str) -> Inner:
+        """Compiles a sub-pipeline of `stage`."""
+        return self.compile_inner(pipeline, replace(self, inside=stage))
+
+    def with_variables(self, variables: Mapping[str, Value]) -> Scope:
+        """The same with more variables."""
+        env = self.env
+        return replace(self, env=replace(env, variables={**env.variables, **variables}))
+
+
+Compile: TypeAlias = Callable[[Value, Scope], Stage]
+"""Makes a stage of what stands beside its name."""
+
+
+class Each:
+    """A stage that makes one document of one."""
+
+    __slots__ = ("_change",)
+
+    def __init__(self, change: Callable[[Document], Document]) -> None:
+        self._change = change
+
+    async def run(self, batches: Batches) -> Batches:
+        change = self._change
+        async for batch in batches:
+            yield [change(document) for document in batch]
+
+
+class Where:
+    """A stage that lets some documents through."""
+
+    __slots__ = ("_holds",)
+
+    def __init__(self, holds: Callable[[Document], bool]) -> None:
+        self._holds = holds
+
+    async def run(self, batches: Batches) -> Batches:
+        holds = self._holds
+        async for batch in batches:
+            if kept := [document for document in batch if holds(document)]:
+                yield kept
+
+
+class Many:
+    """A stage that makes any number of documents of one."""
+
+    __slots__ = ("_spread",)
+
+    def __init__(self, spread: Callable[[Document], Iterable[Document]]) -> None:
+        self._spread = spread
+
+    async def run(self, batches: Batches) -> Batches:
+        out: list[Document] = []
+        async for batch in batches:
+            for document in batch:
+                out.extend(self._spread(document))
+                if len(out) >= BATCH:
+                    for part in in_batches(out):
+                        yield part
+                    out = []
+            if out:
+                yield out
+                out = []
+
+
+def in_batches(documents: list[Document]) -> Iterator[list[Document]]:
+    """A long list as several of at most BATCH."""
+    if len(documents) <= BATCH:
+        if documents:
+            yield documents
+        return
+    for start in range(0, len(documents), BATCH):
+        yield documents[start : start + BATCH]
+
+
+async def collected(batches: Batches) -> list[Document]:
+    """All documents."""
+    return [document async for batch in batches for document in batch]
+
+
+# --- refusals --------------------------------------------------------------------------------------------------------
+
+
+def object_of(spec: Value, code: int, message: str) -> Document:
+    """`spec`, which must be a document; otherwise the refusal, in which `{}` stands for the type found."""
+    if type(spec) is not dict:
+        raise MqlError(code, message.format(type_name(spec)))
+    return spec
+
+
+def only(spec: Document, known: Iterable[str], stage: str) -> None:
+    """40415 for a field that the stage has not."""
+    for name in spec:
+        if name not in known:
+            raise MqlError(40415, f"BSON field '{stage}.{name}' is an unknown field.")
+
+
+def required(spec: Document, name: str, stage: str) -> Value:
+    """The value of a field that must be there; 40414 if it is not."""
+    if name not in spec:
+        raise MqlError(40414, f"BSON field '{stage}.{name}' is missing but a required field")
+    return spec[name]
+
+
+async def nothing() -> Batches:
+    """No documents."""
+    empty: list[list[Document]] = []
+    for batch in empty:
+        yield batch
+
+
+async def one_batch(documents: list[Document]) -> Batches:
+    """Documents that are there already."""
+    if documents:
+        yield documents
+
+
+# --- memory ----------------------------------------------------------------------------------------------------------
+
+_EXACT = 16
+_EVERY = 16
+
+
+class Weigher:
+    """Estimates the bytes of what is kept: the first documents are weighed, then every sixteenth stands for sixteen."""
+
+    __slots__ = ("_limit", "_seen", "_stage", "bytes")
+
+    def __init__(self, stage: str, limit: int) -> None:
+        self._stage = stage
+        self._limit = limit
+        self._seen = 0
+        self.bytes = 0
+
+    def add(self, document: Document) -> None:
+        """One more is kept. MqlError 292 above the limit."""
+        seen = self._seen
+        self._seen = seen + 1
+        if seen < _EXACT:
+            self.bytes += weight(document)
+        elif not seen % _EVERY:
+            self.bytes += weight(document) * _EVERY
+        else:
+            return
+        if self.bytes > self._limit:
+            raise too_much(self._stage, self._limit)
+
+
+def weight(document: Document) -> int:
+    """Bytes of a document as BSON."""
+    return len(encode(document))
+
+
+def too_much(stage: str, limit: int) -> MqlError:
+    """292."""
+    if stage == "$sort":
+        text = f"Sort exceeded memory limit of {limit} bytes, but did not opt in to external sorting."
+    else:
+        text = f"Exceeded memory limit for {stage}, but didn't allow external sort. Pass allowDiskUse:true to opt in."
+    return MqlError(292, text)

@@ -1,0 +1,241 @@
+"""The stages that let documents through, count them, order them or draw from them."""
+
+from __future__ import annotations
+
+import heapq
+import math
+from typing import Final
+
+from bson import Int64
+
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.sort import compile_sort
+from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, Where, in_batches, object_of, too_much, weight
+from mayflydb.query.mongo.stages.source import Batches
+from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, Value, is_number, shell, type_name
+
+# --- $match, $skip, $limit -------------------------------------------------------------------------------------------
+
+
+class Match(Where):
+    """`$match`."""
+
+    __slots__ = ("query",)
+
+    def __init__(self, query: Document, scope: Scope) -> None:
+        super().__init__(compile_filter(query, scope.env).matches)
+        self.query = query
+
+
+def compile_match(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$match`."""
+    return Match(object_of(spec, 15959, "the match filter must be an expression in an object"), scope)
+
+
+class Skip:
+    """`$skip`."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    async def run(self, batches: Batches) -> Batches:
+        left = self.count
+        async for batch in batches:
+            if left >= len(batch):
+                left -= len(batch)
+            else:
+                yield batch[left:] if left else batch
+                left = 0
+
+
+class Limit:
+    """`$limit`; reads no further than it must."""
+
+    __slots__ = ("count",)
+
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    async def run(self, batches: Batches) -> Batches:
+        left = self.count
+        if not left:
+            return
+        async for batch in batches:
+            if len(batch) >= left:
+                yield batch[:left]
+                return
+            left -= len(batch)
+            yield batch
+
+
+def compile_skip(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$skip`."""
+    return Skip(_whole(spec, 5107200, "$skip"))
+
+
+def compile_limit(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$limit`."""
+    count = _whole(spec, 5107201, "$limit")
+    if not count:
+        raise MqlError(15958, "the limit must be positive")
+    return Limit(count)
+
+
+def _whole(spec: Value, code: int, stage: str) -> int:
+    count = integral(spec)
+    if not is_number(spec):
+        reason = f"Expected a number in: {stage}: {shell(spec)}"
+    elif count is None:
+        reason = f"Expected an integer: {stage}: {shell(spec)}"
+    elif abs(count) > INT64_MAX:
+        reason = f"Cannot represent as a 64-bit integer: {stage}: {shell(spec)}"
+    elif count < 0:
+        reason = f"Expected a non-negative number in: {stage}: {shell(spec)}"
+    else:
+        return count
+    raise MqlError(code, f"invalid argument to {stage} stage: {reason}")
+
+
+# --- $sort -----------------------------------------------------------------------------------------------------------
+
+
+class Sort:
+    """`$sort`. `most`: only so many documents are wanted of it, and no more are kept."""
+
+    __slots__ = ("_limit", "_sort", "most", "spec")
+
+    def __init__(self, spec: Document, scope: Scope) -> None:
+        self.spec = spec
+        self.most: int | None = None
+        self._sort = compile_sort(spec, scope.env)
+        self._limit = scope.memory_limit
+
+    async def run(self, batches: Batches) -> Batches:
+        kept: list[Document] = []
+        if self.most is None:
+            weigher = Weigher("$sort", self._limit)
+            async for batch in batches:
+                for document in batch:
+                    weigher.add(document)
+                kept += batch
+            kept = self._sort.order(kept)
+        else:
+            async for batch in batches:
+                kept += batch
+                if len(kept) > 2 * self.most + 1000:
+                    kept = self._top(kept)
+            kept = self._top(kept)
+        for batch in in_batches(kept):
+            yield batch
+
+    def _top(self, documents: list[Document]) -> list[Document]:
+        assert self.most is not None
+        kept = self._sort.first(documents, self.most)
+        if len(kept) > 1000 and sum(map(weight, kept)) > self._limit:
+            raise too_much("$sort", self._limit)
+        return kept
+
+
+def compile_sort_stage(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$sort`."""
+    return Sort(sort_spec(spec), scope)
+
+
+def sort_spec(spec: Value) -> Document:
+    """An order as stages take it. MqlError 15973, 15976."""
+    object_of(spec, 15973, "the $sort key specification must be an object")
+    if not spec:
+        raise MqlError(15976, "$sort stage must have at least one sort key")
+    checked: Document = spec
+    return checked
+
+
+# --- $count ----------------------------------------------------------------------------------------------------------
+
+
+class Count:
+    """`$count`: one document with the number, none if there were none."""
+
+    __slots__ = ("_name",)
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    async def run(self, batches: Batches) -> Batches:
+        count = 0
+        async for batch in batches:
+            count += len(batch)
+        if count:
+            yield [{self._name: count if count < 1 << 31 else Int64(count)}]
+
+
+def compile_count(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$count`."""
+    if type(spec) is not str:
+        raise MqlError(40156, "the count field must be a non-empty string")
+    if not spec:
+        raise MqlError(40157, "the count field must be a non-empty string")
+    if spec.startswith("$"):
+        raise MqlError(40158, "the count field cannot be a $-prefixed path")
+    if "\0" in spec:
+        raise MqlError(40159, "the count field cannot contain a null byte")
+    if "." in spec:
+        raise MqlError(40160, "the count field cannot contain '.'")
+    return Count(spec)
+
+
+# --- $sample ---------------------------------------------------------------------------------------------------------
+
+_SAMPLE: Final = "the $sample stage specification must be an object"
+
+
+class Sample:
+    """`$sample`: every set of that size is as likely as any other, in a random order."""
+
+    __slots__ = ("_scope", "_size")
+
+    def __init__(self, size: int, scope: Scope) -> None:
+        self._size = size
+        self._scope = scope
+
+    async def run(self, batches: Batches) -> Batches:
+        # The documents with the greatest of random numbers are the sample; the heap holds the least of them on top.
+        chance, size = self._scope.env.chance, self._size
+        heap: list[tuple[float, int, Document]] = []
+        number = 0
+        weigher = Weigher("$sample", self._scope.memory_limit)
+        async for batch in batches:
+            for document in batch:
+                number += 1
+                entry = (chance(), number, document)
+                if len(heap) < size:
+                    weigher.add(document)
+                    heapq.heappush(heap, entry)
+                elif heap and entry > heap[0]:
+                    heapq.heapreplace(heap, entry)
+        for part in in_batches([document for _, _, document in sorted(heap, key=lambda entry: entry[:2])]):
+            yield part
+
+
+def compile_sample(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$sample`."""
+    object_of(spec, 28745, _SAMPLE)
+    size = MISSING
+    for name, value in spec.items():
+        if name != "size":
+            raise MqlError(28748, f"unrecognized option to $sample: {name}")
+        if not is_number(value):
+            raise MqlError(28746, f"size argument to $sample must be a number, but found {type_name(value)}")
+        size = value
+    if size is MISSING:
+        raise MqlError(28749, "$sample stage must specify a size")
+    count = integral(size)
+    if count is None:
+        count = int(float(str(size))) if math.isfinite(float(str(size))) else -1
+    if count < 1:
+        raise MqlError(28747, "size argument to $sample must be a positive integer")
+    return Sample(count, scope)

@@ -1,0 +1,224 @@
+"""`$bucket` and `$bucketAuto`: groups of neighbouring values."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from itertools import pairwise
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Constant, Expression, Frame, compile_expression, frame_of
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.numbers import integral
+from mayflydb.query.mongo.sort import compile_sort
+from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, object_of
+from mayflydb.query.mongo.stages.group import Groups, Makers, OneGroup, accumulators, size_of
+from mayflydb.query.mongo.stages.source import Batches
+from mayflydb.query.mongo.values import (
+    INT32_MAX,
+    MISSING,
+    Document,
+    OrderKey,
+    Value,
+    is_number,
+    shell,
+    type_class,
+    type_name,
+)
+
+# --- $bucket ---------------------------------------------------------------------------------------------------------
+
+_COUNT = {"count": {"$sum": 1}}
+
+
+class _Bucket:
+    __slots__ = ("_boundaries", "_default", "_env", "_group_by", "_groups", "_order")
+
+    def __init__(
+        self, group_by: Expression, boundaries: list[Value], default: Value, makers: Makers, scope: Scope
+    ) -> None:
+        self._env = scope.env
+        self._group_by = group_by
+        self._boundaries = boundaries
+        self._default = default
+        self._groups = Groups(makers, scope, "$bucket")
+        self._order = compile_sort({"_id": 1}, scope.env)
+
+    async def run(self, batches: Batches) -> Batches:
+        key_of = self._env.collation.order_key
+        keys = [key_of(boundary) for boundary in self._boundaries]
+        async for batch in batches:
+            for document in batch:
+                frame = frame_of(document, self._env)
+                value = self._group_by(frame)
+                place = bisect_right(keys, key_of(value))
+                if 0 < place < len(keys):
+                    self._groups.add(self._boundaries[place - 1], frame)
+                elif self._default is MISSING:
+                    message = "$switch could not find a matching branch for an input, and no default was specified."
+                    raise MqlError(40066, message)
+                else:
+                    self._groups.add(self._default, frame)
+            self._groups.has_read(size_of(batch))
+        yield self._order.order(self._groups.documents())
+
+
+def compile_bucket(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$bucket`."""
+    object_of(spec, 40201, "Argument to $bucket stage must be an object, but found type: {}.")
+    for name in spec:
+        if name not in ("groupBy", "boundaries", "default", "output"):
+            raise MqlError(40197, f"Unrecognized option to $bucket: {name}.")
+    if "groupBy" not in spec or "boundaries" not in spec:
+        raise MqlError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
+    group_by = _grouping(spec["groupBy"], 40202, "$bucket", scope.env)
+    boundaries = _boundaries(spec["boundaries"], scope.env)
+    output = object_of(
+        spec.get("output", _COUNT), 40196, "The $bucket 'output' field must be an object, but found type: {}."
+    )
+    default = MISSING
+    if "default" in spec:
+        default = _constant(spec["default"], scope.env)
+        if default is MISSING:
+            found = shell(spec["default"])
+            raise MqlError(40195, f"The $bucket 'default' field must be a constant expression, but found: {found}.")
+        key_of = scope.env.collation.order_key
+        if key_of(boundaries[0]) <= key_of(default) < key_of(boundaries[-1]):
+            raise MqlError(
+                40199,
+                "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the "
+                "highest boundary.",
+            )
+    return _Bucket(group_by, boundaries, default, accumulators(output, scope.env), scope)
+
+
+def _boundaries(spec: Value, env: Env) -> list[Value]:
+    if type(spec) is not list:
+        message = f"The $bucket 'boundaries' field must be an array, but found type: {type_name(spec)}."
+        raise MqlError(40200, message)
+    values = []
+    for each in spec:
+        value = _constant(each, env)
+        if value is MISSING:
+            message = (
+                f"The $bucket 'boundaries' field must be an array of constant values, but found value: {shell(each)}."
+            )
+            raise MqlError(40191, message)
+        values.append(value)
+    if len(values) < 2:
+        message = f"The $bucket 'boundaries' field must have at least 2 values, but found {len(values)} value(s)."
+        raise MqlError(40192, message)
+    for number, (lower, upper) in enumerate(pairwise(values)):
+        if type_class(lower) != type_class(upper):
+            message = (
+                "All values in the the 'boundaries' option to $bucket must have the same type. Found conflicting types "
+            )
+            raise MqlError(40193, f"{message}{type_name(lower)} and {type_name(upper)}.")
+        if not env.collation.order_key(lower) < env.collation.order_key(upper):
+            raise MqlError(
+                40194,
+                f"The 'boundaries' option to $bucket must be sorted, but elements {number} and {number + 1} are not in "
+                f"ascending order ({shell(lower)} is not less than {shell(upper)}).",
+            )
+    return values
+
+
+def _grouping(spec: Value, code: int, stage: str, env: Env) -> Expression:
+    if not (type(spec) is str and spec.startswith("$")) and not (
+        type(spec) is dict and next(iter(spec), "").startswith("$")
+    ):
+        message = "field must be defined as a $-prefixed path or an expression object, but found: "
+        raise MqlError(code, f"The {stage} 'groupBy' {message}{shell(spec)}.")
+    return compile_expression(spec, env)
+
+
+def _constant(spec: Value, env: Env) -> Value:
+    """What an expression is that reads no document; MISSING for one that does."""
+    compiled = compile_expression(spec, env)
+    return compiled.value if isinstance(compiled, Constant) else MISSING
+
+
+# --- $bucketAuto -----------------------------------------------------------------------------------------------------
+
+
+class _BucketAuto:
+    """Sorts all documents by the key and cuts them into buckets as even as equal keys allow."""
+
+    __slots__ = ("_count", "_group_by", "_makers", "_scope")
+
+    def __init__(self, group_by: Expression, count: int, makers: Makers, scope: Scope) -> None:
+        self._group_by = group_by
+        self._count = count
+        self._makers = makers
+        self._scope = scope
+
+    async def run(self, batches: Batches) -> Batches:
+        env = self._scope.env
+        key_of = env.collation.order_key
+        rows: list[tuple[OrderKey, Value, Frame]] = []
+        weigher = Weigher("$bucketAuto", self._scope.memory_limit)
+        async for batch in batches:
+            for document in batch:
+                weigher.add(document)
+                frame = frame_of(document, env)
+                value = self._group_by(frame)
+                value = None if value is MISSING else value
+                rows.append((key_of(value), value, frame))
+        rows.sort(key=lambda row: row[0])
+        if rows:
+            yield [
+                self._bucket(part, rows[part.stop][1] if part.stop < len(rows) else None, rows)
+                for part in self._cut(rows)
+            ]
+
+    def _cut(self, rows: list[tuple[OrderKey, Value, Frame]]) -> list[range]:
+        size = max(1, int(len(rows) / self._count + 0.5))
+        parts: list[range] = []
+        start = 0
+        while start < len(rows):
+            stop = len(rows) if len(parts) == self._count - 1 else min(start + size, len(rows))
+            while stop < len(rows) and rows[stop][0] == rows[stop - 1][0]:
+                stop += 1
+            parts.append(range(start, stop))
+            start = stop
+        return parts
+
+    def _bucket(self, part: range, upper: Value, rows: list[tuple[OrderKey, Value, Frame]]) -> Document:
+        group = OneGroup(None, [make() for make in self._makers.values()])
+        for place in part:
+            for accumulator in group.accumulators:
+                accumulator.add(rows[place][2])
+        limits = {"min": rows[part.start][1], "max": rows[part.stop - 1][1] if part.stop == len(rows) else upper}
+        return {**group.document(self._makers), "_id": limits}
+
+
+def compile_bucket_auto(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$bucketAuto`; a `granularity` is refused with 238."""
+    object_of(spec, 40240, "The argument to $bucketAuto must be an object, but found type: {}.")
+    for name in spec:
+        if name not in ("groupBy", "buckets", "output", "granularity"):
+            raise MqlError(40245, f"Unrecognized option to $bucketAuto: {name}.")
+    if "groupBy" not in spec or "buckets" not in spec:
+        raise MqlError(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified.")
+    group_by = _grouping(spec["groupBy"], 40239, "$bucketAuto", scope.env)
+    output = object_of(
+        spec.get("output", _COUNT), 40244, "The $bucketAuto 'output' field must be an object, but found type: {}."
+    )
+    if "granularity" in spec:
+        if type(spec["granularity"]) is not str:
+            found = type_name(spec["granularity"])
+            raise MqlError(40261, f"The $bucketAuto 'granularity' field must be a string, but found type: {found}.")
+        raise MqlError(238, "$bucketAuto: 'granularity' is not supported")
+    return _BucketAuto(group_by, _buckets(spec["buckets"]), accumulators(output, scope.env), scope)
+
+
+def _buckets(spec: Value) -> int:
+    if not is_number(spec):
+        message = f"The $bucketAuto 'buckets' field must be a numeric value, but found type: {type_name(spec)}."
+        raise MqlError(40241, message)
+    count = integral(spec)
+    if count is None or abs(count) > INT32_MAX:
+        message = f"The $bucketAuto 'buckets' field must be representable as a 32-bit integer, but found {shell(spec)}."
+        raise MqlError(40242, message)
+    if count < 1:
+        raise MqlError(40243, f"The $bucketAuto 'buckets' field must be greater than 0, but found: {count}.")
+    return count

@@ -1,0 +1,293 @@
+"""The stages that begin, join or end pipelines: `$documents` and reports, `$unionWith`, `$facet`, `$out`, `$merge`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+import msgspec
+
+from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
+from mayflydb.query.mongo.expressions.core import check_variable
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.paths import field_path
+from mayflydb.query.mongo.stages.base import (
+    Inner,
+    Scope,
+    Stage,
+    Weigher,
+    collected,
+    in_batches,
+    nothing,
+    object_of,
+    one_batch,
+    only,
+    required,
+)  # fmt: skip
+from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Row, Source
+from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+
+# --- beginnings ------------------------------------------------------------------------------------------------------
+
+
+class Documents:
+    """`$documents`: begins a pipeline with what its expression yields."""
+
+    __slots__ = ("_expression", "_scope")
+
+    def __init__(self, expression: Expression, scope: Scope) -> None:
+        self._expression = expression
+        self._scope = scope
+
+    async def run(self, batches: Batches) -> Batches:
+        value = self._expression(frame_of({}, self._scope.env))
+        if type(value) is not list:
+            raise MqlError(5858203, f"$documents: an array is expected, but found {type_name(value)}")
+        for each in value:
+            if type(each) is not dict:
+                raise MqlError(
+                    40228,
+                    "'newRoot' expression must evaluate to an object, but resulting value was: "
+                    f"{shell(each)}. Type of resulting value: '{type_name(each)}'. Input document: {{}}",
+                )
+        for part in in_batches(value):
+            yield part
+
+
+def compile_documents(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$documents`."""
+    return Documents(compile_expression(spec, scope.env), scope)
+
+
+class Special:
+    """A stage whose documents the source makes: `$collStats`, `$indexStats`, `$currentOp`, `$changeStream`, ..."""
+
+    __slots__ = ("_source", "name", "spec")
+
+    def __init__(self, name: str, spec: Value, source: Source) -> None:
+        self.name = name
+        self.spec = spec
+        self._source = source
+
+    def run(self, batches: Batches) -> Batches:
+        return self._source.special(self.name, self.spec)
+
+
+def special(name: str) -> Callable[[Value, Scope], Stage]:
+    """Compiles a stage that is the source's. In a sub-pipeline it is refused with 238."""
+
+    def compile_special(spec: Value, scope: Scope) -> Stage:
+        if scope.inside:
+            raise MqlError(238, f"{name} within {scope.inside} is not supported")
+        if type(spec) is not dict:
+            raise failed_to_parse(f"{name} must take a nested object but found: {shell({name: spec})[2:-2]}")
+        return Special(name, spec, scope.source)
+
+    return compile_special
+
+
+# --- $unionWith ------------------------------------------------------------------------------------------------------
+
+
+class _UnionWith(msgspec.Struct, frozen=True):
+    namespace: Namespace
+    inner: Inner
+
+    async def run(self, batches: Batches) -> Batches:
+        async for batch in batches:
+            yield batch
+        inner = self.inner
+        async for batch in inner.over(nothing()) if inner.starts_itself else inner.read(self.namespace):
+            yield batch
+
+
+def compile_union_with(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$unionWith`, both forms."""
+    database = scope.source.database
+    if type(spec) is str:
+        return _UnionWith((database, spec), scope.inner([], "$unionWith"))
+    if type(spec) is not dict:
+        raise failed_to_parse(
+            f"the $unionWith stage specification must be an object or string, but found {type_name(spec)}"
+        )
+    only(spec, ("coll", "pipeline"), "$unionWith")
+    collection = spec.get("coll")
+    if collection is not None and type(collection) is not str:
+        found = type_name(collection)
+        raise MqlError(14, f"BSON field '$unionWith.coll' is the wrong type '{found}', expected type 'string'")
+    inner = scope.inner(spec.get("pipeline", []), "$unionWith")
+    if collection is None and not inner.starts_itself:
+        raise failed_to_parse(
+            "$unionWith stage without explicit collection must have a pipeline with $documents as first stage"
+        )
+    return _UnionWith((database, collection or ""), inner)
+
+
+# --- $facet ----------------------------------------------------------------------------------------------------------
+
+
+class _Facet(msgspec.Struct, frozen=True):
+    facets: Mapping[str, Inner]
+    memory_limit: int
+
+    async def run(self, batches: Batches) -> Batches:
+        documents: list[Document] = []
+        weigher = Weigher("$facet", self.memory_limit)
+        async for batch in batches:
+            for document in batch:
+                weigher.add(document)
+            documents += batch
+        yield [{name: await collected(inner.over(one_batch(documents))) for name, inner in self.facets.items()}]
+
+
+def compile_facet(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$facet`."""
+    if type(spec) is not dict or not spec:
+        raise MqlError(40169, f"the $facet specification must be a non-empty object, but found: {shell(spec)}")
+    facets = {}
+    for name, pipeline in spec.items():
+        if "." in name:
+            raise MqlError(16412, "FieldPath field names may not contain '.'. Consider using $getField or $setField.")
+        field_path(name)
+        if type(pipeline) is not list:
+            raise MqlError(40170, f"arguments to $facet must be arrays, {name} is type {type_name(pipeline)}")
+        for stage in pipeline:
+            object_of(
+                stage, 40171, "elements of arrays in $facet spec must be non-empty objects, " + name + " argument is {}"
+            )
+        facets[name] = scope.inner(pipeline, "$facet")
+    return _Facet(facets, scope.memory_limit)
+
+
+# --- $out, $merge ----------------------------------------------------------------------------------------------------
+
+
+class Write:
+    """What ends a pipeline by writing its documents: `$out` or `$merge`. It yields none."""
+
+    __slots__ = ("_let", "_scope", "target")
+
+    def __init__(self, target: Out | Merge, scope: Scope, let: Mapping[str, Expression] | None = None) -> None:
+        self.target = target
+        self._scope = scope
+        self._let = let or {}
+
+    async def run(self, batches: Batches) -> Batches:
+        source, target = self._scope.source, self.target
+        if isinstance(target, Out):
+            await source.out(target, batches)
+        else:
+            async for batch in batches:
+                await source.merge(target, [self._row(document) for document in batch])
+        async for batch in nothing():
+            yield batch
+
+    def _row(self, document: Document) -> Row:
+        frame = frame_of(document, self._scope.env)
+        values = {name: expression(frame) for name, expression in self._let.items()}
+        return Row(document, {name: value for name, value in values.items() if value is not MISSING})
+
+
+def compile_out(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$out`."""
+    if type(spec) is str:
+        return Write(Out(_valid("$out", scope.source.database, spec)), scope)
+    object_of(spec, 16990, "$out only supports a string or object argument, but found {}")
+    only(spec, ("db", "coll", "timeseries"), "$out")
+    if "timeseries" in spec:
+        raise MqlError(238, "$out: 'timeseries' is not supported")
+    database, collection = required(spec, "db", "$out"), required(spec, "coll", "$out")
+    return Write(Out(_valid("$out", database, collection)), scope)
+
+
+_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
+_NOT_MATCHED: Final = ("insert", "discard", "fail")
+
+
+def compile_merge(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$merge`. That a unique index covers `on` is for the writer to check (51183)."""
+    if type(spec) is str:
+        return Write(Merge(_valid("$merge", scope.source.database, spec), ("_id",), "merge", "insert"), scope)
+    if type(spec) is not dict:
+        raise MqlError(14, f"$merge requires a string or object argument, but found {type_name(spec)}")
+    only(spec, ("into", "on", "let", "whenMatched", "whenNotMatched"), "$merge")
+    into = required(spec, "into", "$merge")
+    matched, not_matched = spec.get("whenMatched", "merge"), spec.get("whenNotMatched", "insert")
+    _check_modes(matched, not_matched)
+    let = _merge_variables(spec, matched, scope)
+    target = Merge(_into(into, scope), _identifying(spec.get("on", "_id")), matched, not_matched)
+    return Write(target, scope, let)
+
+
+def _check_modes(matched: Value, not_matched: Value) -> None:
+    if type(matched) not in (str, list):
+        raise MqlError(
+            51191, f"$merge 'whenMatched' field must be either a string or an array, but found {type_name(matched)}"
+        )
+    if type(matched) is str and matched not in _MATCHED:
+        raise bad_value(f"Enumeration value '{matched}' for field 'whenMatched' is not a valid value.")
+    if type(matched) is list and not all(type(stage) is dict for stage in matched):
+        raise MqlError(14, "Each element of the 'pipeline' array must be an object")
+    if type(not_matched) is not str or not_matched not in _NOT_MATCHED:
+        raise bad_value(f"Enumeration value '{not_matched}' for field '$merge.whenNotMatched' is not a valid value.")
+    if matched in ("keepExisting", "fail") and not_matched != "insert":
+        raise MqlError(
+            51181,
+            f"Combination of $merge modes 'whenMatched: {matched}' and 'whenNotMatched: {not_matched}' is not supported",
+        )
+
+
+def _merge_variables(spec: Document, matched: Value, scope: Scope) -> dict[str, Expression]:
+    if type(matched) is not list:
+        if "let" in spec:
+            raise MqlError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched}' mode")
+        return {}
+    let = spec.get("let", {})
+    if type(let) is not dict:
+        raise MqlError(14, f"BSON field '$merge.let' is the wrong type '{type_name(let)}', expected type 'object'")
+    if let.get("new", "$$ROOT") != "$$ROOT":
+        raise MqlError(51273, "'let' may not define a value for the reserved 'new' variable other than '$$ROOT'")
+    return {
+        check_variable(name): compile_expression(each, scope.env) for name, each in {**let, "new": "$$ROOT"}.items()
+    }
+
+
+def _into(into: Value, scope: Scope) -> Namespace:
+    if type(into) is str:
+        return _valid("$merge", scope.source.database, into)
+    object_of(into, 51178, "$merge 'into' field must be either a string or an object, but found {}")
+    only(into, ("db", "coll"), "$merge.into")
+    return _valid("$merge", into.get("db", scope.source.database), required(into, "coll", "$merge.into"))
+
+
+def _identifying(on: Value) -> tuple[str, ...]:
+    if type(on) is str:
+        field_path(on)
+        return (on,)
+    if type(on) is not list:
+        raise MqlError(
+            51186, f"$merge 'on' field must be either a string or an array of strings, but found {type_name(on)}"
+        )
+    if not on:
+        raise MqlError(51187, "If explicitly specifying $merge 'on', must include at least one field")
+    for number, path in enumerate(on):
+        if type(path) is not str:
+            raise MqlError(51134, f"$merge 'on' array elements must be strings, but found {type_name(path)}")
+        if path in on[:number]:
+            raise MqlError(31465, f"Found a duplicate field '{path}'")
+        field_path(path)
+    return tuple(on)
+
+
+def _valid(stage: str, database: Value, collection: Value) -> Namespace:
+    for name, value in (("db", database), ("coll", collection)):
+        if type(value) is not str:
+            found = type_name(value)
+            raise MqlError(14, f"BSON field '{stage}.{name}' is the wrong type '{found}', expected type 'string'")
+    if not database or not collection or "$" in collection or "\0" in collection or collection[0] == ".":
+        raise MqlError(73, f"Invalid {stage} target namespace: '{database}.{collection}'")
+    if collection.startswith("system."):
+        raise MqlError(31319, f"Cannot {stage} to special collection: {collection}")
+    if database in ("admin", "config", "local"):
+        raise MqlError(31320, f"Cannot {stage} to internal database: {database}")
+    return database, collection

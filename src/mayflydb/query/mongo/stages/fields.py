@@ -1,0 +1,148 @@
+"""Writing into documents along paths: copies on the way, arrays element by element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.paths import field_path
+from mayflydb.query.mongo.stages.base import Each, Scope, Stage, object_of
+from mayflydb.query.mongo.values import MISSING, Document, Value
+
+Tree: TypeAlias = "dict[str, Tree | Expression]"
+"""What is computed, by field; deeper fields in trees of their own."""
+
+
+def with_field(document: Document, parts: Sequence[str], value: Value) -> Document:
+    """A document with a value at a path; MISSING takes it away. What is none on the way becomes a document, in arrays each."""
+    name, rest = parts[0], parts[1:]
+    out = dict(document)
+    if rest:
+        value = _nested(document.get(name, MISSING), lambda inner: with_field(inner, rest, value))
+    if value is MISSING:
+        out.pop(name, None)
+    else:
+        out[name] = value
+    return out
+
+
+def _nested(value: Value, change: Callable[[Document], Document]) -> Value:
+    if type(value) is list:
+        return [_nested(each, change) for each in value]
+    if type(value) is dict:
+        return change(value)
+    made = change({})
+    return made
+
+
+def value_at(value: Value, parts: Sequence[str]) -> Value:
+    """What an expression sees at a path: fields only, arrays give the array of what their elements have."""
+    for position, name in enumerate(parts):
+        if type(value) is dict:
+            value = value.get(name, MISSING)
+        elif type(value) is list:
+            found = [value_at(each, parts[position:]) for each in value]
+            return [each for each in found if each is not MISSING]
+        else:
+            return MISSING
+    return value
+
+
+def plain_value_at(document: Document, parts: Sequence[str]) -> Value:
+    """What stands at a path that goes through documents only; MISSING where it meets anything else."""
+    value: Value = document
+    for name in parts:
+        if type(value) is not dict:
+            return MISSING
+        value = value.get(name, MISSING)
+    return value
+
+
+# --- $addFields ------------------------------------------------------------------------------------------------------
+
+
+def add_fields(name: str) -> Callable[[Value, Scope], Stage]:
+    """Compiles `$addFields` and its alias `$set`."""
+
+    def compile_add_fields(spec: Value, scope: Scope) -> Stage:
+        object_of(spec, 40272, name + " specification stage must be an object, got {}")
+        try:
+            tree = _tree_of(spec, scope.env)
+        except MqlError as error:
+            raise MqlError(
+                error.code, f"Invalid {name} :: caused by :: {error}", error.labels, **error.fields
+            ) from None
+        return Each(adding(tree, scope.env))
+
+    return compile_add_fields
+
+
+def adding(tree: Tree, env: Env) -> Callable[[Document], Document]:
+    """What puts the computed fields into a document; all of them see the document as it was."""
+
+    def change(document: Document) -> Document:
+        return _fill(document, tree, frame_of(document, env))
+
+    return change
+
+
+def _fill(document: Document, tree: Tree, frame: Frame) -> Document:
+    out = dict(document)
+    for name, node in tree.items():
+        if type(node) is dict:
+            branch: Tree = node
+            value = _nested(document.get(name, MISSING), lambda inner, branch=branch: _fill(inner, branch, frame))  # type: ignore[misc]
+        else:
+            value = node(frame)  # type: ignore[operator]
+        if value is MISSING:
+            out.pop(name, None)
+        else:
+            out[name] = value
+    return out
+
+
+def _tree_of(spec: Mapping[str, Value], env: Env) -> Tree:
+    if not spec:
+        raise MqlError(40177, "specification must have at least one field")
+    tree: Tree = {}
+    for path, value in spec.items():
+        _plant(tree, field_path(path), path, value, env)
+    return tree
+
+
+def _plant(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: Env) -> None:
+    for part in parts[:-1]:
+        branch = tree.setdefault(part, {})
+        if type(branch) is not dict:
+            raise _conflict(path)
+        tree = branch
+    last = parts[-1]
+    if type(value) is dict and not (value and next(iter(value)).startswith("$")):
+        if not value:
+            raise MqlError(40180, f"an empty object is not a valid value. Found empty object at path {path}")
+        branch = tree.setdefault(last, {})
+        if type(branch) is not dict:
+            raise _conflict(path)
+        for name, inner in value.items():
+            if "." in name:
+                raise MqlError(40183, f"FieldPath field names may not contain '.' in a nested object: {path}.{name}")
+            _plant(branch, field_path(name), f"{path}.{name}", inner, env)
+        return
+    if last in tree:
+        raise _conflict(path)
+    if type(value) is dict and len(value) > 1:
+        raise MqlError(
+            40181,
+            "an expression specification must contain exactly one field, the name of the expression. "
+            f"Found {len(value)} fields in {path}",
+        )
+    tree[last] = compile_expression(value, env)
+
+
+def _conflict(path: str) -> MqlError:
+    return MqlError(
+        40176, f"specification contains two conflicting paths. Cannot specify both '{path}' and a part of it"
+    )

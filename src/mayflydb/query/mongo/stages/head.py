@@ -1,0 +1,142 @@
+"""What the beginning of a pipeline asks of the collection itself, so that indexes can answer it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import msgspec
+from bson import Int64, Regex
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Constant, compile_expression
+from mayflydb.query.mongo.stages.base import Stage
+from mayflydb.query.mongo.stages.basic import Limit, Match, Skip, Sort
+from mayflydb.query.mongo.values import MISSING, Document, Value
+
+
+class Head(msgspec.Struct, frozen=True):
+    """What the read of the collection does before the pipeline runs: filter, then order, skip and limit (None: all)."""
+
+    query: Document = {}
+    sort: Document | None = None
+    skip: int = 0
+    limit: int | None = None
+
+
+def head_of(stages: Sequence[Stage]) -> tuple[Head, int]:
+    """The head, and how many stages it stands for."""
+    queries: list[Document] = []
+    sort: Document | None = None
+    at = 0
+    for stage in stages:
+        if isinstance(stage, Match):
+            queries.append(stage.query)
+        elif isinstance(stage, Sort) and sort is None:
+            sort = stage.spec
+        else:
+            break
+        at += 1
+    skip, limit, more = _window(stages[at:])
+    return Head(joined(queries), sort, skip, limit), at + more
+
+
+def _window(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
+    """(skip, limit, stages) of the `$skip` and `$limit` these begin with, taken together."""
+    skip, limit, count = 0, None, 0
+    for stage in stages:
+        if isinstance(stage, Skip):
+            skip += stage.count
+            limit = None if limit is None else max(limit - stage.count, 0)
+        elif isinstance(stage, Limit):
+            limit = stage.count if limit is None else min(limit, stage.count)
+        else:
+            break
+        count += 1
+    return skip, limit, count
+
+
+def bound_sorts(stages: Sequence[Stage]) -> None:
+    """Tells each `$sort` how many documents the `$skip` and `$limit` behind it want."""
+    for at, stage in enumerate(stages):
+        if isinstance(stage, Sort):
+            skip, limit, _ = _window(stages[at + 1 :])
+            stage.most = None if limit is None else skip + limit
+
+
+def joined(queries: Sequence[Document]) -> Document:
+    """One query that holds where all hold."""
+    queries = [query for query in queries if query]
+    if not queries:
+        return {}
+    return queries[0] if len(queries) == 1 else {"$and": list(queries)}
+
+
+# --- what a read without variables can do ----------------------------------------------------------------------------
+
+
+def narrowed(query: Document, env: Env) -> tuple[Document, bool]:
+    """A query without variables that holds wherever `query` holds, and whether it is as strict.
+
+    What refers to variables stands in `$expr`. Of it, `$eq` of a field and a value that no document is read for become conditions
+    that an index may answer.
+    """
+    conditions: list[Document] = []
+    exact = True
+    for name, value in query.items():
+        if name == "$and" and type(value) is list:
+            for each in value:
+                inner, whole = narrowed(each, env)
+                exact = exact and whole
+                conditions.append(inner)
+        elif name == "$sampleRate":
+            exact = False
+        elif name == "$expr":
+            exact = False
+            conditions += _equalities(value, env)
+        elif _has_expression(value):
+            exact = False
+        else:
+            conditions.append({name: value})
+    return joined(conditions), exact
+
+
+def _has_expression(value: Value) -> bool:
+    if type(value) is dict:
+        return any(name == "$expr" or _has_expression(each) for name, each in value.items())
+    return type(value) is list and any(map(_has_expression, value))
+
+
+def _equalities(spec: Value, env: Env) -> list[Document]:
+    if type(spec) is not dict or len(spec) != 1:
+        return []
+    ((operator, operands),) = spec.items()
+    if operator == "$and" and type(operands) is list:
+        return [condition for each in operands for condition in _equalities(each, env)]
+    if operator != "$eq" or type(operands) is not list or len(operands) != 2:
+        return []
+    one, other = operands
+    for field, value in ((one, other), (other, one)):
+        given = compile_expression(value, env) if _is_field(field) else None
+        if isinstance(given, Constant):
+            found = given.value
+            # A missing value equals missing fields only, which no condition says.
+            if found is not MISSING and type(found) not in (Regex, re.Pattern):
+                return [{field[1:]: {"$eq": found}}]
+    return []
+
+
+def _is_field(spec: Value) -> bool:
+    """Whether it is a path that a query reads as an expression does: to a query a number may be a place in an array."""
+    return (
+        type(spec) is str
+        and len(spec) > 1
+        and spec[0] == "$"
+        and spec[1] != "$"
+        and not any(part.isdecimal() for part in spec.split("."))
+    )
+
+
+def is_one(spec: Value) -> bool:
+    """Whether an operand is the number 1."""
+    return type(spec) in (int, Int64, float) and spec == 1

@@ -1,0 +1,178 @@
+"""`$lookup`: joins by equal values, a batch of documents by one read, and by pipelines that see variables of the document."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+
+import msgspec
+from bson import Regex
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
+from mayflydb.query.mongo.expressions.core import check_variable
+from mayflydb.query.mongo.faults import failed_to_parse
+from mayflydb.query.mongo.paths import field_path, lookup, split
+from mayflydb.query.mongo.stages.base import Inner, Scope, Stage, collected, nothing, one_batch
+from mayflydb.query.mongo.stages.fields import with_field
+from mayflydb.query.mongo.stages.source import Batches, Namespace
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, encode, shell, type_name
+
+# --- by equal values -------------------------------------------------------------------------------------------------
+
+
+def values_at(document: Document, path: str) -> list[Value]:
+    """What a document is joined by: what lies at the path, of an array its elements, null where there is nothing."""
+    found = lookup(document, split(path), False) or [None]
+    values: list[Value] = []
+    for value in found:
+        if type(value) is list:
+            values += value
+        else:
+            values.append(None if value is MISSING else value)
+    return values
+
+
+def equals_any(path: str, values: Iterable[Value]) -> Document:
+    """The query for documents with one of these values at a path; a regex stands for itself."""
+    plain: list[Value] = []
+    patterns: list[Value] = []
+    for value in values:
+        (patterns if type(value) in (Regex, re.Pattern) else plain).append(value)
+    query: Document = {path: {"$in": plain}}
+    return {"$or": [query, *({path: {"$eq": each}} for each in patterns)]} if patterns else query
+
+
+class Joined:
+    """Documents of a collection, by what they have at a path."""
+
+    __slots__ = ("_documents", "_env", "_places")
+
+    def __init__(self, documents: list[Document], path: str, env: Env) -> None:
+        self._documents = documents
+        self._env = env
+        self._places: dict[OrderKey, list[int]] = {}
+        parts, key_of = split(path), env.collation.order_key
+        for place, document in enumerate(documents):
+            for key in {key_of(None if each is MISSING else each) for each in lookup(document, parts)}:
+                self._places.setdefault(key, []).append(place)
+
+    def of(self, values: Iterable[Value]) -> list[Document]:
+        """Those with one of these values, in the order they were read."""
+        key_of = self._env.collation.order_key
+        places: set[int] = set()
+        for value in values:
+            places.update(self._places.get(key_of(value), ()))
+        return [self._documents[place] for place in sorted(places)]
+
+
+async def read_equal(scope: Scope, namespace: Namespace, path: str, values: Iterable[Value]) -> Joined:
+    """Reads the documents of a collection that have one of these values at a path, in one go."""
+    key_of = scope.env.collation.order_key
+    distinct = list({key_of(value): value for value in values}.values())
+    documents = await collected(scope.source.find(namespace, equals_any(path, distinct))) if distinct else []
+    return Joined(documents, path, scope.env)
+
+
+# --- the stage -------------------------------------------------------------------------------------------------------
+
+
+class Lookup(msgspec.Struct):
+    """`$lookup`. `let`: expressions over the document; `local` and `foreign` are both there or neither."""
+
+    scope: Scope
+    namespace: Namespace
+    into: tuple[str, ...]
+    local: str
+    foreign: str
+    let: Mapping[str, Expression]
+    pipeline: Value
+    inner: Inner | None
+    whole: list[Document] | None = None
+
+    async def run(self, batches: Batches) -> Batches:
+        async for batch in batches:
+            joined = None
+            if self.foreign:
+                values = (value for document in batch for value in values_at(document, self.local))
+                joined = await read_equal(self.scope, self.namespace, self.foreign, values)
+            known: dict[bytes, list[Document]] = {}
+            out = []
+            for document in batch:
+                if joined is None:
+                    found = await self._piped(document, known)
+                else:
+                    found = joined.of(values_at(document, self.local))
+                    if self.inner is not None:
+                        inner = self._inner_for(self._variables(document))
+                        found = await collected(inner.over(one_batch(found)))
+                out.append(with_field(document, self.into, found))
+            yield out
+
+    async def _piped(self, document: Document, known: dict[bytes, list[Document]]) -> list[Document]:
+        """What the pipeline finds for a document. What it found for equal variables, it finds again."""
+        if not self.let:
+            if self.whole is None:
+                self.whole = await self._read({})
+            return self.whole
+        variables = self._variables(document)
+        key = encode({name: value for name, value in variables.items() if value is not MISSING})
+        found = known.get(key)
+        if found is None:
+            found = known[key] = await self._read(variables)
+        return found
+
+    async def _read(self, variables: Mapping[str, Value]) -> list[Document]:
+        inner = self._inner_for(variables)
+        return await collected(inner.over(nothing()) if inner.starts_itself else inner.read(self.namespace))
+
+    def _variables(self, document: Document) -> dict[str, Value]:
+        frame = frame_of(document, self.scope.env)
+        return {name: expression(frame) for name, expression in self.let.items()}
+
+    def _inner_for(self, variables: Mapping[str, Value]) -> Inner:
+        """The pipeline where these variables hold: they are constants to its expressions. A pipeline runs once."""
+        return self.scope.with_variables(variables).inner(self.pipeline, "$lookup")
+
+
+_FIELDS = ("from", "as", "localField", "foreignField", "let", "pipeline")
+
+
+def compile_lookup(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$lookup`, all forms."""
+    if type(spec) is not dict:
+        raise failed_to_parse(f"the $lookup stage specification must be an object, but found {type_name(spec)}")
+    for name, value in spec.items():
+        _check(name, value)
+    if "as" not in spec:
+        raise failed_to_parse("must specify 'as' field for a $lookup")
+    if ("localField" in spec) != ("foreignField" in spec):
+        raise failed_to_parse("$lookup requires both or neither of 'localField' and 'foreignField' to be specified")
+    if "pipeline" not in spec:
+        if "localField" not in spec:
+            raise failed_to_parse(
+                "$lookup requires either 'pipeline' or both 'localField' and 'foreignField' to be specified"
+            )
+        if "let" in spec:
+            raise failed_to_parse("$lookup with a 'let' argument must also specify 'pipeline'")
+    let = {check_variable(name): compile_expression(each, scope.env) for name, each in spec.get("let", {}).items()}
+    inner = None
+    if "pipeline" in spec:
+        inner = scope.with_variables(dict.fromkeys(let, MISSING)).inner(spec["pipeline"], "$lookup")
+    if "from" not in spec and not (inner is not None and inner.starts_itself):
+        raise failed_to_parse("must specify 'from' field for a $lookup")
+    local, foreign = spec.get("localField", ""), spec.get("foreignField", "")
+    for path in (local, foreign):
+        if path or "localField" in spec:
+            field_path(path)
+    namespace = (scope.source.database, spec.get("from", ""))
+    return Lookup(scope, namespace, field_path(spec["as"]), local, foreign, let, spec.get("pipeline"), inner)
+
+
+def _check(name: str, value: Value) -> None:
+    if name not in _FIELDS:
+        raise failed_to_parse(f"unknown argument to $lookup: {name}")
+    wanted, kind = {"pipeline": (list, "an array"), "let": (dict, "an object")}.get(name, (str, "a string"))
+    if type(value) is not wanted:
+        text = shell({name: value})[2:-2]
+        raise failed_to_parse(f"$lookup argument '{text}' must be {kind}, is type {type_name(value)}")

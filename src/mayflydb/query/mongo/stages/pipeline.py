@@ -1,0 +1,191 @@
+"""Pipelines: their stages compiled, checked for where they stand, and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.stages import basic, buckets, combine, group, shapes
+from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage
+from mayflydb.query.mongo.stages.basic import Match
+from mayflydb.query.mongo.stages.combine import Documents, Special, Write, special
+from mayflydb.query.mongo.stages.fields import add_fields
+from mayflydb.query.mongo.stages.graph import compile_graph_lookup
+from mayflydb.query.mongo.stages.group import Group
+from mayflydb.query.mongo.stages.head import bound_sorts, head_of, is_one, joined, narrowed
+from mayflydb.query.mongo.stages.lookup import compile_lookup
+from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Source
+from mayflydb.query.mongo.stages.windows import compile_set_window_fields
+from mayflydb.query.mongo.values import MISSING, Value
+
+_SPECIAL: Final = ("$collStats", "$indexStats", "$currentOp", "$listLocalSessions", "$listSessions", "$changeStream")
+
+STAGES: Final[Mapping[str, Compile]] = {
+    "$addFields": add_fields("$addFields"),
+    "$bucket": buckets.compile_bucket,
+    "$bucketAuto": buckets.compile_bucket_auto,
+    "$count": basic.compile_count,
+    "$documents": combine.compile_documents,
+    "$facet": combine.compile_facet,
+    "$graphLookup": compile_graph_lookup,
+    "$group": group.compile_group,
+    "$limit": basic.compile_limit,
+    "$lookup": compile_lookup,
+    "$match": basic.compile_match,
+    "$merge": combine.compile_merge,
+    "$out": combine.compile_out,
+    "$project": shapes.compile_project,
+    "$redact": shapes.compile_redact,
+    "$replaceRoot": shapes.compile_replace_root,
+    "$replaceWith": shapes.compile_replace_with,
+    "$sample": basic.compile_sample,
+    "$set": add_fields("$set"),
+    "$setWindowFields": compile_set_window_fields,
+    "$skip": basic.compile_skip,
+    "$sort": basic.compile_sort_stage,
+    "$sortByCount": group.compile_sort_by_count,
+    "$unionWith": combine.compile_union_with,
+    "$unset": shapes.compile_unset,
+    "$unwind": shapes.compile_unwind,
+    **{name: special(name) for name in _SPECIAL},
+}
+
+UNSUPPORTED: Final = frozenset({
+    "$changeStreamSplitLargeEvent", "$densify", "$fill", "$geoNear", "$listCatalog", "$listSampledQueries", "$listSearchIndexes",
+    "$planCacheStats", "$rankFusion", "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
+})  # fmt: skip
+"""Stages of MongoDB that are refused by name."""
+
+_FIRST: Final = frozenset({"$documents", *_SPECIAL})
+_LAST: Final = frozenset({"$out", "$merge"})
+_NOT_IN_FACET: Final = frozenset({"$facet", "$geoNear", "$search", "$searchMeta", "$vectorSearch"}) | _FIRST | _LAST
+
+
+class Pipeline:
+    """A compiled pipeline; it runs once. `head`: what a read of the collection is asked for before `run`."""
+
+    __slots__ = ("_scope", "_stages", "_tail", "head")
+
+    def __init__(self, stages: Sequence[Stage], scope: Scope) -> None:
+        self._stages = stages
+        self._scope = scope
+        self.head, count = head_of(stages)
+        self._tail = stages[count:]
+
+    @property
+    def starts_itself(self) -> bool:
+        """Whether it begins with a stage that makes documents: no collection is read, and `run` ignores what it is given."""
+        return bool(self._stages) and isinstance(self._stages[0], Documents | Special)
+
+    @property
+    def special(self) -> str | None:
+        """The name of the stage the source answers, `$changeStream` say, if it begins with one."""
+        first = self._stages[0] if self._stages else None
+        return first.name if isinstance(first, Special) else None
+
+    @property
+    def target(self) -> Out | Merge | None:
+        """Where the result goes, if it ends with `$out` or `$merge`: then it yields nothing."""
+        last = self._stages[-1] if self._stages else None
+        return last.target if isinstance(last, Write) else None
+
+    @property
+    def count_only(self) -> tuple[Value, str] | None:
+        """(`_id`, field) if only the number of documents is asked: `{_id, field: number}`, or nothing for 0."""
+        if len(self._tail) != 1 or not isinstance(self._tail[0], Group):
+            return None
+        group = self._tail[0]
+        if group.constant is MISSING or len(group.fields) != 1:
+            return None
+        ((name, spec),) = group.fields.items()
+        return (group.constant, name) if set(spec) == {"$sum"} and is_one(spec["$sum"]) else None
+
+    def run(self, batches: Batches) -> Batches:
+        """What the stages behind the head make of the documents that the head found."""
+        return _chained(self._tail, batches)
+
+    def over(self, batches: Batches) -> Batches:
+        """What all its stages make of documents."""
+        return _chained(self._stages, batches)
+
+    def read(self, namespace: Namespace) -> Batches:
+        """What it makes of a collection, which is asked for what its first `$match` stages want."""
+        env = self._scope.env
+        queries = [stage.query for stage in self._stages[: _matches(self._stages)]]  # type: ignore[attr-defined]
+        query, exact = narrowed(joined(queries), env)
+        rest = self._stages[len(queries) :] if exact else self._stages
+        return _chained(rest, self._scope.source.find(namespace, query))
+
+
+def _matches(stages: Sequence[Stage]) -> int:
+    for at, stage in enumerate(stages):
+        if not isinstance(stage, Match):
+            return at
+    return len(stages)
+
+
+async def _chained(stages: Sequence[Stage], batches: Batches) -> Batches:
+    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
+    chain = [batches]
+    for stage in stages:
+        chain.append(stage.run(chain[-1]))
+    try:
+        async for batch in chain[-1]:
+            yield batch
+    finally:
+        for part in reversed(chain):
+            close = getattr(part, "aclose", None)
+            if close is not None:
+                await close()
+
+
+# --- compiling -------------------------------------------------------------------------------------------------------
+
+
+def compile_pipeline(pipeline: Value, env: Env, source: Source, memory_limit: int = MEMORY_LIMIT) -> Pipeline:
+    """Compiles a pipeline, an array of stages. MqlError 14, 40323, 40324, 40601, 40602 and what the stages refuse.
+
+    `memory_limit`: bytes that one stage may keep; beyond, 292.
+    """
+    return _compile(pipeline, Scope(env, source, _compile, memory_limit))
+
+
+def _compile(pipeline: Value, scope: Scope) -> Pipeline:
+    if type(pipeline) is not list:
+        raise MqlError(14, "'pipeline' option must be specified as an array")
+    stages: list[Stage] = []
+    for at, spec in enumerate(pipeline):
+        if type(spec) is not dict:
+            raise MqlError(14, "Each element of the 'pipeline' array must be an object")
+        if len(spec) != 1:
+            raise MqlError(40323, "A pipeline stage specification object must contain exactly one field.")
+        ((name, value),) = spec.items()
+        make = STAGES.get(name)
+        if make is None:
+            raise _unknown(name)
+        _check_place(name, at, at == len(pipeline) - 1, scope)
+        stages.append(make(value, scope))
+    bound_sorts(stages)
+    return Pipeline(stages, scope)
+
+
+def _unknown(name: str) -> MqlError:
+    if name in UNSUPPORTED:
+        return MqlError(238, f"{name} is not supported")
+    return MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
+
+
+def _check_place(name: str, at: int, is_last: bool, scope: Scope) -> None:
+    if scope.inside == "$facet" and name in _NOT_IN_FACET:
+        raise MqlError(40600, f"{name} is not allowed to be used within a $facet stage")
+    if name in _LAST:
+        if scope.inside == "$lookup":
+            raise MqlError(51047, f"{name} is not allowed within a $lookup's sub-pipeline")
+        if scope.inside == "$unionWith":
+            raise MqlError(31441, f"{name} is not allowed within a $unionWith's sub-pipeline")
+        if not is_last:
+            raise MqlError(40601, f"{name} can only be the final stage in the pipeline")
+    if name in _FIRST and at:
+        raise MqlError(40602, f"{name} is only valid as the first stage in a pipeline")

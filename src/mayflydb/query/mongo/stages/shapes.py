@@ -1,0 +1,220 @@
+"""The stages that give each document another shape: `$project`, `$unset`, `$replaceRoot`, `$unwind`, `$redact`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+import msgspec
+from bson import Int64
+from msgspec.structs import replace
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.paths import field_path
+from mayflydb.query.mongo.projection import compile_projection
+from mayflydb.query.mongo.stages.base import Each, Many, Scope, Stage, object_of
+from mayflydb.query.mongo.stages.fields import plain_value_at, with_field
+from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+
+# --- $project, $unset ------------------------------------------------------------------------------------------------
+
+_FIND_ONLY: Final = ("$elemMatch", "$slice")
+
+
+def compile_project(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$project`."""
+    object_of(spec, 15969, "$project specification must be an object")
+    if not spec:
+        raise MqlError(51272, "Invalid $project :: caused by :: projection specification must have at least one field")
+    for path, value in spec.items():
+        if path.endswith(".$") or ".$." in path:
+            raise MqlError(
+                31324, f"Invalid $project :: caused by :: Cannot use positional operator in $project: {path}"
+            )
+        if type(value) is dict and "$elemMatch" in value:
+            raise MqlError(31252, "Invalid $project :: caused by :: $elemMatch is not allowed in an aggregation")
+    try:
+        return Each(compile_projection(_computed(spec), scope.env).apply)
+    except MqlError as error:
+        raise MqlError(error.code, f"Invalid $project :: caused by :: {error}", error.labels, **error.fields) from None
+
+
+def _computed(spec: Document) -> Document:
+    """The same with `$slice` as the expression it is here: in a projection of `find` it has a meaning of its own."""
+    return {
+        path: {"$concatArrays": [value]} if type(value) is dict and next(iter(value), "") == "$slice" else value
+        for path, value in spec.items()
+    }
+
+
+def compile_unset(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$unset`."""
+    if type(spec) not in (str, list):
+        raise MqlError(31002, "$unset specification must be a string or an array")
+    paths = [spec] if type(spec) is str else spec
+    if not paths:
+        raise MqlError(31119, "$unset specification must be a string or an array with at least one field")
+    if not all(type(path) is str for path in paths):
+        raise MqlError(31120, "$unset specification must be a string or an array containing only string values")
+    for path in paths:
+        field_path(path)
+    try:
+        return Each(compile_projection(dict.fromkeys(paths, 0), scope.env).apply)
+    except MqlError as error:
+        raise MqlError(error.code, f"Invalid $unset :: caused by :: {error}", error.labels, **error.fields) from None
+
+
+# --- $replaceRoot ----------------------------------------------------------------------------------------------------
+
+
+def compile_replace_root(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$replaceRoot`."""
+    object_of(spec, 40229, "expected an object as specification for $replaceRoot stage, got {}")
+    for name in spec:
+        if name != "newRoot":
+            raise MqlError(40230, f"unrecognized option to $replaceRoot stage: {name}, only valid option is 'newRoot'.")
+    if "newRoot" not in spec:
+        raise MqlError(40231, "no newRoot specified for the $replaceRoot stage")
+    return Each(replacing(spec["newRoot"], scope.env, "'newRoot' expression"))
+
+
+def compile_replace_with(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$replaceWith`."""
+    return Each(replacing(spec, scope.env, "'replacement document'"))
+
+
+def replacing(spec: Value, env: Env, what: str) -> Callable[[Document], Document]:
+    """What makes the document an expression yields of one. MqlError 40228 if it yields none."""
+    expression = compile_expression(spec, env)
+
+    def change(document: Document) -> Document:
+        value = expression(frame_of(document, env))
+        if type(value) is not dict:
+            found = "MISSING" if value is MISSING else shell(value)
+            raise MqlError(
+                40228,
+                f"{what} must evaluate to an object, but resulting value was: {found}. "
+                f"Type of resulting value: '{type_name(value)}'. Input document: {shell(document)}",
+            )
+        return value
+
+    return change
+
+
+# --- $unwind ---------------------------------------------------------------------------------------------------------
+
+
+class _Unwind(msgspec.Struct, frozen=True):
+    path: tuple[str, ...]
+    index: tuple[str, ...] | None
+    preserve: bool
+
+    def spread(self, document: Document) -> Iterator[Document]:
+        value = plain_value_at(document, self.path)
+        if type(value) is list and value:
+            for number, each in enumerate(value):
+                yield self._one(with_field(document, self.path, each), Int64(number))
+        elif value is None or value is MISSING or type(value) is list:
+            if self.preserve:
+                bare = with_field(document, self.path, MISSING) if type(value) is list else document
+                yield self._one(bare, None)
+        else:
+            yield self._one(document, None)
+
+    def _one(self, document: Document, number: Int64 | None) -> Document:
+        return document if self.index is None else with_field(document, self.index, number)
+
+
+_UNWIND: Final = "expected either a string or an object as specification for $unwind stage, got {}"
+
+
+def compile_unwind(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$unwind`, both forms."""
+    if type(spec) is str:
+        return Many(_Unwind(_unwound(spec), None, False).spread)
+    path: str | None = None
+    index, preserve = None, False
+    for name, value in object_of(spec, 15981, _UNWIND).items():
+        if name == "path":
+            if type(value) is not str:
+                raise MqlError(28808, f"expected a string as the path for $unwind stage, got {type_name(value)}")
+            path = value
+        elif name == "preserveNullAndEmptyArrays":
+            if type(value) is not bool:
+                message = "expected a boolean for the preserveNullAndEmptyArrays option to $unwind stage, got "
+                raise MqlError(28809, message + type_name(value))
+            preserve = value
+        elif name == "includeArrayIndex":
+            index = _index_path(value)
+        else:
+            raise MqlError(28811, f"unrecognized option to $unwind stage: {name}")
+    if path is None:
+        raise MqlError(28812, "no path specified to $unwind stage")
+    return Many(_Unwind(_unwound(path), index, preserve).spread)
+
+
+def _unwound(path: str) -> tuple[str, ...]:
+    if not path:
+        raise MqlError(28812, "no path specified to $unwind stage")
+    if not path.startswith("$"):
+        raise MqlError(28818, f"path option to $unwind stage should be prefixed with a '$': {path}")
+    return field_path(path[1:])
+
+
+def _index_path(value: Value) -> tuple[str, ...]:
+    if type(value) is not str or not value:
+        message = "expected a non-empty string for the includeArrayIndex option to $unwind stage, got "
+        raise MqlError(28810, message + type_name(value))
+    if value.startswith("$"):
+        message = "includeArrayIndex option to $unwind stage should not be prefixed with a '$': "
+        raise MqlError(28822, message + value)
+    return field_path(value)
+
+
+# --- $redact ---------------------------------------------------------------------------------------------------------
+
+_DECISIONS: Final = {"KEEP": "keep", "DESCEND": "descend", "PRUNE": "prune"}
+
+
+class _Redact(msgspec.Struct, frozen=True):
+    expression: Expression
+    env: Env
+
+    def whole(self, document: Document) -> list[Document]:
+        frame = frame_of(document, self.env)
+        kept = self._document(document, frame)
+        return [] if kept is MISSING else [kept]
+
+    def _document(self, document: Document, frame: Frame) -> Value:
+        decision = self.expression(Frame(frame.root, document, frame.variables))
+        if decision == "keep":
+            return document
+        if decision == "prune":
+            return MISSING
+        if decision != "descend":
+            raise MqlError(
+                17053,
+                "$redact's expression should not return anything aside from the variables $$KEEP, $$DESCEND, and "
+                f"$$PRUNE, but returned {'MISSING' if decision is MISSING else shell(decision)}",
+            )
+        out = {}
+        for name, value in document.items():
+            kept = self._inside(value, frame)
+            if kept is not MISSING:
+                out[name] = kept
+        return out
+
+    def _inside(self, value: Value, frame: Frame) -> Value:
+        if type(value) is dict:
+            return self._document(value, frame)
+        if type(value) is list:
+            return [kept for kept in (self._inside(each, frame) for each in value) if kept is not MISSING]
+        return value
+
+
+def compile_redact(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$redact`."""
+    env = replace(scope.env, variables={**scope.env.variables, **_DECISIONS})
+    return Many(_Redact(compile_expression(spec, env), env).whole)

@@ -1,0 +1,108 @@
+"""`$setWindowFields`: fields computed over the neighbours of a document."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
+from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.paths import field_path, split
+from mayflydb.query.mongo.sort import Sort, compile_sort
+from mayflydb.query.mongo.stages.base import (
+    Scope,
+    Stage,
+    Weigher,
+    in_batches,
+    only,
+    required,
+)
+from mayflydb.query.mongo.stages.fields import value_at, with_field
+from mayflydb.query.mongo.stages.source import Batches
+from mayflydb.query.mongo.stages.windows.functions import ACCUMULATORS, Partition, WindowFunction, compile_accumulated
+from mayflydb.query.mongo.stages.windows.ordered import ORDERED
+from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, type_name
+
+
+class SetWindowFields(msgspec.Struct, frozen=True):
+    """`$setWindowFields`. `sorted_by`: the path, where the order is of one."""
+
+    scope: Scope
+    partition_by: Expression | None
+    order: Sort | None
+    sorted_by: tuple[str, ...] | None
+    output: Mapping[tuple[str, ...], WindowFunction]
+
+    async def run(self, batches: Batches) -> Batches:
+        parts: dict[OrderKey, list[Document]] = {}
+        weigher = Weigher("$setWindowFields", self.scope.memory_limit)
+        async for batch in batches:
+            for document in batch:
+                weigher.add(document)
+                parts.setdefault(self._part_of(document), []).append(document)
+        for key in sorted(parts):
+            for batch in in_batches(self._computed(parts.pop(key))):
+                yield batch
+
+    def _part_of(self, document: Document) -> OrderKey:
+        if self.partition_by is None:
+            return (0, ())
+        value = self.partition_by(frame_of(document, self.scope.env))
+        if type(value) is list:
+            raise MqlError(14, "An expression used to partition cannot evaluate to value of type array")
+        return self.scope.env.collation.order_key(None if value is MISSING else value)
+
+    def _computed(self, documents: list[Document]) -> list[Document]:
+        order, env = self.order, self.scope.env
+        if order is not None:
+            documents = order.order(documents)
+        path = self.sorted_by
+        partition = Partition(
+            [frame_of(document, env) for document in documents],
+            [value_at(document, path) if path else MISSING for document in documents],
+            [order.key(document) if order else None for document in documents],
+        )
+        columns = [(path, function.values(partition)) for path, function in self.output.items()]
+        for path, values in columns:
+            documents = [with_field(each, path, value) for each, value in zip(documents, values, strict=True)]
+        return documents
+
+
+def compile_set_window_fields(spec: Value, scope: Scope) -> Stage:
+    """Compiles `$setWindowFields`."""
+    if type(spec) is not dict:
+        raise failed_to_parse(f"the $setWindowFields stage specification must be an object, found {type_name(spec)}")
+    only(spec, ("partitionBy", "sortBy", "output"), "$setWindowFields")
+    output = required(spec, "output", "$setWindowFields")
+    sort_by = spec.get("sortBy")
+    for name, value in (("output", output), ("sortBy", sort_by)):
+        if type(value) is not dict and name in spec:
+            message = (
+                f"BSON field '$setWindowFields.{name}' is the wrong type '{type_name(value)}', expected type 'object'"
+            )
+            raise MqlError(14, message)
+    partition_by = compile_expression(spec["partitionBy"], scope.env) if "partitionBy" in spec else None
+    order = compile_sort(sort_by, scope.env) if sort_by is not None else None
+    functions: dict[tuple[str, ...], WindowFunction] = {}
+    for path, each in output.items():
+        parts = field_path(path)
+        if any(parts[: len(other)] == other or other[: len(parts)] == parts for other in functions):
+            raise MqlError(6307900, "$setWindowFields 'output' specification contains two conflicting paths")
+        functions[parts] = _function(path, each, sort_by, scope)
+    sorted_by = split(next(iter(sort_by))) if sort_by and len(sort_by) == 1 else None
+    return SetWindowFields(scope, partition_by, order, sorted_by, functions)
+
+
+def _function(path: str, spec: Value, sort_by: Document | None, scope: Scope) -> WindowFunction:
+    if type(spec) is not dict:
+        raise failed_to_parse(f"The field '{path}' must be an object")
+    for name in spec:
+        if name in ORDERED:
+            return ORDERED[name](name, spec, sort_by, scope.env)
+        if name in ACCUMULATORS:
+            return compile_accumulated(name, spec, sort_by, scope.env)
+        if name.startswith("$"):
+            raise failed_to_parse(f"Unrecognized window function, {name}")
+    first = next(iter(spec), "")
+    raise failed_to_parse("Expected a $-prefixed window function" + (f", {first}" if first else ""))

@@ -1,0 +1,140 @@
+"""Window functions: accumulators over the documents of a window."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from mayflydb.query.mongo.accumulators import Accumulator, compile_accumulator
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression
+from mayflydb.query.mongo.faults import failed_to_parse
+from mayflydb.query.mongo.numbers import double_of
+from mayflydb.query.mongo.stages.windows.bounds import WHOLE, Window, compile_window
+from mayflydb.query.mongo.values import Document, Value, is_number
+
+
+class Partition(msgspec.Struct, frozen=True):
+    """Documents with one value of `partitionBy`, in their order. `values`: what they are sorted by, where that is one field;
+    `keys`: equal where documents tie."""
+
+    frames: Sequence[Frame]
+    values: Sequence[Value]
+    keys: Sequence[object]
+
+
+class WindowFunction(Protocol):
+    """Computes one field of the output."""
+
+    def values(self, partition: Partition) -> list[Value]:
+        """The field's value in each document; MISSING where it has none."""
+
+
+ACCUMULATORS: Final = frozenset({
+    "$addToSet", "$avg", "$bottom", "$bottomN", "$count", "$covariancePop", "$covarianceSamp", "$first", "$firstN",
+    "$last", "$lastN", "$max", "$maxN", "$median", "$min", "$minN", "$percentile", "$push", "$stdDevPop", "$stdDevSamp",
+    "$sum", "$top", "$topN",
+})  # fmt: skip
+
+_ANY_ORDER: Final = frozenset({"$sum", "$avg", "$min", "$max", "$count", "$minN", "$maxN", "$stdDevPop", "$stdDevSamp"})
+"""What comes out of these is the same whichever document comes first."""
+
+
+class Accumulated(msgspec.Struct, frozen=True):
+    """An accumulator over a window. Windows that only grow cost one step per document, others are summed up anew."""
+
+    make: Callable[[], Accumulator]
+    window: Window
+    any_order: bool
+
+    def values(self, partition: Partition) -> list[Value]:
+        spans = self.window.spans(partition.values)
+        if self.window.lower is None:
+            return self._growing(partition.frames, [stop for _, stop in spans])
+        if self.window.upper is None and self.any_order:
+            count = len(spans)
+            return self._growing(partition.frames[::-1], [count - start for start, _ in spans[::-1]])[::-1]
+        values: list[Value] = []
+        for at, (start, stop) in enumerate(spans):
+            if at and spans[at - 1] == (start, stop):
+                values.append(values[-1])
+                continue
+            accumulator = self.make()
+            for frame in partition.frames[start:stop]:
+                accumulator.add(frame)
+            values.append(accumulator.result())
+        return values
+
+    def _growing(self, frames: Sequence[Frame], stops: Sequence[int]) -> list[Value]:
+        values: list[Value] = []
+        accumulator = self.make()
+        done = -1
+        for stop in stops:
+            if stop == done:
+                values.append(values[-1])
+                continue
+            for frame in frames[max(done, 0) : stop]:
+                accumulator.add(frame)
+            done = stop
+            value = accumulator.result()
+            # An accumulator may go on filling the list it gave out.
+            values.append(value.copy() if type(value) in (list, dict) else value)
+        return values
+
+
+def compile_accumulated(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+    """Compiles `{$sum: ..., window: ...}`."""
+    for field in spec:
+        if field not in (name, "window"):
+            raise failed_to_parse(f"Window function found an unknown argument: {field}")
+    window = compile_window(spec["window"], sort_by, env) if "window" in spec else WHOLE
+    if name == "$count" and spec[name] != {}:
+        raise failed_to_parse("$count only accepts an empty object as input")
+    make = covariance(name, spec[name], env) if name in _COVARIANCES else compile_accumulator(name, spec[name], env)
+    return Accumulated(make, window, name in _ANY_ORDER)
+
+
+# --- covariance ------------------------------------------------------------------------------------------------------
+
+_COVARIANCES: Final = {"$covariancePop": 0, "$covarianceSamp": 1}
+"""How many documents are not counted when the mean product is taken."""
+
+
+class _Covariance:
+    """Pairs that are not two numbers do not count."""
+
+    __slots__ = ("_count", "_less", "_means", "_pair", "_product")
+
+    def __init__(self, pair: Expression, less: int) -> None:
+        self._pair = pair
+        self._less = less
+        self._count = 0
+        self._means = (0.0, 0.0)
+        self._product = 0.0
+
+    def add(self, frame: Frame) -> None:
+        x, y = self._pair(frame)
+        if not (is_number(x) and is_number(y)):
+            return
+        x, y = double_of(x), double_of(y)
+        self._count += 1
+        mean_x, mean_y = self._means
+        away = x - mean_x
+        mean_x += away / self._count
+        mean_y += (y - mean_y) / self._count
+        self._means = mean_x, mean_y
+        self._product += away * (y - mean_y)
+
+    def result(self) -> Value:
+        count = self._count - self._less
+        return self._product / count if count > 0 else None
+
+
+def covariance(name: str, spec: Value, env: Env) -> Callable[[], Accumulator]:
+    """Makes accumulators of `$covariancePop` or `$covarianceSamp`; the operand is an array of two expressions."""
+    if type(spec) is not list or len(spec) != 2:
+        raise failed_to_parse(f"Argument to {name} must be an array of two expressions")
+    pair = compile_expression(spec, env)
+    return lambda: _Covariance(pair, _COVARIANCES[name])

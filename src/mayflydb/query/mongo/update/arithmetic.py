@@ -1,0 +1,69 @@
+"""Sums, products and bits as `$inc`, `$mul` and `$bit` have them: the wider type wins, no int64 overflows in silence."""
+
+from __future__ import annotations
+
+import decimal
+import operator
+from collections.abc import Callable
+from typing import Any, Final
+
+from bson import Decimal128, Int64
+from bson.decimal128 import create_decimal128_context
+
+from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Value, type_name
+
+_DECIMAL: Final = create_decimal128_context()
+
+
+def add(one: Value, other: Value) -> Value | None:
+    """The sum of two numbers; None if no int64 can hold that of two integers."""
+    return _combined(one, other, operator.add, _DECIMAL.add)
+
+
+def multiply(one: Value, other: Value) -> Value | None:
+    """The product of two numbers; None if no int64 can hold that of two integers."""
+    return _combined(one, other, operator.mul, _DECIMAL.multiply)
+
+
+def bitwise(one: Value, other: Value, operation: Callable[[int, int], int]) -> Value:
+    """`operation` on two integers, as int64 if one of them is."""
+    return _integer(operation(int(one), int(other)), is_long(one) or is_long(other))
+
+
+def is_integer(value: Value) -> bool:
+    """Whether it is an int32 or int64."""
+    return type(value) in (int, Int64)
+
+
+def is_long(value: Value) -> bool:
+    """Whether it is an int64, as which an `int` outside int32 counts."""
+    return type_name(value) == "long"
+
+
+def _combined(
+    one: Value,
+    other: Value,
+    plain: Callable[[Any, Any], Any],
+    exact: Callable[[decimal.Decimal, decimal.Decimal], decimal.Decimal],
+) -> Value | None:
+    if type(one) is Decimal128 or type(other) is Decimal128:
+        return Decimal128(exact(_decimal(one), _decimal(other)))
+    if type(one) is float or type(other) is float:
+        return plain(float(one), float(other))
+    result = plain(int(one), int(other))
+    if not INT64_MIN <= result <= INT64_MAX:
+        return None
+    return _integer(result, is_long(one) or is_long(other))
+
+
+def _integer(value: int, long: bool) -> Value:
+    return Int64(value) if long or not INT32_MIN <= value <= INT32_MAX else value
+
+
+def _decimal(value: Value) -> decimal.Decimal:
+    if type(value) is Decimal128:
+        return value.to_decimal()
+    if type(value) is float:
+        # A double has 15 digits to its name; the server takes no more of it.
+        return _DECIMAL.create_decimal(f"{value:.15g}")
+    return decimal.Decimal(int(value))

@@ -1,0 +1,248 @@
+"""An update's specification to what it does: modifiers merged into one tree, a replacement, or a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+from bson import Timestamp
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.update import arrays, modifiers, rename
+from mayflydb.query.mongo.update.array_filters import read_array_filters
+from mayflydb.query.mongo.update.identical import identical
+from mayflydb.query.mongo.update.modifiers import Modifier
+from mayflydb.query.mongo.update.neighbours import Filter
+from mayflydb.query.mongo.update.pipeline import Stage, compile_pipeline
+from mayflydb.query.mongo.update.tree import POSITIONAL, Elements, Fields, Leaf, Node, Run, dollar_prefixed
+from mayflydb.query.mongo.values import MISSING, Document, Value, equal, shell, type_name
+
+MODIFIERS: Final[Mapping[str, Modifier]] = {
+    "$addToSet": arrays.add_to_set,
+    "$bit": modifiers.bit,
+    "$currentDate": modifiers.current_date,
+    "$inc": modifiers.increment,
+    "$max": modifiers.maximum,
+    "$min": modifiers.minimum,
+    "$mul": modifiers.multiply,
+    "$pop": arrays.pop,
+    "$pull": arrays.pull,
+    "$pullAll": arrays.pull_all,
+    "$push": arrays.push,
+    "$set": modifiers.set_,
+    "$setOnInsert": modifiers.set_on_insert,
+    "$unset": modifiers.unset,
+}
+"""All but `$rename`, which has two paths."""
+
+MAX_DEPTH: Final = 200
+"""How deep documents may nest."""
+
+
+class Update(Protocol):
+    """A compiled update."""
+
+    @property
+    def is_replacement(self) -> bool:
+        """Whether it puts another document in the place of the old one; such an update never works on several."""
+
+    @property
+    def is_positional(self) -> bool:
+        """Whether it has a `$` in a path, so that `apply` needs to know the matched position."""
+
+    def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
+        """The document after the update; the very same object if nothing changes. The argument stays as it is.
+
+        `position`: the array position the query matched, for `$`; `inserting`: this is the document of an upsert.
+        MqlError 2, 14, 28, 30, 40, 52, 66 where the document does not allow it.
+        """
+
+
+def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence[Document] = ()) -> Update:
+    """What `u` of an update says. MqlError 2, 9, 14, 15, 40, 56 and those of expressions where it says nothing."""
+    if type(spec) is list:
+        if array_filters:
+            raise failed_to_parse("arrayFilters may not be specified for pipeline-style updates")
+        return _Pipeline(compile_pipeline(spec, env))
+    if type(spec) is not dict:
+        raise failed_to_parse("Update argument must be either an object or an array")
+    if not next(iter(spec), "").startswith("$"):
+        return _replacement(spec, env, array_filters)
+    tree = _Tree(read_array_filters(array_filters, env))
+    for name, fields in spec.items():
+        if name not in MODIFIERS and name != "$rename":
+            raise failed_to_parse(
+                f"Unknown modifier: {name}. Expected a valid update modifier or pipeline-style update specified as an array"
+            )
+        if type(fields) is not dict:
+            raise failed_to_parse(
+                f"Modifiers operate on fields but we found type {type_name(fields)} instead."
+                f" For example: {{$mod: {{<field>: ...}}}} not {{{name}: {shell(fields)}}}"
+            )
+        for path, argument in fields.items():
+            _add(tree, name, path, argument, env)
+    for name in tree.filters:
+        if name not in tree.used:
+            raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
+    return _Modifiers(tree.root, tree.positional)
+
+
+def depth_of(value: Value) -> int:
+    """How many documents and arrays are around the innermost value; 0 for one that is neither."""
+    if type(value) is dict:
+        return 1 + max(map(depth_of, value.values()), default=0)
+    if type(value) is list:
+        return 1 + max(map(depth_of, value), default=0)
+    return 0
+
+
+# --- modifiers -------------------------------------------------------------------------------------------------------
+
+
+class _Modifiers(msgspec.Struct, frozen=True):
+    root: Fields
+    is_positional: bool
+    is_replacement: bool = False
+
+    def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
+        run = Run(document, None if position is None else str(position), inserting)
+        new: Document = self.root.change(document, (), run)
+        return new
+
+
+class _Tree:
+    """The paths so far, and the array filters they used."""
+
+    def __init__(self, filters: Mapping[str, Filter]) -> None:
+        self.filters = filters
+        self.used: set[str] = set()
+        self.root = Fields({})
+        self.positional = False
+
+    def put(self, path: str, leaf: Leaf) -> None:
+        """Adds a path. MqlError 40 if it meets another, 2 for parts that cannot stand where they do, 56 for empty ones."""
+        parts = path.split(".")
+        self._check(path, parts)
+        here: Node = self.root
+        for position, part in enumerate(parts):
+            last = position == len(parts) - 1
+            below = leaf if last else self._holder(parts[position + 1])
+            found = self._child(here, part, below)
+            if found is not below and (last or type(found) is not type(below)):
+                conflict = ".".join(parts[: position + 1])
+                raise MqlError(40, f"Updating the path '{path}' would create a conflict at '{conflict}'")
+            here = found
+
+    def _child(self, here: Node, part: str, below: Node) -> Node:
+        """The child called `part`: the one that is there, or `below`, which is put there."""
+        if isinstance(here, Elements):
+            name = part[2:-1]
+            self.used.add(name)
+            return here.children.setdefault(name, below)
+        assert isinstance(here, Fields)
+        if part == POSITIONAL:
+            self.positional = True
+            return here.positional.setdefault(part, below)
+        return here.children.setdefault(part, below)
+
+    def _holder(self, next_part: str) -> Node:
+        return Elements({}, self.filters) if is_identifier(next_part) else Fields({})
+
+    def _check(self, path: str, parts: list[str]) -> None:
+        if not path:
+            raise MqlError(56, "An empty update path is not valid.")
+        if "" in parts:
+            raise MqlError(56, f"The update path '{path}' contains an empty field name, which is not allowed.")
+        if parts.count(POSITIONAL) > 1:
+            raise bad_value(f"Too many positional (i.e. '$') elements found in path '{path}'")
+        if parts[0] == POSITIONAL:
+            raise bad_value(f"Cannot have positional (i.e. '$') element in the first position in path '{path}'")
+        for position, part in enumerate(parts):
+            if not is_identifier(part):
+                continue
+            if position == 0:
+                raise bad_value(
+                    f"Cannot have array filter identifier (i.e. '$[<id>]') element in the first position in path '{path}'"
+                )
+            if part[2:-1] and part[2:-1] not in self.filters:
+                raise bad_value(f"No array filter found for identifier '{part[2:-1]}' in path '{path}'")
+
+
+def is_identifier(part: str) -> bool:
+    """Whether a part of a path is `$[]` or `$[name]`."""
+    return part.startswith("$[") and part.endswith("]")
+
+
+def _add(tree: _Tree, name: str, path: str, argument: Value, env: Env) -> None:
+    if name == "$rename":
+        target = rename.target_of(path, argument)
+        tree.put(path, rename.departure())
+        _shallow(target, MISSING)
+        tree.put(target, rename.arrival(path, target))
+        return
+    leaf = MODIFIERS[name](path, argument, env)
+    if name != "$unset":
+        _shallow(path, argument)
+    tree.put(path, leaf)
+
+
+def _shallow(path: str, argument: Value) -> None:
+    """Refuses what would make a document too deep."""
+    if path.count(".") + depth_of(argument) >= MAX_DEPTH:
+        raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
+
+
+# --- replacement documents and pipelines -----------------------------------------------------------------------------
+
+
+class _Replacement(msgspec.Struct, frozen=True):
+    document: Document
+    is_positional: bool = False
+    is_replacement: bool = True
+
+    def apply(self, document: Document, _position: int | None, inserting: bool) -> Document:
+        if not inserting:
+            for name in self.document:
+                if name.startswith("$"):
+                    raise dollar_prefixed(name)
+        return _instead(document, self.document)
+
+
+class _Pipeline(msgspec.Struct, frozen=True):
+    stages: list[Stage]
+    is_positional: bool = False
+    is_replacement: bool = False
+
+    def apply(self, document: Document, _position: int | None, _inserting: bool) -> Document:
+        new = document
+        for stage in self.stages:
+            new = stage(new)
+        return _instead(document, new)
+
+
+def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) -> _Replacement:
+    for name in read_array_filters(array_filters, env):
+        raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
+    if depth_of(spec) > MAX_DEPTH:
+        raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
+    empty = Timestamp(0, 0)
+    now = modifiers.timestamp(env)
+    return _Replacement({name: now if value == empty and name != "_id" else value for name, value in spec.items()})
+
+
+def _instead(old: Document, new: Document) -> Document:
+    """`new` with the `_id` of `old`, which it may leave out but not change."""
+    if "_id" in old:
+        if "_id" not in new:
+            new = {"_id": old["_id"], **new}
+        elif not equal(old["_id"], new["_id"]):
+            raise MqlError(
+                66,
+                "After applying the update, the (immutable) field '_id' was found to have been altered to"
+                f" _id: {shell(new['_id'])}",
+            )
+        if next(iter(new)) != "_id":
+            new = {"_id": new["_id"], **new}
+    return old if identical(old, new) else new

@@ -1,0 +1,168 @@
+"""The modifiers of single values: each reads its argument once and gives the leaf that acts on what is at the path."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from bson import DatetimeMS, Int64, Timestamp
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.update import arithmetic
+from mayflydb.query.mongo.update.identical import identical
+from mayflydb.query.mongo.update.tree import Leaf, Run, Trail
+from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, type_name
+
+Modifier: TypeAlias = Callable[[str, Value, Env], Leaf]
+"""Path and argument to what they do. MqlError where the argument is none."""
+
+
+def set_(_path: str, argument: Value, _env: Env) -> Leaf:
+    """`$set`."""
+    return Leaf(_setter(argument))
+
+
+def set_on_insert(_path: str, argument: Value, _env: Env) -> Leaf:
+    """`$setOnInsert`."""
+    return Leaf(_setter(argument), only_inserting=True)
+
+
+def unset(_path: str, _argument: Value, _env: Env) -> Leaf:
+    """`$unset`, whatever its argument."""
+    return Leaf(lambda _old, _trail, _run: MISSING, lenient=True)
+
+
+def increment(path: str, argument: Value, _env: Env) -> Leaf:
+    """`$inc`: a missing field counts as 0."""
+    _number_or_refusal("increment", path, argument)
+
+    def act(old: Value, trail: Trail, run: Run) -> Value:
+        return argument if old is MISSING else _calculated("$inc", arithmetic.add, old, argument, trail, run)
+
+    return Leaf(act)
+
+
+def multiply(path: str, argument: Value, _env: Env) -> Leaf:
+    """`$mul`: a missing field becomes 0 of the argument's type."""
+    _number_or_refusal("multiply", path, argument)
+
+    def act(old: Value, trail: Trail, run: Run) -> Value:
+        return _calculated("$mul", arithmetic.multiply, 0 if old is MISSING else old, argument, trail, run)
+
+    return Leaf(act)
+
+
+def minimum(_path: str, argument: Value, env: Env) -> Leaf:
+    """`$min`, by the order of all types."""
+    key = env.collation.order_key
+    limit = key(argument)
+    return Leaf(lambda old, _trail, _run: argument if old is MISSING or limit < key(old) else old)
+
+
+def maximum(_path: str, argument: Value, env: Env) -> Leaf:
+    """`$max`, by the order of all types."""
+    key = env.collation.order_key
+    limit = key(argument)
+    return Leaf(lambda old, _trail, _run: argument if old is MISSING or limit > key(old) else old)
+
+
+def current_date(_path: str, argument: Value, env: Env) -> Leaf:
+    """`$currentDate: true`, `{$type: "date"}` or `{$type: "timestamp"}`."""
+    value: Value = DatetimeMS(env.now)
+    if type(argument) is dict:
+        for name in argument:
+            if name != "$type":
+                raise bad_value(f"Unrecognized $currentDate option: {name}")
+        if argument.get("$type") not in ("date", "timestamp"):
+            raise bad_value(
+                "The '$type' string field is required to be 'date' or 'timestamp': {$currentDate: {field : {$type: 'date'}}}"
+            )
+        if argument["$type"] == "timestamp":
+            value = timestamp(env)
+    elif type(argument) is not bool:
+        raise bad_value(
+            f"{type_name(argument)} is not valid type for $currentDate."
+            " Please use a boolean ('true') or a $type expression ({$type: 'timestamp/date'})."
+        )
+    return Leaf(_setter(value))
+
+
+def timestamp(env: Env) -> Timestamp:
+    """The command's time as the Timestamp type has it: seconds."""
+    return Timestamp(env.now // 1000, 1)
+
+
+_BITS: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "and": operator.and_,
+    "or": operator.or_,
+    "xor": operator.xor,
+}
+
+
+def bit(_path: str, argument: Value, _env: Env) -> Leaf:
+    """`$bit: {and | or | xor: <integer>}`, several in their order; a missing field counts as 0."""
+    format_ = "{$bit: {field: {and/or/xor: #}}"
+    if type(argument) is not dict:
+        raise bad_value(
+            f"The $bit modifier is not compatible with a {type_name(argument)}. You must pass in an embedded document: {format_}"
+        )
+    for name, operand in argument.items():
+        if name not in _BITS:
+            raise bad_value(
+                f"The $bit modifier only supports 'and', 'or', and 'xor', not '{name}' which is an unknown operator:"
+                f" {{{name}: {shell(operand)}}}"
+            )
+        if not arithmetic.is_integer(operand):
+            raise bad_value(
+                f"The $bit modifier field must be an Integer(32/64 bit); a '{type_name(operand)}' is not supported here:"
+                f" {{{name}: {shell(operand)}}}"
+            )
+    if not argument:
+        raise bad_value(f"You must pass in at least one bitwise operation. The format is: {format_}")
+
+    def act(old: Value, trail: Trail, run: Run) -> Value:
+        if old is not MISSING and not arithmetic.is_integer(old):
+            raise bad_value(
+                f"Cannot apply $bit to a value of non-integral type.{id_of(run.root)} has the field {trail[-1]}"
+                f" of non-integer type {type_name(old)}"
+            )
+        new = 0 if old is MISSING else old
+        for name, operand in argument.items():
+            new = arithmetic.bitwise(new, operand, _BITS[name])
+        return old if identical(old, new) else new
+
+    return Leaf(act)
+
+
+def id_of(document: Document) -> str:
+    """The `_id` of a document as messages name it."""
+    return f"_id: {shell(document['_id'])}" if "_id" in document else "no id"
+
+
+def _setter(value: Value) -> Callable[[Value, Trail, Run], Value]:
+    return lambda old, _trail, _run: old if identical(old, value) else value
+
+
+def _number_or_refusal(verb: str, path: str, argument: Value) -> None:
+    if not is_number(argument):
+        raise MqlError(14, f"Cannot {verb} with non-numeric argument: {{{path}: {shell(argument)}}}")
+
+
+def _calculated(
+    name: str, operation: Callable[[Any, Any], Value | None], old: Value, by: Value, trail: Trail, run: Run
+) -> Value:
+    if not is_number(old):
+        raise MqlError(
+            14,
+            f"Cannot apply {name} to a value of non-numeric type. {{{id_of(run.root)}}} has the field '{trail[-1]}'"
+            f" of non-numeric type {type_name(old)}",
+        )
+    new = operation(old, by)
+    if new is None:
+        current = f"({'NumberLong' if type(old) is Int64 or arithmetic.is_long(old) else 'NumberInt'}){old}"
+        raise bad_value(
+            f"Failed to apply {name} operations to current value ({current}) for document {{{id_of(run.root)}}}"
+        )
+    return old if identical(old, new) else new

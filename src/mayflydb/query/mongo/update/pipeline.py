@@ -1,0 +1,207 @@
+"""Updates that are pipelines: the stages that make one document of one document, and no others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from bson import DBRef
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.update.neighbours import expression_of, projection_of
+from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
+
+Stage: TypeAlias = Callable[[Document], Document]
+"""A document to another; the argument stays as it is."""
+
+Evaluate: TypeAlias = Callable[[Document], Value]
+
+ELSEWHERE: Final = frozenset(
+    {
+        "$bucket",
+        "$bucketAuto",
+        "$changeStream",
+        "$collStats",
+        "$count",
+        "$currentOp",
+        "$densify",
+        "$documents",
+        "$facet",
+        "$fill",
+        "$geoNear",
+        "$graphLookup",
+        "$group",
+        "$indexStats",
+        "$limit",
+        "$listLocalSessions",
+        "$listSessions",
+        "$lookup",
+        "$match",
+        "$merge",
+        "$out",
+        "$planCacheStats",
+        "$redact",
+        "$sample",
+        "$setWindowFields",
+        "$skip",
+        "$sort",
+        "$sortByCount",
+        "$unionWith",
+        "$unwind",
+    }
+)
+"""Stages of aggregations that an update cannot have."""
+
+
+def compile_pipeline(stages: list[Any], env: Env) -> list[Stage]:
+    """The stages as functions. MqlError 72 for a stage that is not for updates, 40323 and 40324 for what is none."""
+    return [_compile_stage(stage, env) for stage in stages]
+
+
+def _compile_stage(stage: Any, env: Env) -> Stage:
+    if type(stage) is not dict:
+        raise MqlError(14, "Each element of the 'pipeline' array must be an object")
+    if len(stage) != 1:
+        raise MqlError(40323, "A pipeline stage specification object must contain exactly one field.")
+    name, spec = next(iter(stage.items()))
+    compiler = _STAGES.get(name)
+    if compiler is not None:
+        return compiler(name, spec, env)
+    if name in ELSEWHERE:
+        raise MqlError(72, f"{name} is not allowed to be used within an update")
+    raise MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
+
+
+# --- $set, $addFields ------------------------------------------------------------------------------------------------
+
+
+class _Added(msgspec.Struct, frozen=True):
+    """Fields that are computed from the whole document and put where the tree of names says."""
+
+    fields: dict[str, _Added | Evaluate]
+
+    def put(self, old: Value, root: Document) -> Value:
+        """`old` with the fields in it: an array with them in every element, what holds no fields replaced by a document."""
+        if type(old) is list:
+            return [self.put(element, root) for element in old]
+        new = dict(old) if type(old) is dict else dict(old.as_doc()) if type(old) is DBRef else {}
+        for name, what in self.fields.items():
+            value = what.put(new.get(name, MISSING), root) if isinstance(what, _Added) else what(root)
+            if value is MISSING:
+                new.pop(name, None)
+            else:
+                new[name] = value
+        return new
+
+
+def _add_fields(name: str, spec: Any, env: Env) -> Stage:
+    if type(spec) is not dict:
+        raise MqlError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
+    if not spec:
+        raise _invalid(name, 51269, "specification must have at least one field")
+    tree = _Added({})
+    for path, value in spec.items():
+        _grow(tree, name, path, value, env)
+    return lambda document: tree.put(document, document)
+
+
+def _grow(tree: _Added, stage: str, path: str, value: Any, env: Env, above: str = "") -> None:
+    parts = path.split(".")
+    whole = f"{above}{path}"
+    for part in parts:
+        if not part:
+            raise _invalid(stage, 40352 if path == "" else 15998, "FieldPath field names may not be empty strings.")
+        if part.startswith("$"):
+            raise _invalid(stage, 16410, f"FieldPath field names may not start with '$', found '{whole}'.")
+    for part in parts[:-1]:
+        below = tree.fields.setdefault(part, _Added({}))
+        if not isinstance(below, _Added):
+            raise _collision(stage, whole)
+        tree = below
+    last = parts[-1]
+    if type(value) is dict and not next(iter(value), "").startswith("$"):
+        if not value:
+            raise _invalid(
+                stage, 51270, f"An empty sub-projection is not a valid value. Found empty object at path {whole}"
+            )
+        below = tree.fields.setdefault(last, _Added({}))
+        if not isinstance(below, _Added):
+            raise _collision(stage, whole)
+        for name, each in value.items():
+            _grow(below, stage, name, each, env, f"{whole}.")
+        return
+    if last in tree.fields:
+        raise _collision(stage, whole)
+    tree.fields[last] = expression_of(value, env)
+
+
+def _collision(stage: str, path: str) -> MqlError:
+    return _invalid(stage, 31250, f"Path collision at {path}")
+
+
+def _invalid(stage: str, code: int, message: str) -> MqlError:
+    return MqlError(code, f"Invalid {stage} :: caused by :: {message}")
+
+
+# --- $unset, $project ------------------------------------------------------------------------------------------------
+
+
+def _unset(_name: str, spec: Any, env: Env) -> Stage:
+    paths = spec if type(spec) is list else [spec]
+    if not paths or any(type(path) is not str for path in paths):
+        raise MqlError(31002, "$unset specification must be a string or an array containing only string values")
+    return projection_of(dict.fromkeys(paths, 0), env)
+
+
+def _project(_name: str, spec: Any, env: Env) -> Stage:
+    if type(spec) is not dict:
+        raise MqlError(15969, "$project specification must be an object")
+    if not spec:
+        raise _invalid("$project", 51272, "projection specification must have at least one field")
+    return projection_of(spec, env)
+
+
+# --- $replaceRoot, $replaceWith --------------------------------------------------------------------------------------
+
+
+def _replace_root(name: str, spec: Any, env: Env) -> Stage:
+    if type(spec) is not dict:
+        raise MqlError(40229, f"expected an object as specification for $replaceRoot stage, got {type_name(spec)}")
+    for field in spec:
+        if field != "newRoot":
+            raise MqlError(40415, f"BSON field '$replaceRoot.{field}' is an unknown field.")
+    if "newRoot" not in spec:
+        raise MqlError(40414, "BSON field '$replaceRoot.newRoot' is missing but a required field")
+    return _replace_with(name, spec["newRoot"], env)
+
+
+def _replace_with(name: str, spec: Any, env: Env) -> Stage:
+    evaluate = expression_of(spec, env)
+    subject = "'newRoot' expression " if name == "$replaceRoot" else "'replacement document' "
+
+    def stage(document: Document) -> Document:
+        value = evaluate(document)
+        if type(value) is dict:
+            return value
+        if type(value) is DBRef:
+            return dict(value.as_doc())
+        raise MqlError(
+            40228,
+            f"{subject}must evaluate to an object, but resulting value was: "
+            f"{'MISSING' if value is MISSING else shell(value)}. Type of resulting value: '{type_name(value)}'."
+            f" Input document: {shell(document)}",
+        )
+
+    return stage
+
+
+_STAGES: Final[dict[str, Callable[[str, Any, Env], Stage]]] = {
+    "$addFields": _add_fields,
+    "$set": _add_fields,
+    "$unset": _unset,
+    "$project": _project,
+    "$replaceRoot": _replace_root,
+    "$replaceWith": _replace_with,
+}

@@ -1,0 +1,90 @@
+"""`$rename`: a value moves from one path to another. Neither path may lead through an array."""
+
+from __future__ import annotations
+
+from bson import DBRef
+
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.update.identical import identical
+from mayflydb.query.mongo.update.modifiers import id_of
+from mayflydb.query.mongo.update.tree import Leaf, Run, Trail, as_index
+from mayflydb.query.mongo.values import MISSING, Document, Value, shell
+
+
+def target_of(source: str, argument: Value) -> str:
+    """The path a value is to move to. MqlError 2 if there is no such move."""
+    if type(argument) is not str:
+        raise bad_value(f"The 'to' field for $rename must be a string: {source}: {shell(argument)}")
+    if "\0" in argument:
+        raise bad_value("The 'to' field for $rename cannot contain an embedded null byte")
+    if source == argument:
+        raise bad_value(f"The source and target field for $rename must differ: {source}: {shell(argument)}")
+    if argument.startswith(f"{source}.") or source.startswith(f"{argument}."):
+        raise bad_value(
+            f"The source and target field for $rename must not be on the same path: {source}: {shell(argument)}"
+        )
+    if _dynamic(source):
+        raise bad_value(f"The source field for $rename may not be dynamic: {source}")
+    if _dynamic(argument):
+        raise bad_value(f"The destination field for $rename may not be dynamic: {argument}")
+    return argument
+
+
+def arrival(source: str, target: str) -> Leaf:
+    """What happens at the target."""
+    parts = source.split(".")
+
+    def act(old: Value, _trail: Trail, run: Run) -> Value:
+        # Nothing else can have changed the source: two modifiers on one path are refused.
+        value = _found(parts, run.root)
+        if value is MISSING:
+            return old
+        _through_no_array(source, run.root, "source")
+        _through_no_array(target, run.root, "destination")
+        return old if identical(old, value) else value
+
+    return Leaf(act, lenient=True)
+
+
+def departure() -> Leaf:
+    """What happens at the source."""
+    return Leaf(lambda _old, _trail, _run: MISSING, lenient=True)
+
+
+def _dynamic(path: str) -> bool:
+    return any(part == "$" or (part.startswith("$[") and part.endswith("]")) for part in path.split("."))
+
+
+def _found(parts: list[str], root: Document) -> Value:
+    value: Value = root
+    for position, part in enumerate(parts):
+        kind = type(value)
+        index = as_index(part) if kind is list else None
+        if kind is dict:
+            value = value.get(part, MISSING)
+        elif kind is DBRef:
+            value = value.as_doc().get(part, MISSING)
+        elif index is not None:
+            value = value[index] if index < len(value) else MISSING
+        else:
+            before = parts[position - 1]
+            raise MqlError(
+                28,
+                f"cannot use the part ({before} of {'.'.join(parts)}) to traverse the element"
+                f" ({{{before}: {shell(value)}}})",
+            )
+        if value is MISSING:
+            return MISSING
+    return value
+
+
+def _through_no_array(path: str, root: Document, role: str) -> None:
+    value: Value = root
+    parts = path.split(".")
+    for part in parts[:-1]:
+        value = value.get(part) if type(value) is dict else None
+        if type(value) is list:
+            raise bad_value(
+                f"The {role} field cannot be an array element, '{path}' in doc with {id_of(root)}"
+                f" has an array field called '{part}'"
+            )

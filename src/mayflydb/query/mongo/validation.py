@@ -1,0 +1,79 @@
+"""What databases, collections and documents may be called and hold.
+
+Names: https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from bson import Regex
+
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Document, Value, type_name
+
+MAX_DATABASE: Final = 63
+"""Bytes of a database's name."""
+
+MAX_NAMESPACE: Final = 255
+"""Bytes of `<database>.<collection>`."""
+
+_NOT_IN_DATABASE: Final = frozenset('/\\. "$*<>:|?\0')
+
+
+def check_database(name: str, existing: Iterable[str] = ()) -> None:
+    """MqlError 73 for a name no database can have, 13297 for one that differs from an existing name in case only."""
+    if not name or len(name.encode("utf-8", "surrogateescape")) > MAX_DATABASE or not _NOT_IN_DATABASE.isdisjoint(name):
+        raise MqlError(73, f"Invalid database name: '{name}'")
+    folded = name.lower()
+    for other in existing:
+        if other != name and other.lower() == folded:
+            raise MqlError(
+                13297,
+                f"db already exists with different case already have: [{other}] trying to create [{name}]",
+            )
+
+
+def check_collection(database: str, name: Value) -> str:
+    """The collection's name. MqlError 73 for one that no collection can have, and for what is no string."""
+    if type(name) is not str:
+        raise MqlError(73, f"collection name has invalid type {type_name(name)}")
+    namespace = f"{database}.{name}"
+    if not name or name.startswith(".") or name.endswith(".") or "$" in name or "\0" in name:
+        raise MqlError(73, f"Invalid namespace specified '{namespace}'")
+    size = len(namespace.encode("utf-8", "surrogateescape"))
+    if size > MAX_NAMESPACE:
+        raise MqlError(
+            73,
+            f"Fully qualified namespace is too long. Namespace: {namespace} Max: {MAX_NAMESPACE}",
+        )
+    return name
+
+
+def check_id(value: Value) -> None:
+    """MqlError 53 for an array or a regular expression as `_id`, 52 for an `_id` whose fields begin with a dollar."""
+    if type(value) is list or isinstance(value, Regex | re.Pattern):
+        raise MqlError(53, f"The '_id' value cannot be of type {type_name(value)}")
+    _check_names(value)
+
+
+_REFERENCE: Final = ("$ref", "$id", "$db")
+
+
+def _check_names(value: Value) -> None:
+    if type(value) is list:
+        for each in value:
+            _check_names(each)
+    elif type(value) is dict:
+        for name, each in value.items():
+            if name.startswith("$") and name not in _REFERENCE:
+                raise MqlError(52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.")
+            _check_names(each)
+
+
+def check_insert(document: Document) -> None:
+    """What may be inserted: names that begin with a dollar may, since 5.0, but not inside `_id`. MqlError 52, 53."""
+    if "_id" in document:
+        check_id(document["_id"])

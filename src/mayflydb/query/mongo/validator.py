@@ -1,0 +1,120 @@
+"""Why a document does not meet a validator: `errInfo.details` of code 121."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.filter import compile_filter, is_operators
+from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.schema import schema_details
+from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
+
+_COMPARISON: Final = ("comparison failed", "comparison succeeded")
+_MEMBERSHIP: Final = ("no matching value found in array", "matching value found in array")
+_BITS: Final = ("bitwise operator failed to match", "bitwise operator matched successfully")
+
+_REASONS: Final[Mapping[str, tuple[str, str]]] = {
+    "$in": _MEMBERSHIP,
+    "$nin": _MEMBERSHIP[::-1],
+    "$ne": _COMPARISON[::-1],
+    "$exists": ("path does not exist", "path does exist"),
+    "$type": ("type did not match", "type did match"),
+    "$regex": ("regular expression did not match", "regular expression did match"),
+    "$mod": ("$mod did not evaluate to expected remainder", "$mod did evaluate to expected remainder"),
+    "$size": ("array length was not equal to given size", "array length was equal to given size"),
+    "$elemMatch": ("array did not satisfy the child predicate", "array did satisfy the child predicate"),
+    "$all": ("array did not contain all specified values", "array did contain all specified values"),
+    **dict.fromkeys(("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear"), _BITS),
+}
+"""By operator: why it does not hold, and why its negation does not."""
+
+
+def failure_details(validator: Document, document: Document, env: Env) -> Document:
+    """What of a validator a document does not meet; only asked of documents that do not."""
+    return _of_query(validator, document, env, False)
+
+
+def _of_query(query: Document, document: Document, env: Env, met: bool) -> Document:
+    """Why a query fails, or with `met`, by what it holds where it must not."""
+    clauses = _clauses(query)
+    if len(clauses) == 1:
+        return _of_clause(clauses[0], document, env, met)
+    return _of_branches("$and", clauses, document, env, met)
+
+
+def _clauses(query: Document) -> list[Document]:
+    """A query as queries of one operator each, all of which must hold."""
+    clauses: list[Document] = []
+    for name, operand in query.items():
+        if name == "$comment":
+            continue
+        if name.startswith("$") or not is_operators(operand):
+            clauses.append({name: operand})
+            continue
+        for operator, each in operand.items():
+            if operator == "$options":
+                continue
+            options = {"$options": operand["$options"]} if operator == "$regex" and "$options" in operand else {}
+            clauses.append({name: {operator: each, **options}})
+    return clauses
+
+
+def _of_clause(clause: Document, document: Document, env: Env, met: bool) -> Document:
+    ((name, operand),) = clause.items()
+    if name == "$jsonSchema":
+        if met:
+            return {"operatorName": name, "specifiedAs": clause, "reason": "schema matched"}
+        return schema_details(operand, document)
+    if name in ("$and", "$or", "$nor"):
+        return _of_branches(name, operand, document, env, met)
+    if name == "$expr":
+        reason = "expression did match" if met else "expression did not match"
+        return {"operatorName": name, "specifiedAs": clause, "reason": reason, "expressionResult": met}
+    if name.startswith("$"):
+        reason = "expression always evaluates to " + ("true" if met else "false")
+        return {"operatorName": name, "specifiedAs": clause, "reason": reason}
+    operator = next(iter(operand)) if is_operators(operand) else "$eq"
+    if operator == "$not":
+        inner = operand["$not"]
+        inner = {name: inner if type(inner) is dict else {"$regex": inner}}
+        return {"operatorName": "$not", "details": _of_query(inner, document, env, not met)}
+    return _of_field(name, operator, clause, document, met)
+
+
+def _of_branches(name: str, branches: list[Document], document: Document, env: Env, met: bool) -> Document:
+    holds = [compile_filter(branch, env).matches(document) for branch in branches]
+    # `$nor` fails by those that hold; negated, `$and` and `$or` do.
+    wanted = met != (name == "$nor")
+    told = [
+        {"index": index, "details": _of_query(branch, document, env, wanted)}
+        for index, (branch, held) in enumerate(zip(branches, holds, strict=True))
+        if held is wanted
+    ]
+    return {"operatorName": name, "clausesSatisfied" if wanted else "clausesNotSatisfied": told}
+
+
+def _of_field(path: str, operator: str, clause: Document, document: Document, met: bool) -> Document:
+    told: dict[str, Any] = {"operatorName": operator, "specifiedAs": clause}
+    values = [value for value in lookup(document, split(path), spread=operator not in _WHOLE) if value is not MISSING]
+    reasons = _REASONS.get(operator, _COMPARISON)
+    if operator == "$exists":
+        return {**told, "reason": reasons[bool(values)]}
+    if not values and operator not in ("$ne", "$nin"):
+        return {**told, "reason": "field was missing"}
+    told["reason"] = reasons[met]
+    told.update(_several("consideredValue", values))
+    if operator == "$type":
+        told.update(_several("consideredType", list(dict.fromkeys(map(type_name, values)))))
+    return told
+
+
+_WHOLE: Final = frozenset(("$size", "$elemMatch", "$exists", "$all"))
+"""Operators that look at an array as one value."""
+
+
+def _several(name: str, values: list[Value]) -> Document:
+    if not values:
+        return {}
+    return {name: values[0]} if len(values) == 1 else {f"{name}s": values}

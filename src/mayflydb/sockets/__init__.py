@@ -1,0 +1,1 @@
+"""Listening sockets and the connections they take, whatever is spoken over them."""

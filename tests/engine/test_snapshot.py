@@ -1,0 +1,268 @@
+"""Transactions of several statements: they see their beginning and themselves, and the first to commit a record wins."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+
+import msgspec
+import pytest
+
+from engine.site import Site, command, create, delete, partition_of, replace, upsert
+from engine.test_unique import KEYS, UNIQUE
+from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.engine import Scope
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, WriteConflict
+
+
+class Client:
+    """One transaction at a site."""
+
+    def __init__(self, site: Site) -> None:
+        self.site = site
+        self.snapshot = site.run(Snapshot.begin(site.engine, site.now, [site.home]))
+
+    def get(self, key: bytes, container: int | None = None) -> bytes | None:
+        record = self.site.run(self.snapshot.get(container or self.site.it, partition_of(key), key))
+        return None if record is None else record.value
+
+    def run(self, wanted: Command, container: int | None = None) -> int:
+        return self.site.run(self.snapshot.run(container or self.site.it, wanted)).record.lsn
+
+    def values(self, scope: Scope | None = None, batch: int = 3) -> list[tuple[bytes, bytes]]:
+        async def read() -> list[tuple[bytes, bytes]]:
+            stretches = self.snapshot.scan(self.site.it, scope or Scope(), None, batch)
+            return [(record.key, record.value) async for stretch in stretches for record in stretch.records]
+
+        return self.site.run(read())
+
+    def fetched(self, seqs: list[int]) -> list[bytes]:
+        async def read() -> list[bytes]:
+            stretches = self.snapshot.fetch(self.site.it, seqs, 2)
+            return [record.key async for records in stretches for record in records]
+
+        return self.site.run(read())
+
+    def commit(self) -> list[int]:
+        return [written.record.seq for written in self.site.run(self.snapshot.commit(self.site.now))]
+
+
+def fill(site: Site) -> None:
+    for key in (b"a", b"b", b"c"):
+        site.write(create(key, key.upper()))
+
+
+def test_it_sees_itself_and_nobody_else_does(site: Site) -> None:
+    fill(site)
+    other = site.container("other")
+    client = Client(site)
+    client.run(replace(b"a", b"1"))
+    client.run(delete(b"b"))
+    client.run(create(b"d", b"4"))
+    client.run(create(b"d", b"elsewhere"), other)
+    client.run(create(b"e", b"5"))
+    client.run(delete(b"e"))
+    client.run(create(b"b", b"again"))
+    assert [client.get(key) for key in (b"a", b"b", b"c", b"d", b"e")] == [b"1", b"again", b"C", b"4", None]
+    assert client.values() == [(b"a", b"1"), (b"c", b"C"), (b"d", b"4"), (b"b", b"again")]
+    assert client.values(Scope.of_partition(partition_of(b"d"))) == [(b"d", b"4"), (b"b", b"again")]
+    assert client.fetched([1, 2, 3]) == [b"a", b"c", b"d", b"b"]
+    assert client.fetched([3]) == [b"c", b"a", b"d", b"b"]
+    assert site.values() == {b"a": b"A", b"b": b"B", b"c": b"C"}
+    assert client.commit()[2] < 100
+    assert site.values() == {b"a": b"1", b"b": b"again", b"c": b"C", b"d": b"4"}
+    assert site.values(other) == {b"d": b"elsewhere"}
+
+
+REFUSED: list[tuple[Command, type[MayflyError]]] = [
+    (create(b"a", b"1"), Conflict),
+    (create(b"n", b"1"), Conflict),
+    (create(b"m", b"A"), Conflict),
+    (create(b"m", b"1"), Conflict),
+    (replace(b"m", b"2"), NotFound),
+    (delete(b"b"), NotFound),
+]
+
+
+@pytest.mark.parametrize("number", range(len(REFUSED)))
+def test_a_refusal_leaves_nothing(site: Site, number: int) -> None:
+    refused, error = REFUSED[number]
+    fill(site)
+    site.build(UNIQUE)
+    client = Client(site)
+    client.run(create(b"n", b"1"))
+    client.run(delete(b"b"))
+    before = client.values()
+    with pytest.raises(error):
+        client.run(refused)
+    assert client.values() == before
+    client.commit()
+    assert site.values() == {b"a": b"A", b"c": b"C", b"n": b"1"}
+
+
+MEETINGS: list[tuple[Command, Callable[[Client], object], Callable[[Client], object] | None]] = [
+    # What another one commits, after it began; what it does before that, and what meets it (None: its own commit).
+    (replace(b"a", b"x"), lambda client: None, lambda client: client.get(b"a")),
+    (replace(b"a", b"x"), lambda client: None, lambda client: client.values()),
+    (replace(b"a", b"x"), lambda client: None, lambda client: client.fetched([1])),
+    (replace(b"a", b"x"), lambda client: None, lambda client: client.run(delete(b"a"))),
+    (create(b"n", b"x"), lambda client: None, lambda client: client.run(create(b"n", b"y"))),
+    (create(b"n", b"x"), lambda client: None, lambda client: client.run(create(b"m", b"x"))),
+    (delete(b"a"), lambda client: client.get(b"a"), lambda client: client.run(upsert(b"a", b"y"))),
+    (delete(b"a"), lambda client: client.values(), lambda client: client.get(b"a")),
+    (replace(b"a", b"x"), lambda client: client.run(replace(b"a", b"y")), None),
+    (replace(b"a", b"x"), lambda client: client.run(delete(b"a")), None),
+    (delete(b"a"), lambda client: client.run(replace(b"a", b"y")), None),
+    (delete(b"a"), lambda client: client.run(delete(b"a")), None),
+    (create(b"n", b"x"), lambda client: client.run(create(b"n", b"y")), None),
+    (create(b"n", b"x"), lambda client: client.run(create(b"m", b"x")), None),
+]
+
+
+@pytest.mark.parametrize("number", range(len(MEETINGS)))
+def test_the_first_to_commit_wins(site: Site, number: int) -> None:
+    theirs, first, then = MEETINGS[number]
+    fill(site)
+    site.build(UNIQUE)
+    client = Client(site)
+    first(client)
+    site.write(theirs)
+    committed = site.values()
+    with pytest.raises(WriteConflict):
+        then(client) if then is not None else client.commit()
+    assert site.values() == committed
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours"),
+    [
+        (replace(b"b", b"x"), replace(b"a", b"y")),
+        (create(b"n", b"x"), create(b"m", b"y")),
+        (delete(b"b"), delete(b"a")),
+        (delete(b"a"), create(b"m", b"A")),
+    ],
+)
+def test_others_do_not_matter(site: Site, theirs: Command, ours: Command) -> None:
+    """Nor does what was only read."""
+    fill(site)
+    site.build(UNIQUE)
+    client = Client(site)
+    assert client.get(b"b") == b"B"
+    site.write(theirs)
+    client.run(ours)
+    client.commit()
+    values = site.values()
+    assert (theirs.key in values, ours.key in values) == (theirs.mode is not Mode.DELETE, ours.mode is not Mode.DELETE)
+
+
+def test_what_dies_meanwhile_is_a_conflict(site: Site) -> None:
+    site.write(create(b"a", b"1", life=5))
+    client = Client(site)
+    client.run(replace(b"a", b"2"))
+    site.pass_seconds(6)
+    assert client.get(b"a") == b"2"
+    with pytest.raises(WriteConflict):
+        client.commit()
+
+
+def test_numbers_for_the_time_being_are_replaced(site: Site) -> None:
+    client = Client(site)
+    lsn = client.run(create(b"a", b"1"))
+    (written,) = client.snapshot.written
+    named = msgspec.structs.replace(replace(b"a", b"2"), if_match=lsn, seq=written.record.seq)
+    client.run(named)
+    assert client.commit() == [1, 1]
+    assert site.values() == {b"a": b"2"}
+
+
+def test_a_container_that_goes(site: Site) -> None:
+    client = Client(site)
+    client.run(create(b"a", b"1"))
+    site.run(site.engine.definitions.drop(site.it))
+    with pytest.raises(WriteConflict):
+        client.commit()
+    with pytest.raises(OwnerNotFound):
+        client.get(b"a", site.it + 99)
+
+
+def test_nothing_written_is_nothing_to_commit(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(site)
+    client = Client(site)
+    assert client.values() == [(b"a", b"A"), (b"b", b"B"), (b"c", b"C")]
+    client.run(command(Mode.READ, b"a"))
+    monkeypatch.setattr(site.engine.store, "write", None)
+    assert client.commit() == []
+
+
+# --- at random -------------------------------------------------------------------------------------------------------
+
+
+class Naive:
+    """What one transaction should see: the beginning, what it did, and which keys others have written since."""
+
+    def __init__(self, values: dict[bytes, bytes]) -> None:
+        self.seen = dict(values)
+        self.touched: set[bytes] = set()
+        self.others: set[bytes] = set()
+
+
+def attempt(step: Callable[[], object]) -> type[MayflyError] | object:
+    try:
+        return step()
+    except MayflyError as error:
+        return type(error)
+
+
+def test_transactions_at_random(site: Site, chance: random.Random) -> None:
+    """Two at a time, and writes besides: each one that commits has changed exactly what it saw."""
+    for _ in range(12):
+        values = site.values()
+        clients = [(Client(site), Naive(values)) for _ in range(2)]
+        for _ in range(chance.randrange(2, 9)):
+            if chance.random() < 0.2:
+                key, value = chance.choice(KEYS), b"%d" % chance.randrange(1000)
+                site.write(upsert(key, value))
+                for _, naive in clients:
+                    naive.others.add(key)
+            else:
+                one_step(*chance.choice(clients), chance)
+        for client, naive in clients:
+            before = site.values()
+            after = attempt(client.commit)
+            if naive.touched & naive.others:
+                assert after is WriteConflict
+                assert site.values() == before
+            else:
+                expected = {key: value for key, value in before.items() if key not in naive.touched}
+                expected |= {key: value for key, value in naive.seen.items() if key in naive.touched}
+                assert site.values() == expected
+                for _, other in clients:
+                    # What was made and removed in one transaction has never been there.
+                    other.others |= {key for key in naive.touched if key in before or key in naive.seen}
+
+
+def one_step(client: Client, naive: Naive, chance: random.Random) -> None:
+    key, value = chance.choice(KEYS), b"%d" % chance.randrange(1000)
+    foreign = key in naive.others and key not in naive.touched
+    if chance.random() < 0.3:
+        assert attempt(lambda: client.get(key)) == (WriteConflict if foreign else naive.seen.get(key))
+        return
+    if chance.random() < 0.2:
+        found = attempt(lambda: dict(client.values()))
+        assert found == (WriteConflict if naive.others else naive.seen)
+        return
+    mode = chance.choice([Mode.CREATE, Mode.UPSERT, Mode.REPLACE, Mode.DELETE])
+    outcome = attempt(lambda: client.run(command(mode, key, value)))
+    if foreign:
+        assert outcome is WriteConflict
+    elif mode is Mode.CREATE and key in naive.seen:
+        assert outcome is Conflict
+    elif mode in (Mode.REPLACE, Mode.DELETE) and key not in naive.seen:
+        assert outcome is NotFound
+    else:
+        assert isinstance(outcome, int)
+        naive.touched.add(key)
+        naive.seen.pop(key, None)
+        if mode is not Mode.DELETE:
+            naive.seen[key] = value

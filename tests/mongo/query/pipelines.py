@@ -1,0 +1,99 @@
+"""Runs pipelines over collections in memory, without an event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+from mayflydb.query.mongo.filter import compile_filter
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.stages import MEMORY_LIMIT, Batches, Merge, Namespace, Out, Pipeline, Row, compile_pipeline
+from mayflydb.query.mongo.values import Document, Value, encode
+
+T = TypeVar("T")
+
+NOW = 1_700_000_000_000
+
+
+def chances() -> Any:
+    """Numbers in [0, 1) that a run can repeat."""
+    state = 7
+
+    def draw() -> float:
+        nonlocal state
+        state = state * 1103515245 + 12345 & 0x7FFFFFFF
+        return state / 0x80000000
+
+    return draw
+
+
+def driven(coroutine: Coroutine[Any, Any, T]) -> T:
+    """What a coroutine returns that waits for nothing."""
+    try:
+        coroutine.send(None)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    raise AssertionError("it waited")
+
+
+async def batched(documents: Sequence[Document], size: int) -> Batches:
+    for start in range(0, len(documents), size):
+        yield list(documents[start : start + size])
+
+
+class Memory:
+    """A `Source` over lists. `found` holds the queries it was asked."""
+
+    def __init__(self, collections: Mapping[str, list[Document]], size: int = 3) -> None:
+        self.database = "db"
+        self.collections = dict(collections)
+        self.size = size
+        self.found: list[tuple[str, Document]] = []
+        self.merged: list[tuple[Merge, list[Row]]] = []
+
+    def find(self, namespace: Namespace, query: Document) -> Batches:
+        assert namespace[0] == "db"
+        self.found.append((namespace[1], query))
+        matches = compile_filter(query, Env(NOW)).matches
+        return batched([each for each in self.collections.get(namespace[1], []) if matches(each)], self.size)
+
+    def special(self, name: str, spec: Value) -> Batches:
+        return batched([{"stage": name, "spec": spec}], self.size)
+
+    async def out(self, target: Out, batches: Batches) -> None:
+        self.collections[target.target[1]] = [document async for batch in batches for document in batch]
+
+    async def merge(self, target: Merge, rows: Sequence[Row]) -> None:
+        self.merged.append((target, list(rows)))
+
+
+def made(source: Memory, pipeline: Value, limit: int = MEMORY_LIMIT, **variables: Value) -> Pipeline:
+    return compile_pipeline(pipeline, Env(NOW, variables, chance=chances()), source, limit)
+
+
+def run(collections: Mapping[str, list[Document]], pipeline: Value, **variables: Value) -> list[Document]:
+    """The result of a pipeline over the collection `c`. What was in the collections must not have changed."""
+    before = {name: [encode(each) for each in documents] for name, documents in collections.items()}
+    source = Memory(collections)
+    result = driven(collect(made(source, pipeline, **variables).over(batched(source.collections.get("c", []), 3))))
+    assert {name: [encode(each) for each in documents] for name, documents in collections.items()} == before
+    return result
+
+
+async def collect(batches: Batches) -> list[Document]:
+    out = []
+    async for batch in batches:
+        assert batch, "no stage hands on an empty batch"
+        out += batch
+    return out
+
+
+def outcome(collections: Mapping[str, list[Document]], pipeline: Value) -> list[Document] | int:
+    """The documents, or the code it was refused with."""
+    try:
+        return run(collections, pipeline)
+    except MqlError as error:
+        return error.code

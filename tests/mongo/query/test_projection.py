@@ -1,0 +1,185 @@
+"""What of a document is given."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.projection import compile_projection
+
+ENV = Env(now=0)
+ABC = {"_id": 1, "a": 2, "b": 3, "c": 4}
+NESTED = {"_id": 1, "a": {"b": 1, "c": 2}, "d": [{"b": 1, "c": 2}, 5, [{"b": 3, "c": 4}], {"c": 6}]}
+ARRAY = {"_id": 1, "a": [1, 2, 3, 4, 5], "b": 2}
+
+
+@pytest.mark.parametrize(
+    ("spec", "document", "expected"),
+    [
+        ({}, ABC, ABC),
+        ({"a": 1}, ABC, {"_id": 1, "a": 2}),
+        ({"a": True}, ABC, {"_id": 1, "a": 2}),
+        ({"a": 5.5}, ABC, {"_id": 1, "a": 2}),
+        ({"a": 1, "_id": 0}, ABC, {"a": 2}),
+        ({"c": 1, "a": 1}, ABC, {"_id": 1, "a": 2, "c": 4}),
+        ({"x": 1}, ABC, {"_id": 1}),
+        ({"_id": 1}, ABC, {"_id": 1}),
+        ({"_id": 0}, ABC, {"a": 2, "b": 3, "c": 4}),
+        ({"a": 0}, ABC, {"_id": 1, "b": 3, "c": 4}),
+        ({"a": 0, "_id": 1}, ABC, {"_id": 1, "b": 3, "c": 4}),
+        ({"a": False, "b": 0.0}, ABC, {"_id": 1, "c": 4}),
+        ({"a.b": 1}, NESTED, {"_id": 1, "a": {"b": 1}}),
+        ({"a": {"b": 1}}, NESTED, {"_id": 1, "a": {"b": 1}}),
+        ({"a.b": 0}, NESTED, {"_id": 1, "a": {"c": 2}, "d": NESTED["d"]}),
+        ({"d.b": 1}, NESTED, {"_id": 1, "d": [{"b": 1}, [{"b": 3}], {}]}),
+        ({"d.b": 0, "a": 0}, NESTED, {"_id": 1, "d": [{"c": 2}, 5, [{"c": 4}], {"c": 6}]}),
+        ({"a.b": 1, "a.c": 1}, NESTED, {"_id": 1, "a": {"b": 1, "c": 2}}),
+        ({"a.x": 1}, {"_id": 1, "a": 5}, {"_id": 1}),
+        ({"a.x": 0}, {"_id": 1, "a": 5}, {"_id": 1, "a": 5}),
+        ({"a.0": 1}, {"_id": 1, "a": [1, 2]}, {"_id": 1, "a": []}),
+        ({"_id.x": 1}, {"_id": {"x": 1, "y": 2}, "a": 1}, {"_id": {"x": 1}}),
+        ({"a": {"$slice": 2}}, ARRAY, {"_id": 1, "a": [1, 2], "b": 2}),
+        ({"a": {"$slice": -2}}, ARRAY, {"_id": 1, "a": [4, 5], "b": 2}),
+        ({"a": {"$slice": 0}}, ARRAY, {"_id": 1, "a": [], "b": 2}),
+        ({"a": {"$slice": [1, 2]}}, ARRAY, {"_id": 1, "a": [2, 3], "b": 2}),
+        ({"a": {"$slice": [-2, 1]}}, ARRAY, {"_id": 1, "a": [4], "b": 2}),
+        ({"a": {"$slice": [-9, 2]}}, ARRAY, {"_id": 1, "a": [1, 2], "b": 2}),
+        ({"a": {"$slice": [9, 2]}}, ARRAY, {"_id": 1, "a": [], "b": 2}),
+        ({"a": {"$slice": 1}, "_id": 0}, ARRAY, {"a": [1], "b": 2}),
+        ({"a": {"$slice": 1}, "_id": 1}, ARRAY, {"_id": 1, "a": [1]}),
+        ({"a": {"$slice": 1}, "b": 1}, {**ARRAY, "c": 1}, {"_id": 1, "a": [1], "b": 2}),
+        ({"a": {"$slice": 1}, "b": 0}, {**ARRAY, "c": 1}, {"_id": 1, "a": [1], "c": 1}),
+        ({"x.a": {"$slice": 1}}, {"_id": 1, "x": {"a": [1, 2]}}, {"_id": 1, "x": {"a": [1]}}),
+        ({"b": {"$slice": 1}}, ARRAY, ARRAY),
+        ({"a": {"$elemMatch": {"$gt": 2}}}, ARRAY, {"_id": 1, "a": [3]}),
+        ({"a": {"$elemMatch": {"$gt": 9}}}, ARRAY, {"_id": 1}),
+        (
+            {"a": {"$elemMatch": {"x": 1}}, "b": 1},
+            {"_id": 1, "a": [{"x": 1, "y": 2}], "b": 2},
+            {"_id": 1, "b": 2, "a": [{"x": 1, "y": 2}]},
+        ),
+        ({"a": {"$elemMatch": {"$gt": 2}}, "_id": 0}, ARRAY, {"a": [3]}),
+        ({"a": {"$elemMatch": {"$gt": 2}}, "b": 0}, ARRAY, {"_id": 1, "a": [3]}),
+    ],
+)
+def test_a_projection_gives(spec: dict[str, Any], document: dict[str, Any], expected: dict[str, Any]) -> None:
+    result = compile_projection(spec, ENV).apply(document)
+    assert result == expected
+    assert list(result) == list(expected)
+
+
+@pytest.mark.parametrize(
+    ("query", "spec", "document", "expected"),
+    [
+        ({"a": {"$gt": 2}}, {"a.$": 1}, ARRAY, {"_id": 1, "a": [3]}),
+        (
+            {"a": {"$elemMatch": {"x": 2}}},
+            {"a.$": 1},
+            {"_id": 1, "a": [{"x": 1}, {"x": 2}]},
+            {"_id": 1, "a": [{"x": 2}]},
+        ),
+        (
+            {"a.x": 2},
+            {"a.$": 1, "b": 1},
+            {"_id": 1, "a": [{"x": 1}, {"x": 2}], "b": 3},
+            {"_id": 1, "a": [{"x": 2}], "b": 3},
+        ),
+        ({"x.a": 2}, {"x.a.$": 1}, {"_id": 1, "x": {"a": [1, 2], "b": 1}}, {"_id": 1, "x": {"a": [2]}}),
+        ({"a": 2}, {"a.$": 1}, {"_id": 1, "a": 2}, {"_id": 1, "a": 2}),
+    ],
+)
+def test_a_positional_projection_gives_the_element_that_matched(
+    query: dict[str, Any], spec: dict[str, Any], document: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    found = compile_filter(query, ENV)
+    assert found.matches(document)
+    before = repr(document)
+    assert compile_projection(spec, ENV, found).apply(document) == expected
+    assert repr(document) == before
+
+
+def test_a_positional_projection_needs_an_element() -> None:
+    projection = compile_projection({"a.$": 1}, ENV, compile_filter({"a": {"$ne": 1}}, ENV))
+    with pytest.raises(MqlError, match="couldn't find a matching element") as refusal:
+        projection.apply({"a": [2]})
+    assert refusal.value.code == 51246
+
+
+def test_a_text_score_is_given_beside_the_rest() -> None:
+    projection = compile_projection({"s": {"$meta": "textScore"}}, ENV, score=lambda document: float(document["a"]))
+    assert projection.apply(ABC) == {**ABC, "s": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("spec", "fields"),
+    [
+        ({"a": 1}, {"_id", "a"}),
+        ({"a": 1, "_id": 0}, {"a"}),
+        ({"a.b": 1}, {"_id", "a"}),
+        ({"a": 0}, None),
+        ({"a": {"$slice": 1}}, None),
+        ({"a": {"$elemMatch": {"$gt": 2}}}, None),
+    ],
+)
+def test_a_projection_knows_the_fields_it_needs(spec: dict[str, Any], fields: set[str] | None) -> None:
+    assert compile_projection(spec, ENV).fields == fields
+
+
+@pytest.mark.parametrize(
+    ("spec", "code", "message"),
+    [
+        ({"a": 1, "b": 0}, 31254, "Cannot do exclusion on field b in inclusion projection"),
+        ({"a": 0, "b": 1}, 31253, "Cannot do inclusion on field b in exclusion projection"),
+        ({"a": 1, "a.b": 1}, 31249, "Path collision at a.b remaining portion b"),
+        ({"a.b": 1, "a": 1}, 31250, "Path collision at a"),
+        ({"": 1}, 40352, "FieldPath cannot be constructed with empty string"),
+        ({"a.": 1}, 40353, "FieldPath must not end with a '.'."),
+        ({"$a": 1}, 16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."),
+        ({"a": {}}, 51270, "An empty sub-projection is not a valid value. Found empty object at path"),
+        ({"a": {"$slice": "x"}}, 31273, "$slice only supports numbers and [skip, limit] arrays"),
+        ({"a": {"$slice": [1]}}, 31272, "$slice array argument should be of form [skip, limit]"),
+        ({"a": {"$slice": [1, 0]}}, 31259, "$slice limit must be positive, got 0"),
+        ({"a": {"$slice": [1, "x"]}}, 31258, "$slice expects the limit argument to be a number, got string"),
+        ({"a": {"$elemMatch": 1}}, 31274, "elemMatch: Invalid argument, object required, but got int"),
+        ({"a.b": {"$elemMatch": {}}}, 31275, "Cannot use $elemMatch projection on a nested field."),
+        ({"a.$": 1}, 51050, "Projections with a positional operator require a matcher"),
+        ({"a.$": 0}, 31395, "positional projection cannot be used with exclusion"),
+        ({"a.$": {"$slice": 1}}, 31271, "positional projection cannot be used with an expression or sub object"),
+        ({"a.$": "x"}, 31308, "positional projection cannot be used with a literal"),
+        ({"b": 0, "a": "x"}, 31310, 'Cannot use an expression a: "x" in an exclusion projection'),
+        ({"b": 0, "a": {"$add": [1]}}, 31252, "Cannot use expression other than $meta in exclusion projection"),
+        ({"a": {"$meta": "x"}}, 17308, "Unsupported argument to $meta: x"),
+        ({"a": {"$meta": "textScore"}}, 40218, "query requires text score metadata, but it is not available"),
+    ],
+)
+def test_what_is_no_projection_is_refused(spec: dict[str, Any], code: int, message: str) -> None:
+    with pytest.raises(MqlError, match=f"^{re.escape(message)}$") as refusal:
+        compile_projection(spec, ENV)
+    assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        ({"a.$": 1, "b.$": 1}, 31276),
+        ({"c.$": 1}, 31277),
+        ({"a.$.$": 1}, 31287),
+        ({"a": {"$elemMatch": {}}, "b.$": 1}, 31256),
+    ],
+)
+def test_a_positional_projection_is_one_and_of_the_query(spec: dict[str, Any], code: int) -> None:
+    with pytest.raises(MqlError) as refusal:
+        compile_projection(spec, ENV, compile_filter({"a": 1, "b": 1}, ENV))
+    assert refusal.value.code == code
+
+
+@pytest.mark.parametrize(("spec", "code"), [({"a.$": 1}, 31324), ({"a": {"$elemMatch": {}}}, 168)])
+def test_pipelines_have_no_operators_of_find(spec: dict[str, Any], code: int) -> None:
+    with pytest.raises(MqlError) as refusal:
+        compile_projection(spec, ENV, compile_filter({"a": 1}, ENV), find=False)
+    assert refusal.value.code == code

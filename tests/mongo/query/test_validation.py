@@ -1,0 +1,76 @@
+"""What databases, collections and `_id`s may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import ObjectId, Regex
+
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.validation import check_collection, check_database, check_insert
+
+
+def code_of(check: Any, *arguments: Any) -> int:
+    try:
+        check(*arguments)
+    except MqlError as refusal:
+        return refusal.code
+    return 0
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [("a", 0), ("a" * 63, 0), ("a" * 64, 73), ("é" * 31, 0), ("é" * 32, 73), ("", 73), ("a-b_c", 0), ("$a", 73)]
+    + [(f"a{sign}b", 73) for sign in '/\\. "$*<>:|?\0'],
+)
+def test_a_database_has_a_name_of_63_bytes_without_signs(name: str, code: int) -> None:
+    assert code_of(check_database, name) == code
+
+
+def test_databases_differ_in_more_than_case() -> None:
+    assert code_of(check_database, "Shop", ["shop"]) == 13297
+    assert code_of(check_database, "shop", ["shop", "other"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("c", 0),
+        ("a.b", 0),
+        ("a b/c*", 0),
+        ("", 73),
+        (".a", 73),
+        ("a.", 73),
+        ("a$b", 73),
+        ("a\0b", 73),
+        ("c" * 252, 0),
+        ("c" * 253, 73),
+        (5, 73),
+        (None, 73),
+    ],
+)
+def test_a_collection_has_a_name_without_dollars_that_fits(name: Any, code: int) -> None:
+    assert code_of(check_collection, "db", name) == code
+
+
+@pytest.mark.parametrize(
+    ("document", "code"),
+    [
+        ({}, 0),
+        ({"_id": 1}, 0),
+        ({"_id": None}, 0),
+        ({"_id": ObjectId()}, 0),
+        ({"_id": {"a": [1]}}, 0),
+        ({"_id": [1]}, 53),
+        ({"_id": Regex("x")}, 53),
+        ({"_id": {"$a": 1}}, 52),
+        ({"_id": {"a": {"$b": 1}}}, 52),
+        ({"_id": {"a": [{"$b": 1}]}}, 52),
+        ({"_id": {"$ref": "c", "$id": 1}}, 0),
+        ({"$a": 1, "b.c": 2}, 0),
+    ],
+    ids=repr,
+)
+def test_a_document_with_this_id_may_be_inserted(document: Any, code: int) -> None:
+    assert code_of(check_insert, document) == code

@@ -1,0 +1,405 @@
+"""Date indexes as MongoDB has them, in the engine, on every store: who dies when, who purges, and what is built and removed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from mayflydb.clock import VirtualClock
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.commands import Command, DatesUnder, Draft, Mode
+from mayflydb.engine.dates import with_slot, without_slot
+from mayflydb.engine.open import open_engine
+from mayflydb.engine.timeline import Advanced, Timeline
+from mayflydb.expiry.explain import explain
+from mayflydb.expiry.rules import Rule
+from mayflydb.model.errors import NotFound
+from mayflydb.model.instant import DAY, MILLISECOND, MINUTE, SECOND, Instant, from_rfc3339, from_seconds
+from mayflydb.model.record import Dates, Expiry, Record
+from mayflydb.store.interface import Entries, Expiries, Get, NextDue
+from store_suite.subject import Subject
+
+T = from_seconds(1893456000)
+SLOT, OTHER = 16, 17
+UNIT = MILLISECOND
+
+
+def dated(after: int, slot: int = SLOT, hides: bool = False, version: int = 1) -> Rule:
+    """The rule of a date index."""
+    return Rule("index", after, hides=hides, version=version, slot=slot, passes=True)
+
+
+class Town:
+    """An engine over the store under test, with one container of the space whose monitor makes passes."""
+
+    def __init__(self, store: Subject, rules: tuple[Rule, ...] = (), start: Instant = T) -> None:
+        self.store, self.run = store, store.run
+        self.clock = VirtualClock(start)
+        self.engine = self.run(open_engine(store.store, self.clock))
+        self.timeline = Timeline(self.engine, self.clock)
+        definitions = self.engine.definitions
+        space = self.run(definitions.space("mongo", start))
+        database = self.run(definitions.create(space.id, "shop", Definition({}, start)))
+        self.node = self.run(definitions.create(database.id, "carts", Definition({}, start, rules=rules)))
+
+    def write(self, key: bytes, dates: Dates | DatesUnder = (), own: int | None = None, value: bytes = b"{}") -> Record:
+        draft = Draft(value, own, dates=dates)
+        now = self.run(self.engine.now())
+        return self.run(self.engine.write(self.node.id, Command(Mode.UPSERT, b"p", key, draft), now)).record
+
+    def define(self, change: Callable[[Definition], Definition]) -> Node:
+        self.node = self.run(
+            self.engine.definitions.replace(self.node.id, lambda node: change(node.definition), self.clock.now())
+        )
+        return self.node
+
+    def seen(self, key: bytes = b"k") -> bool:
+        now = self.run(self.engine.now())
+        return self.run(self.engine.get(self.node, b"p", key, now)) is not None
+
+    def stored(self, key: bytes = b"k") -> bool:
+        return self.store.read(Get(self.node.id, b"p", key)) is not None
+
+    def walk(self, to: Instant) -> Advanced:
+        return self.run(self.timeline.walk(to, [self.node], "scheduled"))
+
+    def scheduled(self) -> int:
+        """What the reaper's loop purges now, by the schedule."""
+        return self.run(self.engine.reaper.sweep_as_scheduled()).total()
+
+    def sweep(self) -> None:
+        """A pass now."""
+        now = self.run(self.engine.now())
+        self.run(self.engine.reaper.sweep_due(now, now, "sweep", at_once=True))
+
+    def events(self) -> list[Expiry]:
+        return self.store.read(Expiries(self.node.id, 0, 100))
+
+
+BOUNDARIES = [
+    ("B5", False, from_seconds(1893456000), 10, from_seconds(1893456010)),
+    ("B6", True, from_seconds(1893456000), 10, from_seconds(1893456010)),
+    ("B12", False, from_rfc3339("9999-12-31T23:59:59.000Z"), 0, from_seconds(253402300799)),
+]
+
+
+@pytest.mark.parametrize(("id", "hides", "date", "after", "deadline"), BOUNDARIES, ids=[row[0] for row in BOUNDARIES])
+@pytest.mark.parametrize("moment", [-1, 0, 1])
+def test_boundaries(
+    store: Subject, id: str, hides: bool, date: Instant, after: int, deadline: Instant, moment: int
+) -> None:
+    """Read and swept a millisecond before the deadline, at it, and a millisecond later."""
+    town = Town(store, (dated(after, hides=hides),), min(T, date))
+    town.write(b"k", ((SLOT, date),))
+    town.clock.set(deadline + moment * UNIT)
+    assert town.seen() is (moment < 0 or not hides)
+    town.sweep()
+    assert town.stored() is town.seen() is (moment < 0)
+    assert [event.deadline for event in town.events()] == [deadline] * (moment >= 0)
+
+
+INT64 = (2**63 - 1) * MILLISECOND, -(2**63) * MILLISECOND
+LAST = from_rfc3339("9999-12-31T23:59:59.999Z")
+LIVES: list[tuple[str, tuple[Rule, ...], Dates, Instant | None, int]] = [
+    ("MN1", (dated(3600),), ((SLOT, T),), T + 3600 * SECOND, 1),
+    ("MN1", (dated(0),), ((SLOT, T),), T, 1),
+    ("MN2", (dated(3600),), ((SLOT, from_rfc3339("1969-12-31T00:00:00Z")),), T, 1),
+    ("MN2", (dated(3600),), ((SLOT, INT64[1]),), T, 1),
+    ("MN3", (dated(3600),), ((SLOT, from_rfc3339("2038-01-19T03:14:08Z")),), from_seconds(2**31 + 3600), 1),
+    ("MN3", (dated(3600),), ((SLOT, from_rfc3339("2106-02-07T06:28:16Z")),), from_seconds(2**32 + 3600), 1),
+    ("MN3", (dated(0),), ((SLOT, LAST),), LAST, 1),
+    ("MN3", (dated(3600),), ((SLOT, INT64[0]),), None, 0),
+    ("MN5", (dated(3600),), (), None, 0),
+    ("MN7", (), ((SLOT, T),), None, 0),
+    ("MN8", (dated(20), dated(5, OTHER)), ((SLOT, T), (OTHER, T)), T + 5 * SECOND, 2),
+    ("MN8", (dated(20), dated(5, OTHER)), ((SLOT, T), (OTHER, T + DAY)), T + 20 * SECOND, 1),
+    ("MN8", (dated(20), dated(5, OTHER)), ((OTHER, T + DAY),), T + DAY + 5 * SECOND, 2),
+    ("MN8", (dated(5), dated(5, OTHER)), ((SLOT, T), (OTHER, T)), T + 5 * SECOND, 1),
+    ("_ts", (dated(20), Rule("index", 9, True, True)), ((SLOT, T),), T + 9 * SECOND, 2),
+    ("_ts", (dated(5), Rule("index", 9, True, True)), ((SLOT, T),), T + 5 * SECOND, 1),
+]
+"""id | rules | dates | deadline, or at once (T), or never within the clock's range | which rule kills"""
+
+
+@pytest.mark.parametrize(("id", "rules", "dates", "deadline", "version"), LIVES)
+def test_lives(
+    store: Subject, id: str, rules: tuple[Rule, ...], dates: Dates, deadline: Instant | None, version: int
+) -> None:
+    """A record is there until the pass at its deadline, which names the rule; dates are kept to the millisecond."""
+    town = Town(store, rules)
+    record = town.write(b"k", dates)
+    assert store.read(Get(town.node.id, b"p", b"k")) == record
+    assert record.dates == dates
+    for instant in (T, T + 4 * SECOND, LAST) if deadline is None else (deadline - UNIT,) if deadline > T else ():
+        town.walk(max(T, instant))
+        assert town.stored(), id
+    if deadline is not None:
+        town.walk(deadline)
+        assert not town.stored()
+        (event,) = town.events()
+        assert (event.cause, event.rule_version, event.how) == ("index", version, "sweep")
+        assert event.deadline <= deadline
+        assert store.read(Entries(town.node.id, 0, 9)) == []
+
+
+def test_each_of_several_rules_has_a_version_of_its_own(store: Subject) -> None:
+    town = Town(store, (dated(1, version=0), dated(2, OTHER, version=0)))
+    assert [rule.version for rule in town.node.rules] == [1, 2]
+    node = town.define(lambda old: msgspec.structs.replace(old, rules=(old.rules[0], dated(3), dated(4, OTHER))))
+    assert [rule.version for rule in node.rules] == [1, 3, 4]
+    node = town.define(lambda old: msgspec.structs.replace(old, rules=(*old.rules[:1], dated(5))))
+    assert [rule.version for rule in node.rules] == [1, 5]
+
+
+# --- passes -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_reaper_waits_for_a_pass(store: Subject) -> None:
+    """Shown until then, due or not; a rule without passes purges at once."""
+    town = Town(store, (dated(10), Rule("index", 15, True, True)))
+    town.write(b"dated", ((SLOT, T),), own=-1)
+    town.write(b"plain")
+    for second, gone in ((9, 0), (10, 0), (15, 1), (59, 0), (60, 1), (61, 0)):
+        town.clock.set(T + second * SECOND)
+        assert town.scheduled() == gone, second
+        assert town.seen(b"dated") is (second < 60)
+
+
+def test_a_walk_goes_from_pass_to_pass(store: Subject) -> None:
+    """Events bear the instants of passes, the last one the walk's end; those between at which nothing is due only count."""
+    town = Town(store, (dated(0),))
+    for second in (1, 60, 61, 10_000, 20_001):
+        town.write(b"%d" % second, ((SLOT, T + second * SECOND),))
+    town.walk(T + 20_010 * SECOND)
+    purged = [(int(event.key), (event.purged - T) // SECOND) for event in town.events()]
+    assert purged == [(1, 60), (60, 60), (61, 120), (10_000, 10_020), (20_001, 20_010)]
+    now = town.clock.now()
+    assert town.engine.monitor.passes(now) == 20_010 // 60 + 1
+    assert (town.engine.monitor.deleted_documents, town.engine.monitor.batches) == (5, 4)
+
+
+def test_deaths_by_write_time_count_as_deleted_documents(store: Subject) -> None:
+    town = Town(store, (Rule("index", 5, True, True),))
+    town.write(b"k")
+    town.walk(T + 5 * SECOND)
+    assert town.engine.monitor.deleted_documents == 1
+    assert town.events()[0].purged == T + 5 * SECOND
+
+
+def test_another_sleep_works_at_once_and_stays(store: Subject) -> None:
+    town = Town(store, (dated(0),))
+    monitor = town.engine.monitor
+    assert (monitor.sleep, monitor.enabled) == (60, True)
+    town.write(b"k", ((SLOT, T + SECOND),))
+    town.clock.set(T + 7 * SECOND)
+    town.run(monitor.set_sleep(5, town.clock.now()))
+    for second, gone in ((11, 0), (12, 1)):
+        town.clock.set(T + second * SECOND)
+        assert town.scheduled() == gone
+    assert monitor.passes(T + 22 * SECOND) == 3
+    assert town.run(open_engine(store.store, town.clock)).monitor.sleep == 5
+    with pytest.raises(Exception, match="a second apart"):
+        town.run(monitor.set_sleep(0, town.clock.now()))
+
+
+def test_a_disabled_monitor_purges_nothing_in_its_space(store: Subject) -> None:
+    """Hiding goes on; other spaces do not notice; no pass is counted. Enabled again, the next pass makes up for it."""
+    town = Town(store, (dated(10), Rule("index", 15, True, True)))
+    definitions, engine = town.engine.definitions, town.engine
+    space = town.run(definitions.space("cosmos", T))
+    other = town.run(definitions.create(space.id, "beside", Definition({}, T, rules=(Rule("default", 1, True, True),))))
+    town.run(engine.write(other.id, Command(Mode.CREATE, b"p", b"k", Draft(b"{}")), T))
+    town.write(b"dated", ((SLOT, T),), own=-1)
+    town.write(b"plain")
+    town.run(engine.monitor.set_enabled(False, T))
+    town.clock.set(T + 10 * MINUTE)
+    assert town.scheduled() == 1
+    assert (town.seen(b"dated"), town.seen(b"plain"), town.stored(b"plain")) == (True, False, True)
+    now = town.run(engine.now())
+    assert town.run(engine.reaper.sweep_due(now, now, "run now", at_once=True)).total() == 0
+    assert (engine.monitor.passes(now), engine.monitor.deleted_documents) == (0, 0)
+    town.run(engine.monitor.set_enabled(True, now))
+    assert town.scheduled() == 2
+    assert engine.monitor.passes(now + MINUTE) == 1
+
+
+def test_purging_on_demand_does_not_wait_for_a_pass(store: Subject) -> None:
+    town = Town(store, (dated(0),))
+    town.write(b"k", ((SLOT, T),))
+    now = town.run(town.engine.now())
+    assert town.scheduled() == 0
+    assert town.run(town.engine.reaper.sweep_due(now, now, "run now", at_once=True)).total() == 1
+    assert town.events()[0].how == "run now"
+
+
+# --- writes, building, removing -----------------------------------------------------------------------------------------
+
+
+def test_moving_the_date_saves_a_shown_record(store: Subject) -> None:
+    """V3, and what a hidden one meets: V4."""
+    town = Town(store, (dated(10),))
+    town.write(b"k", ((SLOT, T - DAY),))
+    town.write(b"k", ((SLOT, T + DAY),))
+    town.walk(T + 2 * MINUTE)
+    assert town.stored()
+    town.define(lambda old: msgspec.structs.replace(old, rules=(dated(10, hides=True),)))
+    town.write(b"dead", ((SLOT, T),))
+    town.clock.set(T + 3 * MINUTE)
+    replace = Command(Mode.REPLACE, b"p", b"dead", Draft(b"{}"))
+    with pytest.raises(NotFound):
+        town.run(town.engine.write(town.node.id, replace, T))
+    town.write(b"dead", ((SLOT, T + DAY),))
+    (event,) = town.events()
+    assert (event.how, event.anchor, event.cause) == ("replaced", T, "index")
+
+
+def test_dates_follow_the_definition_in_the_transaction(store: Subject) -> None:
+    """A draft says what its dates are under the slots that stand when it is written."""
+    town = Town(store)
+    node = town.define(lambda old: with_slot(old)[0])
+    assert [slot.number for slot in node.definition.slots] == [SLOT]
+    record = town.write(b"k", lambda definition: tuple((slot.number, T + DAY) for slot in definition.slots))
+    assert record.dates == ((SLOT, T + DAY),)
+    assert store.read(NextDue(town.node.id, SLOT, None)) == T + DAY
+
+
+def date_of(record: Record) -> Instant | None:
+    return T + int(record.value) * SECOND if record.value.isdigit() else None
+
+
+def test_a_slot_is_built_for_what_was_there(store: Subject) -> None:
+    """Versions stay what they are, but mortal; what was written meanwhile has its date already."""
+    town = Town(store, (dated(5, OTHER),))
+    before = [town.write(b"%d" % n, ((OTHER, T + DAY),), value=b"%d" % n if n % 3 else b"none") for n in range(150)]
+    town.define(lambda old: with_slot(msgspec.structs.replace(old, numbered=OTHER))[0])
+    slot = OTHER + 1
+    written = town.write(b"new", ((slot, T + 7 * SECOND),), value=b"7")
+    assert town.run(town.engine.dates.build(town.node.id, slot, date_of))
+    town.define(lambda old: msgspec.structs.replace(old, rules=(*old.rules, dated(0, slot))))
+    assert [each.state for each in town.node.definition.slots] == ["ready"]
+    for old in before:
+        record = store.read(Get(town.node.id, b"p", old.key))
+        expected = (
+            tuple(sorted((*old.dates, (slot, T + int(old.value) * SECOND)))) if old.value != b"none" else old.dates
+        )
+        assert record == msgspec.structs.replace(old, dates=expected)
+    assert store.read(Get(town.node.id, b"p", b"new")) == written
+    town.walk(T + 30 * SECOND)
+    assert len(town.events()) == 20 + 1
+    assert town.run(town.engine.dates.build(town.node.id, slot, date_of))
+
+
+def test_a_slot_is_removed_and_its_number_not_given_again(store: Subject) -> None:
+    town = Town(store)
+    town.define(lambda old: with_slot(old)[0])
+    town.write(b"k", ((SLOT, T + SECOND),))
+    town.define(lambda old: msgspec.structs.replace(old, rules=(dated(0),)))
+    town.define(lambda old: without_slot(old, SLOT))
+    town.walk(T + DAY)
+    assert town.stored()
+    assert not town.run(town.engine.dates.build(town.node.id, SLOT, date_of))
+    town.run(town.engine.dates.remove(town.node.id, SLOT))
+    assert store.read(Entries(town.node.id, 0, 9)) == []
+    node = town.define(lambda old: with_slot(old)[0])
+    assert [slot.number for slot in node.definition.slots] == [SLOT + 1]
+
+
+# --- looking ahead ------------------------------------------------------------------------------------------------------
+
+SEVERAL = (dated(10), dated(0, OTHER), Rule("default", 600, True, True))
+
+
+@pytest.mark.parametrize(
+    ("rules", "deaths", "never"),
+    [
+        ((dated(10),), [(10, 1), (40, 2)], 3),
+        ((dated(10), dated(0, OTHER)), [(5, 2), (40, 3)], 2),
+        (SEVERAL, [(5, 2), (40, 3), (600, 4)], 1),
+    ],
+)
+def test_counts_ahead(store: Subject, rules: tuple[Rule, ...], deaths: list[tuple[int, int]], never: int) -> None:
+    """A record that may die in several ways is counted once, at its first deadline."""
+    town = Town(store, rules)
+    town.write(b"a", ((SLOT, T),), own=-1)
+    town.write(b"b", ((SLOT, T + 30 * SECOND), (OTHER, T + 5 * SECOND)), own=-1)
+    town.write(b"c", ((OTHER, T + 5 * SECOND),) if len(rules) > 1 else (), own=-1)
+    town.write(b"d", own=-1)
+    town.write(b"e")
+    insight, id = town.engine.insight, town.node.id
+    if rules is not SEVERAL:
+        rules = town.node.rules
+    expected = counted_by_hand(town, rules)
+    for second in (0, 4, 5, 9, 10, 39, 40, 599, 600, 10_000):
+        counted = town.run(insight.due_counts(id, rules, [T + second * SECOND]))
+        assert counted == [expected(T + second * SECOND)]
+    forecast = town.run(insight.forecast(town.node, T, 100 * SECOND, 10))
+    assert forecast.never == sum(explain(record, rules, T).deadline is None for record in records(town))
+    assert forecast.in_horizon == expected(T + 100 * SECOND - 1)
+    preview = town.run(insight.preview(town.node, rules, T + 7 * SECOND))
+    assert preview.expire_now == expected(T + 7 * SECOND)
+
+
+def records(town: Town) -> list[Record]:
+    found: Any = [town.store.read(Get(town.node.id, b"p", key)) for key in (b"a", b"b", b"c", b"d", b"e")]
+    return list(found)
+
+
+def counted_by_hand(town: Town, rules: tuple[Rule, ...]) -> Callable[[Instant], int]:
+    ends = [explain(record, rules, T).deadline for record in records(town)]
+    return lambda now: sum(end is not None and end <= now for end in ends)
+
+
+def test_who_is_hidden_by_a_date_is_not_counted(store: Subject) -> None:
+    """Once each, whatever else has killed it; other rules let some come back."""
+    hiding = (dated(10, hides=True), dated(0, OTHER, hides=True), Rule("index", 600, True, True))
+    town = Town(store, hiding)
+    town.write(b"a", ((SLOT, T), (OTHER, T)), own=-1)
+    town.write(b"b", ((SLOT, T),), own=5)
+    town.write(b"c", ((OTHER, T),))
+    town.write(b"d", ((SLOT, T + DAY),), own=-1)
+    town.write(b"e", own=900)
+    town.write(b"f")
+    now = T + 20 * SECOND
+    insight, node = town.engine.insight, town.node
+    census = town.run(insight.census(node, now))
+    assert (census.missing, census.never, census.own) == (1, 1, 1)
+    assert town.run(insight.usage(node, now))[0] == 3
+    preview = town.run(insight.preview(node, (dated(30), hiding[2]), now))
+    assert (preview.records, preview.expire_now, preview.reappear_now) == (3, 0, 2)
+    assert [record.key for record in preview.sample] == []
+    preview = town.run(insight.preview(node, (Rule("index", 15, True, True),), now))
+    assert (preview.records, preview.expire_now, preview.reappear_now, preview.never) == (3, 1, 1, 2)
+    assert [record.key for record in preview.sample] == [b"f"]
+
+
+def test_a_reset_forgets_what_the_monitor_was_told(store: Subject) -> None:
+    """And a clock that is set back has passes again from there on."""
+    town = Town(store)
+    engine, monitor = town.engine, town.engine.monitor
+    town.walk(T + 10 * MINUTE)
+    assert monitor.passes(town.clock.now()) == 10
+    town.run(monitor.set_sleep(7, town.clock.now()))
+    town.run(monitor.set_enabled(False, town.clock.now()))
+    town.run(engine.reset())
+    assert (monitor.sleep, monitor.enabled) == (60, True)
+    town.timeline.set_back(T)
+    passed = monitor.passes(T)
+    assert monitor.passes(T + 5 * MINUTE) == passed + 5
+    fresh = Town(store, (dated(0),))
+    fresh.write(b"k", ((SLOT, T),))
+    fresh.walk(T + MINUTE)
+    assert not fresh.stored()
+
+
+def test_another_node_hears_of_the_parameters(store: Subject) -> None:
+    town = Town(store)
+    other = town.run(open_engine(store.store, town.clock)).monitor
+    town.run(town.engine.monitor.set_sleep(9, T))
+    town.run(town.engine.monitor.set_enabled(False, T))
+    assert (other.sleep, other.enabled) == (60, True)
+    town.run(other.refresh(T + SECOND))
+    assert (other.sleep, other.enabled) == (9, False)
+    assert other.schedule.next(T + 2 * SECOND) == T + 10 * SECOND
