@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
@@ -23,7 +23,8 @@ from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.expiry.passes import Upcoming, upcoming
+from mayflydb.expiry.passes import upcoming
+from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import MayflyError, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
@@ -45,6 +46,9 @@ from mayflydb.store.interface import (
 T = TypeVar("T")
 
 SCAN_BATCH = 256
+
+Ruled: TypeAlias = tuple[Written, tuple[Rule, ...]]
+"""What a command did, and the rules of its container in that transaction."""
 
 
 class Scope(msgspec.Struct, frozen=True):
@@ -214,16 +218,14 @@ class Engine:
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
         committed = await self.store.write(lambda: self._decide_one(container, command, now))
-        written, ahead = committed.reply
-        if ahead is not None:
-            self.reaper.notice(container, ahead)
-        return written
+        self._notice(container, [committed.reply])
+        return committed.reply[0]
 
-    def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[tuple[Written, Upcoming | None]]:
+    def _decide_one(self, container: int, command: Command, now: Instant) -> Decision[Ruled]:
         node = self._owner((yield Load(container)))
         space = Workspace(node, self._write_instant(now))
         written = yield from space.run(command)
-        return Outcome(tuple(space.changes), (written, upcoming(written.record, node.rules, self.monitor.schedule)))
+        return Outcome(tuple(space.changes), (written, node.rules))
 
     async def write_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None = None
@@ -233,21 +235,26 @@ class Engine:
         `premise`: what has been read to make these commands; WriteConflict if it is not so any more.
         """
         committed = await self.store.write(lambda: self._decide_all(container, commands, now, premise))
-        for _, ahead in committed.reply:
+        self._notice(container, committed.reply)
+        return [written for written, _ in committed.reply]
+
+    def _notice(self, container: int, results: Sequence[Ruled]) -> None:
+        """Tell the reaper when they die, and may be purged, by the schedule as it is now."""
+        for written, rules in results:
+            ahead = upcoming(written.record, rules, self.monitor.schedule)
             if ahead is not None:
                 self.reaper.notice(container, ahead)
-        return [written for written, _ in committed.reply]
 
     def _decide_all(
         self, container: int, commands: Sequence[Command | Step], now: Instant, premise: Premise | None
-    ) -> Decision[list[tuple[Written, Upcoming | None]]]:
+    ) -> Decision[list[Ruled]]:
         row = yield Load(container)
         node = self._owner(row)
         now = self._write_instant(now)
         if premise is not None:
             yield from premise.check(row.lsn, node.rules, now)
         space = Workspace(node, now)
-        results: list[tuple[Written, Upcoming | None]] = []
+        results: list[Ruled] = []
         for index, command in enumerate(commands):
             try:
                 if not isinstance(command, Command):
@@ -255,7 +262,7 @@ class Engine:
                 written = yield from space.run(command)
             except MayflyError as error:
                 raise BatchRefused(index, error) from error
-            results.append((written, upcoming(written.record, node.rules, self.monitor.schedule)))
+            results.append((written, node.rules))
         return Outcome(tuple(space.changes), results)
 
     def _write_instant(self, now: Instant) -> Instant:
