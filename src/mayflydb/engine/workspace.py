@@ -13,7 +13,7 @@ from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
