@@ -44,9 +44,6 @@ T = TypeVar("T")
 
 SCAN_BATCH = 256
 
-Ruled: TypeAlias = tuple[Written, tuple[Rule, ...]]
-"""What a command did, and the rules of its container in that transaction."""
-
 
 class Scope(msgspec.Struct, frozen=True):
     """Which records of a container a read is about: lower <= partition < upper, in that order."""
