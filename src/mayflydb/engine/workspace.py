@@ -13,7 +13,7 @@ from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
@@ -83,7 +83,7 @@ class Workspace:
         """Those that nobody else may own."""
         if not self._exclusive or not entries:
             return draft.entries or ()
-        return (*(draft.entries or ()), *[entry for entry in entries if entry.index in self._exclusive])
+        return tuple([entry for entry in entries if entry.index in self._exclusive or entry.index < FIRST_ORDERED])
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
         """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""

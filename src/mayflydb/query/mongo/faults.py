@@ -72,6 +72,7 @@ NAMES: Final[Mapping[int, str]] = {
     189: "PrimarySteppedDown",
     197: "InvalidIndexSpecificationOption",
     206: "NoSuchSession",
+    207: "InvalidUUID",
     211: "KeyNotFound",
     222: "CloseChangeStream",
     223: "IllegalOpMsgFlag",

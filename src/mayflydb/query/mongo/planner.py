@@ -227,6 +227,8 @@ def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _C
 def _plan_of(question: _Question, spec: IndexSpec, fields: Sequence[_Field], way: int) -> Plan:
     repeats = question.may_repeat(spec)
     ranges = ranges_of([(field.intervals, field.way) for field in fields], MOST_RANGES, WHOLE)
+    if not ranges:
+        return Plan("none", sorted=True)
     return Plan(
         "walk" if way else "seek",
         index=spec,
@@ -400,4 +402,7 @@ def _either(question: _Question, n: int, branches: Sequence[Document]) -> Plan |
             return None
         plans.append(found)
     kept = tuple(each for each in plans if each.kind != "none")
-    return Plan("either", branches=kept, sorted=not question.sort, duplicates=len(kept) > 1)
+    if not kept:
+        return Plan("none", sorted=True)
+    repeats = len(kept) > 1 or any(each.duplicates for each in kept)
+    return Plan("either", branches=kept, sorted=not question.sort, duplicates=repeats)
