@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -58,6 +58,7 @@ class Select(msgspec.Struct, frozen=True):
     skip: int = 0
     limit: int = 0
     hint: Any = None
+    score: Callable[[Document], float] | None = None
 
 
 _PATTERNS: Final = (Regex, re.Pattern)
@@ -221,14 +222,13 @@ class Run:
 
 def planned(collection: Collection, select: Select) -> Plan:
     """How a query is answered. MqlError as `planner.plan` has them."""
-    specs = [live.spec for live in collection.indexes]
-    return plan(select.query, select.order or None, select.hint, specs, select.env, None, collection.namespace)
+    order, specs = select.order or None, collection.readable
+    return plan(select.query, order, select.hint, specs, select.env, None, collection.namespace)
 
 
 def _index_of(collection: Collection, plan: Plan) -> Index:
     assert plan.index is not None
-    name = plan.index.name
-    number = next(live.number for live in collection.indexes if live.spec.name == name)
+    number = collection.number_of(plan.index)
     return next(index for index in collection.node.definition.indexes if index.number == number)
 
 

@@ -14,6 +14,7 @@ from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import begin
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
@@ -69,9 +70,9 @@ async def find(call: Call) -> Document | bytes:
     env = environment(call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
-    chosen = select(call, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
+    chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter) if projecting else None
+    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
     size = arguments.whole(body, "batchSize", name)
     namespace = f"{call.database}.{coll}"
     if collection is None:
@@ -158,6 +159,8 @@ async def count(call: Call) -> Document:
         if collection.view_on is not None:
             raise MqlError(238, "count on a view is not supported; use aggregate")
         work = await begin(call)
+        if chosen == Select({}, chosen.env) and not work.aborts:
+            return {"n": await visible_count(call, collection), "ok": 1.0}
         async for batch in rows(work.view, collection, chosen, Moment(call.now)):
             total += len(batch)
     return {"n": total, "ok": 1.0}
@@ -188,7 +191,7 @@ async def _chosen(call: Call) -> tuple[Collection | None, Select]:
     env = environment(call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole(body, "skip", name, 0) or 0
-    return collection, select(call, env, query, None, body.get("hint"), skip, _limit(body, name))
+    return collection, select(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
 HANDLERS = {
