@@ -7,12 +7,14 @@ a rule and nothing else, so that setting or dropping it is one row of the catalo
 
 from __future__ import annotations
 
+import asyncio
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import Choose, Wanted
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine, Scope
@@ -20,20 +22,21 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.mongo.collections import Collection, Collections, live_of, packed, slots_of, ts_of
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.writing import duplicate
-from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.index_changes import modify, target, to_drop
 from mayflydb.query.mongo.index_keys import dates_of
-from mayflydb.query.mongo.index_specs import IndexSpec, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.index_specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
 RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 TS_COUNTS: Final = 3
 """What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
 
-ID_SPEC: Final = IndexSpec("_id_", (("_id", 1),))
+
+log = logging.getLogger(__name__)
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -52,6 +55,7 @@ class Indexing:
         self._engine = engine
         self._collections = collections
         self._options = options
+        self._ordering: dict[int, asyncio.Task[None]] = {}
 
     # --- creating ------------------------------------------------------------------------------------------------------
 
@@ -86,7 +90,7 @@ class Indexing:
         return Created(before, counted(after), bool(missing), concerned)
 
     def _missing(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
-        existing = [ID_SPEC, *collection.specs]
+        existing = [ID, *collection.specs]
         missing: list[IndexSpec] = []
         for spec in specs:
             if spec.is_id or compare_with_existing(spec, existing) == "same":
@@ -170,7 +174,7 @@ class Indexing:
     async def drop(self, collection: Collection, which: Any, now: Instant) -> int:
         """Drop what is named; how many there were. Expiry by them ends at once. MqlError 27, 72, 181."""
         before = counted(collection)
-        gone = {spec.name for spec in to_drop(which, [ID_SPEC, *collection.specs])}
+        gone = {spec.name for spec in to_drop(which, [ID, *collection.specs])}
         numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in gone}
         ts = collection.ts is not None and collection.ts.name in gone
 
@@ -197,7 +201,7 @@ class Indexing:
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
-        existing = [ID_SPEC, *collection.specs]
+        existing = [ID, *collection.specs]
         meant = target(change, existing, collection.namespace)
         changed, reply = modify(meant, change, self._options.profile)
         if dry or changed == meant:
@@ -227,6 +231,26 @@ class Indexing:
             return await self._engine.definitions.replace(collection.id, change, now)
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
+
+    def want_ids(self, collection: Collection) -> None:
+        """Begin to build an ordered index of `_id`, which no list shows; `_id_` is there for everybody from the first."""
+        if collection.id in self._ordering:
+            return
+
+        def choose(node: Node) -> list[Wanted]:
+            has = any(live_of(index).spec.is_id for index in node.definition.indexes)
+            return [] if has else [Wanted((), False, {"document": packed(ID.to_document())})]
+
+        task = asyncio.create_task(self._order_ids(collection, choose), name=f"_id_ of {collection.namespace}")
+        self._ordering[collection.id] = task
+        task.add_done_callback(lambda _: self._ordering.pop(collection.id, None))
+
+    async def _order_ids(self, collection: Collection, choose: Choose) -> None:
+        try:
+            await self._engine.indexes.define_and_build(collection.id, choose, collection.keys_of)
+        except MayflyError as error:
+            # Queries go on without it, and ask again.
+            log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
 
     # --- after a start -------------------------------------------------------------------------------------------------
 

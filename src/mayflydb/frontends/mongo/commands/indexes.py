@@ -13,11 +13,11 @@ from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.catalog import listed
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.indexing import ID_SPEC
 from mayflydb.frontends.mongo.statements import existing
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.index_specs import ID
 from mayflydb.query.mongo.values import Document, type_name
 
 UNCHANGED: Final = "all indexes already exist"
@@ -65,7 +65,7 @@ async def list_indexes(call: Call) -> bytes:
     collection = await call.app.data.collections.need(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = [_printed(call, collection, spec) for spec in (ID_SPEC, *collection.specs)]
+    found = [_printed(call, collection, spec) for spec in (ID, *collection.specs)]
     return await listed(call, found, collection.namespace)
 
 
