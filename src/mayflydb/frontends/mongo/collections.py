@@ -73,17 +73,20 @@ def ts_of(definition: Definition) -> IndexSpec | None:
 
 
 class Live(msgspec.Struct, frozen=True):
-    """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index."""
+    """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index;
+    `several`: a document has had several keys in it."""
 
     number: int
     spec: IndexSpec
     slot: int | None = None
+    several: bool = False
 
 
 def live_of(index: Index, slot: int | None = None) -> Live:
     """What a row of the catalogue says of an index."""
     assert index.spec is not None
-    return Live(index.number, IndexSpec.from_document(unpacked(index.spec["document"])), slot)
+    spec = IndexSpec.from_document(unpacked(index.spec["document"]))
+    return Live(index.number, spec, slot, index.several)
 
 
 class Collection:
@@ -103,6 +106,7 @@ class Collection:
         lives = [live_of(index, slots.get(index.number)) for index in ready]
         self.indexes = tuple(live for live in lives if not live.spec.is_id)
         self.ordered_ids = any(live.spec.is_id for live in lives)
+        self.multikey = frozenset(live.spec.name for live in lives if live.several)
         self.ts = ts_of(node.definition)
         self._specs: dict[int, Live] = {live.number: live for live in lives}
         self._validator: Filter | None = None

@@ -234,7 +234,7 @@ class Run:
 def planned(collection: Collection, select: Select) -> Plan:
     """How a query is answered. MqlError as `planner.plan` has them."""
     order, specs = select.order or None, collection.readable
-    return plan(select.query, order, select.hint, specs, select.env, None, collection.namespace)
+    return plan(select.query, order, select.hint, specs, select.env, collection.multikey, collection.namespace)
 
 
 def needs_ids(collection: Collection, select: Select) -> bool:
