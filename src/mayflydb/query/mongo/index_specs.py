@@ -325,7 +325,7 @@ def check_cosmos_ttl(spec: IndexSpec, seconds: int) -> None:
     if spec.kind != "ordered":
         raise refused(f"Index type '{spec.kind}' cannot be a TTL index on '_ts'")
     if seconds == 0:
-        raise bad_value("The 'expireAfterSeconds' option on '_ts' must be -1 or between 1 and 2147483647.")
+        raise refused("The 'expireAfterSeconds' option on '_ts' must be -1 or between 1 and 2147483647.")
 
 
 def _check_together(spec: IndexSpec) -> None:
