@@ -20,6 +20,8 @@ T = 1893456000
 """START in seconds."""
 
 SECOND = 1_000_000
+LAST = (253402300799 - T) * SECOND + SECOND - 1
+"""The last microsecond of the year 9999, in microseconds from START."""
 
 Document = dict[str, Any]
 
@@ -43,6 +45,8 @@ class World:
     def begin(self) -> None:
         self.server.reset()
         self.db = self.client[f"db{next(self._numbers)}"]
+        self._purged = 0
+        self._purged = self.purged()
 
     def close(self) -> None:
         self.client.close()
@@ -72,18 +76,23 @@ class World:
         """createIndexes, with its reply."""
         return dict(self.db.command("createIndexes", name, indexes=list(indexes)))
 
-    def stored(self) -> int:
-        """How many documents there are, those included that nobody sees."""
-        stats = self.server.stats()
-        return int(stats["records"]) + int(stats["hidden"])
+    def status(self) -> Document:
+        """`metrics.ttl` of serverStatus."""
+        return dict(self.admin.command("serverStatus")["metrics"]["ttl"])
+
+    def purged(self) -> int:
+        """How many documents age has removed since the test began."""
+        return int(self.status()["deletedDocuments"]) - self._purged
 
     def check_lives(self, collection: Collection[Document], lives: Mapping[Any, float | None], unit: float = 1) -> None:
         """Each document, by its `_id`, is seen up to its end and not from there on; None: always."""
-        ends = {life for life in lives.values() if life is not None}
-        for moment in sorted({end + step for end in ends for step in (-unit, 0, unit) if end + step >= 0}):
-            self.move(moment)
-            expected = {id for id, life in lives.items() if life is None or moment < life}
-            assert ids(collection) == expected, f"{moment} s after the start"
+        ends = {id: None if life is None else round(life * SECOND) for id, life in lives.items()}
+        steps = (-round(unit * SECOND), 0, round(unit * SECOND))
+        moments = {end + step for end in ends.values() if end is not None for step in steps}
+        for moment in sorted(each for each in moments if 0 <= each <= LAST):
+            self.move(moment / SECOND)
+            expected = {id for id, end in ends.items() if end is None or moment < end}
+            assert ids(collection) == expected, f"{moment} us after the start"
 
 
 def ids(collection: Collection[Document], query: Document | None = None) -> set[Any]:
