@@ -20,6 +20,7 @@ from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.sessions import Sessions, session_id
 from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.frontends.mongo.users import Accounts, User
 from mayflydb.frontends.mongo.wire import OP_QUERY, Message
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
@@ -68,8 +69,8 @@ class MongoApp:
 
         `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
         """
-        self.engine = engine
-        self.options = options
+        self.engine: Engine = engine
+        self.options: Options = options
         self.chance = chance
         self.monotonic = monotonic
         self.handlers = handlers
@@ -78,6 +79,8 @@ class MongoApp:
         self.data = Data(engine, options, chance, monotonic)
         self.failpoints = FailPoints(chance)
         self.started = started
+        self.began = monotonic()
+        self.tallies = Tallies()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
@@ -109,8 +112,14 @@ class MongoApp:
         """A random one."""
         return UUID(int=self.chance.getrandbits(128), version=4)
 
+    def connected(self) -> None:
+        """A connection has begun."""
+        self.tallies.connected += 1
+        self.tallies.connections += 1
+
     def disconnected(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
+        self.tallies.connected -= 1
         self.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
@@ -118,6 +127,7 @@ class MongoApp:
         if command is None or (command.test and not self.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
         call.require(command.right)
+        self.tallies.count(call)
         _check_generic(call)
         if "lsid" in call.body:
             self._enter_session(call)
