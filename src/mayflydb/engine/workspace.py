@@ -9,11 +9,10 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
 
 
 class Workspace:
@@ -110,14 +109,6 @@ class Workspace:
     def kept(self) -> list[Record]:
         """The records that were written here, and are there still."""
         return [record for record in self._records.values() if record is not None]
-
-    def ahead(self, schedule: Schedule) -> Upcoming | None:
-        """When the first of the records that were written here dies, and may be purged; None: none of them ever dies."""
-        earliest: Upcoming | None = None
-        for record in self.kept if self.rules else ():
-            found = upcoming(record, self.rules, schedule)
-            earliest = earliest if found is None else found.sooner(earliest)
-        return earliest
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 from bson import Decimal128, Int64
-from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.sort import compile_sort
-from mayflydb.query.mongo.text import TextIndex
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages import Head, compile_pipeline
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
 from mongo.query.pipelines import NOW, Memory, batched, collect, driven, made, outcome, run
 
