@@ -23,6 +23,7 @@ from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, Mortals, Transaction
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
