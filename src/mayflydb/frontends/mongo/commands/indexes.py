@@ -152,7 +152,15 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}
 
 
+async def search_indexes(call: Call) -> Document:
+    """Refused by name."""
+    raise MqlError(31082, f"{call.name} is not supported by Mayfly: search indexes are a part of Atlas")
+
+
 HANDLERS = {
+    "createSearchIndexes": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "updateSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "dropSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
     "createIndexes": Command(create_indexes, "schema", help="makes indexes"),
     "listIndexes": Command(list_indexes, "read", help="gives the indexes of a collection"),
     "dropIndexes": Command(drop_indexes, "schema", help="removes indexes"),
