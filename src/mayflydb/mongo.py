@@ -24,6 +24,8 @@ from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Ro
 from mayflydb.sockets.work import Served, Work
 
 if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.app import MongoApp
+    from mayflydb.frontends.mongo.caller import MongoCaller
     from mayflydb.frontends.mongo.options import Options
     from mayflydb.frontends.mongo.users import User
 
@@ -45,6 +47,7 @@ class MongoPort:
         self._compressors = _compressors(settings)
         self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
+        self._app: MongoApp | None = None
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
         try:
@@ -68,15 +71,24 @@ class MongoPort:
         name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
         return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
 
-    def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
+    def caller(self, engine: Engine, now: Instant) -> MongoCaller:
+        """The front end for others in this process."""
+        from mayflydb.frontends.mongo.caller import MongoCaller
+
+        return MongoCaller(self._front(engine, now))
+
+    async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
         """Take connections from now on."""
+        if await engine.node("mongo") is not None:
+            # What a process before this one has left half done is put right before anybody meets it.
+            await self._front(engine, now).data.indexing.heal(now)
         work = Work()
         made: list[Introduce] = []
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:
                 # Nothing of the front end is loaded before somebody wants it.
-                made.append(self._front(engine, work, now))
+                made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
         room = Room(self._settings.max_connections, PATIENCE)
@@ -96,13 +108,20 @@ class MongoPort:
         for each in self._sockets:
             each.close()
 
-    def _front(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
-        from mayflydb.frontends.mongo.app import MongoApp
+    def _front(self, engine: Engine, now: Instant) -> MongoApp:
+        if self._app is None:
+            from mayflydb.frontends.mongo.app import MongoApp
+
+            options, users = self._options(), self._users()
+            self._app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+        return self._app
+
+    def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
         from mayflydb.frontends.mongo.compression import Codecs
         from mayflydb.frontends.mongo.connection import Limits, Service
 
-        options, users = self._options(), self._users()
-        app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+        app = self._front(engine, now)
+        options = app.options
         return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
 
     def _options(self) -> Options:

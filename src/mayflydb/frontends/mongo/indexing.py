@@ -8,7 +8,7 @@ a rule and nothing else, so that setting or dropping it is one row of the catalo
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -26,7 +26,7 @@ from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.index_changes import modify, target, to_drop
 from mayflydb.query.mongo.index_keys import dates_of
-from mayflydb.query.mongo.index_specs import IndexSpec, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.index_specs import IndexSpec, Profile, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
 RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
@@ -147,23 +147,11 @@ class Indexing:
         await self._replace(collection, with_rules, now)
 
     def _reaping(self, definition: Definition) -> list[Index]:
-        ready = [index for index in definition.indexes if index.state == "ready"]
-        return [index for index in ready if live_of(index).spec.reaps_dates(self._options.profile)]
+        return reaping(definition, self._options.profile)
 
     def rules(self, definition: Definition) -> tuple[Rule, ...]:
         """What the TTL indexes of a collection come to."""
-        rules: list[Rule] = []
-        ts = ts_of(definition)
-        if ts is not None and ts.expire_after is not None:
-            after = None if ts.expire_after == -1 else ts.expire_after
-            rules.append(Rule("default", after, overrides=True, hides=True))
-        slots = slots_of(definition)
-        hides = self._options.expiry == "hide"
-        for index in self._reaping(definition):
-            if index.number in slots:
-                after = live_of(index).spec.expire_after
-                rules.append(Rule("index", after, hides=hides, slot=slots[index.number], passes=not hides))
-        return tuple(rules)
+        return rules_of(definition, self._options.profile, self._options.expiry)
 
     # --- dropping and changing -----------------------------------------------------------------------------------------
 
@@ -241,6 +229,28 @@ class Indexing:
                     definition
                 ) != _plain(definition.rules):
                     await self._put_rules(collection, now, None)
+
+
+def reaping(definition: Definition, profile: Profile) -> list[Index]:
+    """The indexes whose dates make documents due."""
+    ready = [index for index in definition.indexes if index.state == "ready"]
+    return [index for index in ready if live_of(index).spec.reaps_dates(profile)]
+
+
+def rules_of(definition: Definition, profile: Profile, expiry: Literal["show", "hide"]) -> tuple[Rule, ...]:
+    """What the TTL indexes of a collection come to."""
+    rules: list[Rule] = []
+    ts = ts_of(definition)
+    if ts is not None and ts.expire_after is not None:
+        after = None if ts.expire_after == -1 else ts.expire_after
+        rules.append(Rule("default", after, overrides=True, hides=True))
+    slots = slots_of(definition)
+    hides = expiry == "hide"
+    for index in reaping(definition, profile):
+        if index.number in slots:
+            after = live_of(index).spec.expire_after
+            rules.append(Rule("index", after, hides=hides, slot=slots[index.number], passes=not hides))
+    return tuple(rules)
 
 
 def counted(collection: Collection) -> int:
