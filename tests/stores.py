@@ -58,6 +58,18 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
     return on, off
 
 
+def first(items: Sequence[pytest.Item]) -> None:
+    """Leave to `make soak` what the wire tests need not show on every store: there, `make test` runs those of them that are
+    marked `everywhere`, with the synchronous client; on memory it runs all of them, with both clients.
+    """
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is None or call.params.get("session_service", "memory") == "memory":
+            continue
+        if call.params.get("flavour") == "aio" or item.get_closest_marker("everywhere") is None:
+            item.add_marker(pytest.mark.soak)
+
+
 def _is_on(name: str, stores: Sequence[str]) -> bool:
     kind = name.rpartition("-")[2]
     return kind in stores or (name not in STORES and kind not in ELSEWHERE)
