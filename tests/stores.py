@@ -60,13 +60,16 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
 
 def first(items: Sequence[pytest.Item]) -> None:
     """Leave to `make soak` what the wire tests need not show on every store: there, `make test` runs those of them that are
-    marked `everywhere`, with the synchronous client; on memory it runs all of them, with both clients.
+    marked `everywhere`, with the synchronous client; on memory it runs all of them, with both clients. The store suite runs
+    on PostgreSQL within its contract, and is left to run on the bare store as well.
     """
     for item in items:
         call = getattr(item, "callspec", None)
-        if call is None or call.params.get("session_service", "memory") == "memory":
+        if call is None:
             continue
-        if call.params.get("flavour") == "aio" or item.get_closest_marker("everywhere") is None:
+        wired = call.params.get("session_service", "memory") != "memory"
+        once = call.params.get("flavour") == "aio" or item.get_closest_marker("everywhere") is None
+        if (wired and once) or (call.params.get("store") == "postgres" and item.path.parent.name == "store_suite"):
             item.add_marker(pytest.mark.soak)
 
 
