@@ -17,7 +17,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import Body, Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
@@ -123,11 +123,20 @@ class Snapshot:
             self._done.append((container, command, written))
         return written
 
-    async def commit(self, now: Instant) -> list[Written]:
-        """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more."""
+    async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
+        """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
+
+        `claim`: decided first, in the same transaction; where it says False, nothing else is done, and [] returned.
+        """
         if not self._done:
             return []
-        return await self._engine.transact(self._replay, now)
+
+        def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
+            if claim is not None and not (yield from claim(transaction)):
+                return []
+            return (yield from self._replay(transaction))
+
+        return await self._engine.transact(body, now)
 
     def _replay(self, transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
         written: list[Written] = []

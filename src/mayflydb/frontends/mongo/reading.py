@@ -140,7 +140,7 @@ class Committed:
     async def _seek(
         self, collection: Collection, plan: Plan, select: Select, moment: Moment
     ) -> AsyncIterator[list[Record]]:
-        index = _index_of(collection, plan)
+        index = index_of(collection, plan)
         indexes = self._engine.indexes
         seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MOST_SOUGHT)
         if seqs is None:
@@ -154,7 +154,7 @@ class Committed:
     async def _walk(
         self, collection: Collection, plan: Plan, select: Select, moment: Moment
     ) -> AsyncIterator[list[Record]]:
-        index = _index_of(collection, plan)
+        index = index_of(collection, plan)
         batch = min(SCAN_BATCH, max(16, 2 * (select.skip + select.limit))) if select.limit else SCAN_BATCH
         seen: set[int] = set()
         run = Run(select.sort if plan.sorted else None)
@@ -225,7 +225,8 @@ def planned(collection: Collection, select: Select) -> Plan:
     return plan(select.query, select.order or None, select.hint, specs, select.env, None, collection.namespace)
 
 
-def _index_of(collection: Collection, plan: Plan) -> Index:
+def index_of(collection: Collection, plan: Plan) -> Index:
+    """The engine's index that a plan goes by."""
     assert plan.index is not None
     name = plan.index.name
     number = next(live.number for live in collection.indexes if live.spec.name == name)
