@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.past import Replaced
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.model.errors import OwnerNotFound
@@ -45,6 +46,10 @@ class Transaction:
     def changes(self) -> tuple[Change, ...]:
         """Of all its containers."""
         return tuple([change for space in self._spaces.values() for change in space.changes])
+
+    def replaced(self) -> list[tuple[int, list[Replaced]]]:
+        """The versions that end with this transaction, by container."""
+        return [(container, space.replaced) for container, space in self._spaces.items() if space.replaced]
 
     def ahead(self, schedule: Schedule) -> list[tuple[int, Upcoming]]:
         """What lies ahead of the records that were written, by container."""

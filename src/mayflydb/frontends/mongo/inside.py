@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar, cast
 
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.engine import Engine, Scope
@@ -15,7 +15,7 @@ from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.reading import MOST_SOUGHT, Row, Select, View, index_of, matching, only_id, planned
 from mayflydb.frontends.mongo.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body
-from mayflydb.model.errors import MayflyError
+from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
@@ -25,7 +25,31 @@ from mayflydb.store.interface import KeyRange
 
 T = TypeVar("T")
 
-_Asked = Callable[[Snapshot], Awaitable[Any]]
+_Asked: TypeAlias = Callable[["InTransaction"], Awaitable[Any]]
+
+TAKEN: Final = (
+    "WriteConflict error: this operation conflicted with another operation. "
+    "Please retry your operation or multi-document transaction."
+)
+
+
+class Held:
+    """The records that open transactions have written: whoever comes second need not go on until his commit is refused."""
+
+    def __init__(self) -> None:
+        self._by: dict[tuple[int, bytes, bytes], InTransaction] = {}
+
+    def take(self, work: InTransaction, container: int, partition: bytes, key: bytes) -> None:
+        """WriteConflict if another one has it."""
+        if self._by.setdefault((container, partition, key), work) is not work:
+            raise WriteConflict(TAKEN)
+        work.holds.append((container, partition, key))
+
+    def free(self, work: InTransaction) -> None:
+        """It is over."""
+        for place in work.holds:
+            self._by.pop(place, None)
+        work.holds.clear()
 
 
 class InTransaction:
@@ -33,9 +57,11 @@ class InTransaction:
 
     aborts = True
 
-    def __init__(self, engine: Engine, snapshot: Snapshot, number: int) -> None:
+    def __init__(self, engine: Engine, snapshot: Snapshot, number: int, held: Held) -> None:
         """`number`: that of the transaction in its session."""
         self.number = number
+        self.holds: list[tuple[int, bytes, bytes]] = []
+        self._held = held
         self.snapshot = snapshot
         self.view: View = Seen(engine, snapshot)
         self.attempt: Attempt | None = None
@@ -65,9 +91,14 @@ class InTransaction:
                 return reply
             resume = await self._answered(decision, asked)
 
+    async def run(self, container: int, command: Command) -> Written:
+        """As `Snapshot.run`; WriteConflict also if another open transaction has written that."""
+        self._held.take(self, container, command.partition, command.key)
+        return await self.snapshot.run(container, command)
+
     async def _answered(self, decision: Generator[Any, Any, Any], asked: _Asked) -> Callable[[], Any]:
         try:
-            answer = await asked(self.snapshot)
+            answer = await asked(self)
         except MayflyError as refusal:
             error = refusal
             return lambda: decision.throw(error)
@@ -97,11 +128,11 @@ class _Space:
         self._container = container
 
     def get(self, partition: bytes, key: bytes) -> Generator[Any, Any, Record | None]:
-        found: Record | None = yield lambda snapshot: snapshot.get(self._container, partition, key)
+        found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)
         return found
 
     def run(self, command: Command) -> Generator[Any, Any, Written]:
-        written: Written = yield lambda snapshot: snapshot.run(self._container, command)
+        written: Written = yield lambda work: work.run(self._container, command)
         return written
 
 

@@ -18,7 +18,7 @@ from mayflydb.frontends.mongo import retries
 from mayflydb.frontends.mongo.calls import Call, Handler
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
-from mayflydb.frontends.mongo.inside import InTransaction, aborted
+from mayflydb.frontends.mongo.inside import Held, InTransaction, aborted
 from mayflydb.frontends.mongo.sessions import Session
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND
@@ -84,6 +84,7 @@ class Transactions:
         self._monotonic = monotonic
         self._standing: dict[Key, Standing] = {}
         self._open: dict[Key, Standing] = {}
+        self._held = Held()
 
     def __len__(self) -> int:
         """How many are open."""
@@ -149,7 +150,7 @@ class Transactions:
         snapshot = await Snapshot.begin(self._engine, call.now, [node.id for node in databases])
         cosmos = call.app.options.profile == "cosmos"
         until = self._monotonic() + (COSMOS_LIFETIME if cosmos else self.lifetime) * SECOND
-        standing = Standing(number, "open", InTransaction(self._engine, snapshot, number), until, cosmos)
+        standing = Standing(number, "open", InTransaction(self._engine, snapshot, number, self._held), until, cosmos)
         self._standing[key] = self._open[key] = standing
         return standing
 
@@ -260,6 +261,8 @@ class Transactions:
         if work is None:
             return
         standing.state, standing.work, work.over = state, None, True
+        work.snapshot.close()
+        self._held.free(work)
         if self._open.get(key) is standing:
             del self._open[key]
         await self._cursors.end_transaction(work)
