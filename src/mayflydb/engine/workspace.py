@@ -9,6 +9,7 @@ from typing import Any
 from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
+from mayflydb.engine.past import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
@@ -47,6 +48,7 @@ class Workspace:
         self._exclusive = {index.number for index in self._indexes if index.unique}
         self._now = now
         self.changes: list[Change] = []
+        self.replaced: list[Replaced] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
 
@@ -83,6 +85,8 @@ class Workspace:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
+        if visible is not None:
+            self.replaced.append(Replaced(visible, lsn))
         self._keep(record, entries, visible, moves)
         self._mark_several(entries)
         self._remember(
@@ -160,11 +164,13 @@ class Workspace:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
+        self.replaced.append(Replaced(dead, lsn))
         self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
 
     def _remove(self, record: Record, lsn: int) -> None:
         self.changes.append(Delete(self._container, record))
+        self.replaced.append(Replaced(record, lsn))
         self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 

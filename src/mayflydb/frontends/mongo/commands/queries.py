@@ -107,6 +107,7 @@ async def _items(source: AsyncIterator[list[Row]], projection: Projection | None
 
 async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
     """The first batch of a cursor, which stays open if there is more."""
+    cursor.transaction = call.transaction
     batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
     id = 0
     if single or cursor.exhausted:
@@ -125,7 +126,7 @@ async def get_more(call: Call) -> bytes:
     coll = arguments.text(call.body, "collection", call.name)
     size = arguments.whole(call.body, "batchSize", call.name) or None
     cursors = call.app.data.cursors
-    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call))
+    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     cursor.busy = True
     try:
         batch = await cursor.batch(size, call.now)
