@@ -7,7 +7,6 @@ their place within it. Whoever reads several histories merges them by it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Collection, Generator, Iterable
 from functools import partial
 from struct import Struct
@@ -107,11 +106,12 @@ class Ledger:
         self._store = store
         self._nodes = nodes
 
-    async def begin(self, id: int, orderer: int, history: Span, now: Instant, apart: Collection[str] = ()) -> None:
+    async def begin(
+        self, id: int, orderer: int, history: Span, now: Instant, apart: Collection[str] | None = ()
+    ) -> None:
         """Remember, from now on, every change of a node and of all that is below it, or comes there, but for children of these
-        names. NotFound if it is gone."""
-        node = await self._store.read(Load(id))
-        if node is not None and not apart and self._remembers(self._nodes.of(node), orderer, history):
+        names. `apart` None: of what comes there, not of what is there. NotFound if the node is gone."""
+        if await self._is_begun(id, orderer, history, apart):
             return
 
         def decide() -> Decision[None]:
@@ -130,12 +130,20 @@ class Ledger:
 
         await self._store.write(decide)
 
+    async def _is_begun(self, id: int, orderer: int, history: Span, apart: Collection[str] | None) -> bool:
+        nodes = [await self._store.read(Load(id))]
+        if apart is not None:
+            nodes += [row for row in await self._store.read(Children(id)) if row.name not in apart]
+        return all(row is not None and self._remembers(self._nodes.of(row), orderer, history) for row in nodes)
+
     def _remembers(self, node: Node, orderer: int, history: Span) -> bool:
         return node.definition.ordered == orderer and node.definition.history == history
 
-    def _below(self, id: int, apart: Collection[str]) -> Generator[Any, Any, list[Node]]:
+    def _below(self, id: int, apart: Collection[str] | None) -> Generator[Any, Any, list[Node]]:
         row = yield from ask(Load(id))
         found = [] if row is None else [self._nodes.of(row)]
+        if apart is None:
+            return found
         for child in (yield from ask(Children(id))):
             if child.name not in apart:
                 found += yield from self._below(child.id, ())
@@ -176,18 +184,24 @@ class Bell:
         """Wake everybody."""
         self._rings += 1
         for waiting in self._waiting:
-            if not waiting.done():
-                waiting.set_result(None)
+            _end(waiting)
 
     async def wait(self, heard: int, span: Span) -> None:
         """Until it has been rung since, or for so long in host time."""
         if self._rings != heard:
             return
-        waiting: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = loop.create_future()
         self._waiting.add(waiting)
+        # Not asyncio.timeout: what waits here may have begun outside of any task.
+        timer = loop.call_later(span / SECOND, _end, waiting)
         try:
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(span / SECOND):
-                    await waiting
+            await waiting
         finally:
+            timer.cancel()
             self._waiting.discard(waiting)
+
+
+def _end(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

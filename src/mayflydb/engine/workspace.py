@@ -33,6 +33,11 @@ class Workspace:
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
 
+    @property
+    def remembers(self) -> bool:
+        """Whether what happens here is told by a history."""
+        return self._history
+
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """The visible record with this identity, as it is here."""
         record = yield from self._get(partition, key)

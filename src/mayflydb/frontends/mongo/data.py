@@ -19,7 +19,7 @@ class Data:
     def __init__(self, engine: Engine, options: Options, chance: Random, monotonic: Callable[[], int]) -> None:
         """`monotonic`: the host's microseconds, which no moved clock touches."""
         self.engine = engine
-        self.collections = Collections(engine, lambda: chance.randbytes(16))
+        self.collections = Collections(engine, lambda: chance.randbytes(16), options.retention)
         self.indexing = Indexing(engine, self.collections, options)
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.ids = ObjectIds(chance.randbytes(5), chance.getrandbits(24))

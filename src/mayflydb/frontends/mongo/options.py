@@ -6,6 +6,8 @@ from typing import Literal
 
 import msgspec
 
+from mayflydb.model.instant import DAY, Span
+
 Topology = Literal["mongos", "replicaset", "standalone"]
 
 
@@ -14,6 +16,7 @@ class Options(msgspec.Struct, frozen=True):
 
     `auth`: a login is needed. `compressors` in order of preference, of those that are installed. `secret` makes up the salts of
     users that do not exist. `profile`, `expiry`: what holds for databases that say nothing else. `version` is our own.
+    `retention`: how long changes are remembered for change streams.
     """
 
     topology: Topology = "mongos"
@@ -27,4 +30,5 @@ class Options(msgspec.Struct, frozen=True):
     profile: Literal["native", "both", "cosmos"] = "both"
     expiry: Literal["show", "hide"] = "show"
     secret: bytes = b""
+    retention: Span = DAY
     version: str = "0"

@@ -104,7 +104,7 @@ async def drop(call: Call) -> Document:
     collection = await call.app.data.collections.find(call.database, name)
     if collection is None:
         return {"ok": 1.0}
-    await call.app.data.collections.drop(collection)
+    await call.app.data.collections.drop(collection, call.now)
     answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.indexes)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
@@ -112,7 +112,7 @@ async def drop(call: Call) -> Document:
 async def drop_database(call: Call) -> Document:
     """Remove a database with all it holds."""
     call.fields(())
-    gone = await call.app.data.collections.drop_database(call.database)
+    gone = await call.app.data.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 
