@@ -10,7 +10,7 @@ from typing import Final
 from bson import DatetimeMS
 
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.streams.feed import Feed, Line, Scope
 from mayflydb.frontends.mongo.streams.notes import recall
@@ -26,13 +26,14 @@ _DEATHS: Final = (Kind.DELETE, Kind.EXPIRE)
 class Teller:
     """Makes events of lines, for one stream."""
 
-    def __init__(self, engine: Engine, feed: Feed, scope: Scope, options: StreamOptions, deaths: bool) -> None:
-        """`deaths`: deletes are told, too."""
+    def __init__(
+        self, engine: Engine, feed: Feed, scope: Scope, options: StreamOptions, collections: Collections
+    ) -> None:
         self._engine = engine
         self._feed = feed
         self._scope = scope
         self._options = options
-        self._deaths = deaths
+        self._collections = collections
 
     async def event(self, line: Line, now: Instant) -> Document | None:
         """What a line tells, without `_id`; None: nothing."""
@@ -41,7 +42,7 @@ class Teller:
         if not self._scope.holds(line.database, line.name):
             return None
         if line.version.kind in _DEATHS:
-            return self._of_death(line) if self._deaths else None
+            return self._of_death(line)
         return await self._of_write(line, now)
 
     def invalidates(self, event: Document) -> bool:
@@ -80,12 +81,14 @@ class Teller:
         record = await self._engine.get(node, line.version.partition, line.version.key, now)
         return None if record is None else decode(record.value)
 
-    def _of_death(self, line: Line) -> Document:
+    def _of_death(self, line: Line) -> Document | None:
+        if self._collections.contract(line.database).is_cosmos:
+            return None  # As that service has it.
         document = decode(line.value)
         event = head("delete", line.version.written)
         event.update({"ns": {"db": line.database, "coll": line.name}, "documentKey": {"_id": document.get("_id")}})
         node = self._feed.node(line.container)
-        kept = node is not None and Collection(node, line.database).keeps_images
+        kept = node is not None and self._collections.view(node, line.database).keeps_images
         self._add_before(event, document if kept else None)
         return event
 

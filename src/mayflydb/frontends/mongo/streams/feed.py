@@ -15,7 +15,7 @@ from mayflydb.engine.history import HistoryLost, versions
 from mayflydb.engine.ledger import STAMP
 from mayflydb.frontends.mongo.collections import INTERNAL
 from mayflydb.frontends.mongo.streams.tokens import NO_STAMP, Purpose, Token
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Kind, Version
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.store.interface import Children, History, Row
@@ -116,8 +116,10 @@ class Feed:
         for node in await self._engine.ledger.kept():
             self._known = max(self._known, node.definition.keeps or 0)
 
-    async def begin_at(self, instant: Instant) -> None:
+    async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
         """With what happened at an instant. MqlError 286 if that is not remembered."""
+        if instant <= now - retention:
+            raise lost()
         self._at = self._from = instant
         found = [(row.id, row) for row, _, _ in await self._found()]
         kept = [(node.definition.keeps or 0, None) for node, _, _ in await self._kept()]

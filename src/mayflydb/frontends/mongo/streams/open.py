@@ -44,11 +44,10 @@ async def open_stream(
     if token is not None:
         feed.resume(token)
     elif options.instant is not None:
-        await feed.begin_at(options.instant)
+        await feed.begin_at(options.instant, call.now, call.app.options.retention)
     else:
         await feed.begin_now(call.now)
-    deaths = call.app.options.profile != "cosmos"
-    teller = Teller(engine, feed, scope, options, deaths)
+    teller = Teller(engine, feed, scope, options, call.app.data.collections)
     ends = token if token is not None and token.purpose == "last" else None
     lsid = call.body.get("lsid")
     session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
