@@ -17,6 +17,7 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.ledger import Ledger
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.past import Past
 from mayflydb.engine.premise import Premise
@@ -140,6 +141,7 @@ class Engine:
         self.reaper = reaper
         self.definitions = definitions
         self.companions = Companions(store)
+        self.ledger = Ledger(store, nodes)
         self.insight = Insight(store)
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
         self.dates = DateIndexes(store, nodes, reaper.changed)
@@ -220,6 +222,7 @@ class Engine:
         """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
         Unavailable, OutcomeUnknown."""
         committed = await self.store.write(lambda: self._decide(body, now))
+        self.reaper.bell.ring()
         reply, mortals = committed.reply
         # By the schedule as it is now: it may have changed meanwhile.
         for container, rules, records in mortals:

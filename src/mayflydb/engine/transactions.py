@@ -23,13 +23,14 @@ Mortals: TypeAlias = tuple[int, tuple[Rule, ...], tuple[Record, ...]]
 class Transaction:
     """The workspaces of the containers that a body has asked for; all of them decide by the same `now`."""
 
-    __slots__ = ("_lsns", "_nodes", "_spaces", "now")
+    __slots__ = ("_lsns", "_nodes", "_spaces", "_stamps", "now")
 
     def __init__(self, nodes: Nodes, now: Instant) -> None:
         self.now = now
         self._nodes = nodes
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
+        self._stamps: dict[int, bytes] = {}
 
     def on(self, container: int) -> Generator[Read[Any], Any, Workspace]:
         """The workspace of a container, by its definition as it is in this transaction. OwnerNotFound if it is gone."""
@@ -38,7 +39,7 @@ class Transaction:
             row = yield from ask(Load(container))
             if row is None:
                 raise OwnerNotFound("Owner resource does not exist")
-            space = self._spaces[container] = Workspace(self._nodes.of(row), self.now)
+            space = self._spaces[container] = Workspace(self._nodes.of(row), self.now, self._stamps)
             self._lsns[container] = row.lsn
         return space
 

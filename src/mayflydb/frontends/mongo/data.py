@@ -27,7 +27,7 @@ class Data:
         """`monotonic`: the host's microseconds, which no moved clock touches."""
         self.engine = engine
         self.contracts = Contracts(options)
-        self.collections = Collections(engine, self.contracts, lambda: chance.randbytes(16))
+        self.collections = Collections(engine, self.contracts, lambda: chance.randbytes(16), options.retention)
         self.indexing = Indexing(engine, self.collections)
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)
