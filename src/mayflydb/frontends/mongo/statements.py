@@ -22,6 +22,7 @@ from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter, text_search
 from mayflydb.query.mongo.sort import compile_sort
@@ -38,8 +39,19 @@ def environment(call: Call, collection: Collection | None, given: Mapping[str, A
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
-    variables = arguments.document(call.body, "let", call.name) or {}
-    return Env(milliseconds(call.now), variables, chosen, call.app.chance.random)
+    env = Env(milliseconds(call.now), {}, chosen, call.app.chance.random)
+    variables = arguments.document(call.body, "let", call.name)
+    return msgspec.structs.replace(env, variables=_evaluated(variables, env)) if variables else env
+
+
+def _evaluated(variables: Document, env: Env) -> Document:
+    """`let`: expressions that see no document. MqlError as expressions have them, 4890500 for one that wants a field."""
+    for expression in variables.values():
+        if depends_on(expression) != frozenset():
+            text = "Command let Expression tried to access a field, but this is not allowed because command let expressions"
+            raise MqlError(4890500, f"{text} run before the query examines any documents.")
+    frame = frame_of({}, env)
+    return {name: compile_expression(expression, env)(frame) for name, expression in variables.items()}
 
 
 def select(
@@ -71,19 +83,28 @@ def select(
 
 async def existing(call: Call) -> Collection | None:
     """The collection a command names. MqlError 166 for a view."""
-    name = arguments.text(call.body, call.name, call.name)
-    found: Collection | None = await call.app.data.collections.find(call.database, name)
+    return await existing_in(call, call.database, arguments.text(call.body, call.name, call.name))
+
+
+async def existing_in(call: Call, database: str, name: str) -> Collection | None:
+    """The same of a collection by name."""
+    found: Collection | None = await call.app.data.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
     return found
 
 
 async def writable(call: Call, work: Work) -> Collection:
-    """The same, made if it is missing."""
-    found = await existing(call)
+    """The collection a command names, made if it is missing."""
+    return await writable_in(call, work, call.database, arguments.text(call.body, call.name, call.name))
+
+
+async def writable_in(call: Call, work: Work, database: str, name: str) -> Collection:
+    """The same of a collection by name."""
+    found = await existing_in(call, database, name)
     if found is not None:
         return found
-    return await call.app.data.collections.ensure(call.database, call.body[call.name], call.now)
+    return await call.app.data.collections.ensure(database, name, call.now)
 
 
 class Statement(msgspec.Struct, frozen=True):
