@@ -146,3 +146,18 @@ def test_a_place_that_cannot_be_used_is_found_before_the_start(tmp_path: Path) -
     assert failed.value.setting == "server.ready_file"
     with pytest.raises(StartFailed, match="cannot be written"):
         Announcer(tmp_path, io.StringIO()).prepare()
+
+
+def test_mongodb_is_shown_without_its_password() -> None:
+    plain = "mongodb://127.0.0.1:27017/?directConnection=true"
+    assert json.loads(ready_document(announcement(mongo_uri=plain)))["mongo"] == {"uri": plain}
+    assert (
+        "  Mongo    mongodb://localhost:27017/?directConnection=true"
+        in banner(announcement(mongo_uri=plain)).splitlines()
+    )
+    guarded = announcement(
+        mongo_uri="mongodb://admin:s3cret@127.0.0.1:27017/?authSource=admin", mongo_password_path="/p"
+    )
+    lines = banner(guarded).splitlines()
+    assert "  Mongo    mongodb://admin:...@localhost:27017/?authSource=admin" in lines
+    assert "           password in /p" in lines

@@ -397,3 +397,40 @@ def test_shown_values_can_be_put_into_a_file() -> None:
     assert again.settings == loaded.settings
     assert shown["clock.start"] == "1970-01-01T00:00:00Z"
     assert shown["ttl.sweep_interval"] == "1m30s"
+
+
+@pytest.mark.parametrize(
+    ("environ", "code"),
+    [
+        ({"MONGO_INITDB_ROOT_USERNAME": "u"}, 2),
+        ({"MONGO_INITDB_ROOT_USERNAME": "u", "MONGO_INITDB_ROOT_PASSWORD_FILE": "absent"}, 2),
+        (
+            {
+                "MONGO_INITDB_ROOT_USERNAME": "u",
+                "MONGO_INITDB_ROOT_PASSWORD": "p",
+                "MONGO_INITDB_ROOT_PASSWORD_FILE": "absent",
+            },
+            2,
+        ),
+    ],
+)
+def test_half_a_first_user_is_refused(environ: dict[str, str], code: int) -> None:
+    with pytest.raises(StartFailed) as caught:
+        read(environ)
+    assert caught.value.exit_code == code
+
+
+def test_the_first_user_of_mongodb_comes_from_the_variables_of_its_images(tmp_path: Path) -> None:
+    place = tmp_path / "password"
+    place.write_text("p\n", encoding="utf-8")
+    environ = {"MONGO_INITDB_ROOT_USERNAME": "u", "MONGO_INITDB_ROOT_PASSWORD_FILE": str(place)}
+    found = read(environ).settings.mongo.administrator
+    assert found is not None
+    assert (found.name, found.password) == ("u", "p")
+    assert "p'" not in repr(found)
+
+
+def test_a_free_port_for_one_is_a_free_port_for_both() -> None:
+    assert read().settings.mongo.port == 27017
+    assert read(server__port="0").settings.mongo.port == 0
+    assert read(server__port="0", mongo__port="-1").settings.mongo.port == -1

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from importlib.metadata import entry_points
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -205,3 +206,7 @@ def test_loading_the_plugin_loads_nothing_else() -> None:
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
     assert set(found) <= {"mayflydb", "mayflydb.testing", PLUGIN}
+
+
+def test_mongodb(mayfly_mongo: Any) -> None:
+    assert mayfly_mongo.admin.command("ping") == {"ok": 1.0}

@@ -247,9 +247,9 @@ TABLE: tuple[Row, ...] = (
     Row(
         "mongo.wire_version",
         ("--mongo-wire-version",),
-        21,
+        25,
         read.wire_version,
-        "Release that MongoDB's drivers find: 21 is 7.0. 9, 13, 17, 21, 25 or 29.",
+        "Release that MongoDB's drivers find: 25 is 8.0. 9, 13, 17, 21, 25 or 29.",
         "VERSION",
     ),
     Row(

@@ -21,9 +21,9 @@ from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.engine.transactions import Body, Transaction
+from mayflydb.engine.transactions import Body, Mortals, Transaction
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.expiry.passes import Upcoming
+from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
@@ -214,15 +214,19 @@ class Engine:
         """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
         Unavailable, OutcomeUnknown."""
         committed = await self.store.write(lambda: self._decide(body, now))
-        reply, ahead = committed.reply
-        for container, upcoming in ahead:
-            self.reaper.notice(container, upcoming)
+        reply, mortals = committed.reply
+        # By the schedule as it is now: it may have changed meanwhile.
+        for container, rules, records in mortals:
+            for record in records:
+                ahead = upcoming(record, rules, self.monitor.schedule)
+                if ahead is not None:
+                    self.reaper.notice(container, ahead)
         return reply
 
-    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, list[tuple[int, Upcoming]]]]:
+    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, tuple[Mortals, ...]]]:
         transaction = Transaction(self.nodes, self._write_instant(now))
         reply = yield from body(transaction)
-        return Outcome(transaction.changes, (reply, transaction.ahead(self.monitor.schedule)))
+        return Outcome(transaction.changes, (reply, transaction.mortals))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""

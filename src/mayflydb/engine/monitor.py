@@ -20,7 +20,8 @@ SPACE = "mongo"
 class Monitor:
     """One per store. `schedule` is for rules with `passes`; while it is not `enabled`, nothing is purged in its whole space.
 
-    `deleted_documents` and `batches` (sweeps that removed some) are of that space, since the process began.
+    `deleted_documents`, their bytes, `batches` (sweeps that removed some) and for how long those `held` the writer are of that
+    space, since the process began.
     """
 
     def __init__(self, store: Store, now: Instant, default: Span = MINUTE) -> None:
@@ -35,6 +36,8 @@ class Monitor:
         self.schedule = Schedule(now, default)
         self.enabled = True
         self.deleted_documents = 0
+        self.deleted_bytes = 0
+        self.held: Span = 0
         self.batches = 0
 
     def listen(self, changed: Callable[[], Awaitable[None]]) -> None:
@@ -145,10 +148,12 @@ class Monitor:
         if self.enabled and self.schedule.last(now) != now:
             self._counted += 1
 
-    def swept(self, container: int, removed: int) -> None:
-        """A sweep removed so many records of a container."""
+    def swept(self, container: int, removed: int, size: int = 0, held: Span = 0) -> None:
+        """A sweep removed so many records of a container, of so many bytes, and kept the writer for so long."""
         if removed and self.has(container):
             self.deleted_documents += removed
+            self.deleted_bytes += size
+            self.held += held
             self.batches += 1
 
     def rounds(self, more: int) -> None:

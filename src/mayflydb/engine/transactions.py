@@ -7,12 +7,16 @@ from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.workspace import Workspace
-from mayflydb.expiry.passes import Schedule, Upcoming
+from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
 from mayflydb.store.interface import Change, Load, Read, ask
 
 T = TypeVar("T")
+
+Mortals: TypeAlias = tuple[int, tuple[Rule, ...], tuple[Record, ...]]
+"""(container, its rules, records): who may die there."""
 
 
 class Transaction:
@@ -46,10 +50,11 @@ class Transaction:
         """Of all its containers."""
         return tuple([change for space in self._spaces.values() for change in space.changes])
 
-    def ahead(self, schedule: Schedule) -> list[tuple[int, Upcoming]]:
-        """What lies ahead of the records that were written, by container."""
-        found = [(container, space.ahead(schedule)) for container, space in self._spaces.items()]
-        return [(container, upcoming) for container, upcoming in found if upcoming is not None]
+    @property
+    def mortals(self) -> tuple[Mortals, ...]:
+        """The records that were written in containers that have rules."""
+        spaces = self._spaces.items()
+        return tuple([(container, space.rules, tuple(space.kept)) for container, space in spaces if space.rules])
 
 
 Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]

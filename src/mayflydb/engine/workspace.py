@@ -2,18 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 from typing import Any
 
-from mayflydb.engine.catalog import Node
+from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import (
+    FIRST_ORDERED,
+    Allocate,
+    Change,
+    Delete,
+    Get,
+    Holders,
+    Put,
+    PutRow,
+    Read,
+    Remember,
+    ask,
+)
+
+
+def repeated(entries: Sequence[Entry]) -> set[int]:
+    """The indexes that have more than one of these entries."""
+    counts = Counter(entry.index for entry in entries)
+    return {number for number, count in counts.items() if count > 1}
 
 
 class Workspace:
@@ -21,6 +39,7 @@ class Workspace:
 
     def __init__(self, container: Node, now: Instant) -> None:
         self._container = container.id
+        self._node = container
         self._definition = container.definition
         self.rules = container.rules
         self._history = bool(container.definition.history)
@@ -65,6 +84,7 @@ class Workspace:
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
         self._keep(record, entries, visible, moves)
+        self._mark_several(entries)
         self._remember(
             Kind.CREATE if visible is None else Kind.REPLACE, lsn, record, visible, draft.remembered or record.value
         )
@@ -79,11 +99,22 @@ class Workspace:
             entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
         return entries
 
+    def _mark_several(self, entries: tuple[Entry, ...] | None) -> None:
+        """Let the catalogue know in which indexes a record has several entries."""
+        if not entries or len(entries) < 2:
+            return
+        known = {index.number for index in self._indexes if not index.several}
+        found = repeated(entries) & known
+        if found:
+            self._node = with_several(self._node, found)
+            self._indexes = [index for index in self._node.definition.indexes if index.state != "dropped"]
+            self.changes.append(PutRow(row_of(self._node)))
+
     def _unique(self, draft: Draft, entries: tuple[Entry, ...] | None) -> tuple[Entry, ...]:
         """Those that nobody else may own."""
         if not self._exclusive or not entries:
             return draft.entries or ()
-        return (*(draft.entries or ()), *[entry for entry in entries if entry.index in self._exclusive])
+        return tuple([entry for entry in entries if entry.index in self._exclusive or entry.index < FIRST_ORDERED])
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
         """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
@@ -110,14 +141,6 @@ class Workspace:
     def kept(self) -> list[Record]:
         """The records that were written here, and are there still."""
         return [record for record in self._records.values() if record is not None]
-
-    def ahead(self, schedule: Schedule) -> Upcoming | None:
-        """When the first of the records that were written here dies, and may be purged; None: none of them ever dies."""
-        earliest: Upcoming | None = None
-        for record in self.kept if self.rules else ():
-            found = upcoming(record, self.rules, schedule)
-            earliest = earliest if found is None else found.sooner(earliest)
-        return earliest
 
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))

@@ -9,6 +9,7 @@ import pytest
 
 if TYPE_CHECKING:
     from azure.cosmos import CosmosClient
+    from pymongo import MongoClient
 
     from mayflydb.embedded import RunningServer
 
@@ -23,7 +24,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.fixture(scope="session")
 def mayfly_server() -> Iterator[RunningServer]:
-    """A server in memory on a free port, with a virtual clock; one for the whole session."""
+    """A server in memory on free ports, with a virtual clock; one for the whole session."""
     from mayflydb.embedded import serve
 
     with serve(memory=True, port=0, clock="virtual") as server:
@@ -69,8 +70,15 @@ def mayfly_cosmos(mayfly: RunningServer) -> Iterator[CosmosClient]:
 
 
 @pytest.fixture
+def mayfly_mongo(mayfly: RunningServer) -> Iterator[MongoClient[dict[str, Any]]]:
+    """A client of pymongo's, connected."""
+    with mayfly.mongo.client() as client:
+        yield client
+
+
+@pytest.fixture
 def mayfly_env(mayfly: RunningServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """COSMOS_ENDPOINT, COSMOS_KEY and COSMOS_CONNECTION_STRING in the environment, for the test."""
+    """COSMOS_ENDPOINT, COSMOS_KEY, COSMOS_CONNECTION_STRING and MONGODB_URI in the environment, for the test."""
     variables = mayfly.env()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

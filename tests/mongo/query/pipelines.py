@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from mayflydb.query.mongo.filter import compile_filter
-
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.stages import MEMORY_LIMIT, Batches, Merge, Namespace, Out, Pipeline, Row, compile_pipeline
 from mayflydb.query.mongo.values import Document, Value, encode
 

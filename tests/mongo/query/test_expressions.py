@@ -9,7 +9,7 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, ObjectId, Regex
 
 from evaluating import ENV, NOW, check, refused
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.expressions import Constant, compile_expression, depends_on, frame_of
+from mayflydb.query.mongo.expressions import Constant, compile_expression, core, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import MISSING
 
@@ -341,3 +341,43 @@ READS = [
 @pytest.mark.parametrize(("spec", "fields"), READS)
 def test_the_fields_an_expression_reads_are_known(spec: Any, fields: set[str] | None) -> None:
     assert depends_on(spec) == fields
+
+
+def doubling(levels: int) -> Any:
+    spec: Any = "$$x"
+    for _ in range(levels):
+        spec = {"$let": {"vars": {"x": {"$concat": ["$$x", "$$x"]}}, "in": spec}}
+    return {"$let": {"vars": {"x": "ab"}, "in": spec}}
+
+
+def nested(levels: int) -> Any:
+    spec: Any = "$a"
+    for _ in range(levels):
+        spec = {"$abs": spec}
+    return spec
+
+
+LIMITS = [
+    (doubling(30), 13548),
+    ({"$replaceAll": {"input": {"$concat": ["$long"] * 9}, "find": "x", "replacement": "$long"}}, 13548),
+    (
+        {"$reduce": {"input": {"$range": [0, 99]}, "initialValue": "ab", "in": {"$concat": ["$$value", "$$value"]}}},
+        31392,
+    ),
+    ({"$reduce": {"input": {"$range": [0, 99]}, "initialValue": [], "in": ["$$value", "$$value"]}}, 31392),
+    ({"$reduce": {"input": {"$range": [0, 999]}, "initialValue": [], "in": ["$$value"]}}, 31392),
+    ({"$reduce": {"input": {"$range": [0, 999]}, "initialValue": {}, "in": {"a": "$$value", "b": "$$value"}}}, 31392),
+    (nested(2000), 15),
+]
+
+
+@pytest.mark.parametrize(("spec", "code"), LIMITS)
+def test_what_would_take_all_memory_is_refused(spec: Any, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(core, "STORABLE", 100_000)
+    with pytest.raises(MqlError) as refusal:
+        compile_expression(spec, ENV)(frame_of({"a": 1, "long": "x" * 10_000}, ENV))
+    assert refusal.value.code == code
+
+
+def test_nesting_that_documents_allow_is_fine() -> None:
+    assert compile_expression(nested(90), ENV)(frame_of({"a": -1}, ENV)) == 1

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import random
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from bson import Decimal128, Int64
 
+from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.stages import Head
+from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.sort import compile_sort
+from mayflydb.query.mongo.stages import Head, compile_pipeline
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
 from mongo.query.pipelines import NOW, Memory, batched, collect, driven, made, outcome, run
 
@@ -85,7 +91,7 @@ PLAIN: list[tuple[Any, Any]] = [
     ([{"$project": 1}], 15969),
     ([{"$project": {}}], 51272),
     ([{"$project": {"a": 1, "b": 0}}], 31254),
-    ([{"$project": {"a": {"$elemMatch": {"x": 1}}}}], 31252),
+    ([{"$project": {"a": {"$elemMatch": {"x": 1}}}}], 168),
     ([{"$project": {"a.$": 1}}], 31324),
     ([{"$limit": 1}, {"$unset": "at"}], [{"_id": 1, "k": "a", "n": 5, "tags": ["x", "y"]}]),
     ([{"$limit": 1}, {"$unset": ["at.q", "tags", "k"]}], [{"_id": 1, "n": 5, "at": {"p": 1}}]),
@@ -235,6 +241,38 @@ def test_redact(spec: Any, expected: Any) -> None:
     assert outcome({"c": [document]}, [{"$redact": spec}]) == expected
 
 
+TEXTS: list[Document] = [
+    {"_id": 1, "t": "tea and coffee"},
+    {"_id": 2, "t": "coffee, coffee, coffee"},
+    {"_id": 3, "t": "water"},
+]
+FOUND = {"$match": {"$text": {"$search": "coffee"}}}
+BY_SCORE = {"$sort": {"score": {"$meta": "textScore"}}}
+
+SEARCHED: list[tuple[list[Document], Any]] = [
+    ([FOUND], [1, 2]),
+    ([FOUND, BY_SCORE], [2, 1]),
+    ([FOUND, {"$match": {"_id": {"$gt": 0}}}, BY_SCORE, {"$limit": 1}], [2]),
+    ([FOUND, {"$project": {"s": {"$meta": "textScore"}}}, {"$sort": {"s": -1}}], [2, 1]),
+    ([FOUND, {"$set": {"t": "x"}}, BY_SCORE], 40218),
+    ([{"$match": {}}, BY_SCORE], 40218),
+    ([BY_SCORE], 40218),
+    ([{"$match": {}}, FOUND], 17313),
+    ([{"$match": {}}, {"$match": {"$and": [{"a": 1}, FOUND["$match"]]}}], 17313),
+]
+
+
+@pytest.mark.parametrize(("pipeline", "expected"), SEARCHED)
+def test_text_is_searched_and_scored_while_documents_are_as_they_were(pipeline: list[Document], expected: Any) -> None:
+    found: Any
+    try:
+        pipe = compile_pipeline(pipeline, Env(NOW), Memory({}), text=TextIndex({"t": 1.0}))
+        found = [each["_id"] for each in driven(collect(pipe.over(batched(TEXTS, 2))))]
+    except MqlError as error:
+        found = error.code
+    assert found == expected
+
+
 # --- head, counting, memory ------------------------------------------------------------------------------------------
 
 HEADS: list[tuple[list[Document], Head, int]] = [
@@ -256,6 +294,27 @@ def test_the_head_is_what_the_read_does_and_run_does_the_rest(pipeline: list[Doc
     pipe = made(Memory({}), pipeline)
     assert pipe.head == head
     assert len(driven(collect(pipe.run(batched(ITEMS, 2))))) == left
+
+
+def test_head_and_run_do_what_the_whole_pipeline_does(chance: random.Random) -> None:
+    documents = [{"_id": number, "a": chance.randrange(5), "b": chance.randrange(5)} for number in range(40)]
+    makers: list[Callable[[], Document]] = [
+        lambda: {"$match": {chance.choice("ab"): {"$gte": chance.randrange(4)}}},
+        lambda: {"$sort": {chance.choice("ab"): chance.choice([1, -1])}},
+        lambda: {"$skip": chance.randrange(12)},
+        lambda: {"$limit": chance.randrange(1, 30)},
+        lambda: {"$set": {"a": {"$add": ["$a", "$b"]}}},
+    ]
+    for _ in range(200):
+        pipeline = [chance.choice(makers)() for _ in range(chance.randrange(7))]
+        pipe = made(Memory({}), pipeline)
+        whole = driven(collect(pipe.over(batched(documents, chance.randrange(1, 20)))))
+        head = pipe.head
+        read = [each for each in documents if compile_filter(head.query, Env(NOW)).matches(each)]
+        if head.sort is not None:
+            read = compile_sort(head.sort, Env(NOW)).order(read)
+        read = read[head.skip : None if head.limit is None else head.skip + head.limit]
+        assert driven(collect(made(Memory({}), pipeline).run(batched(read, 7)))) == whole, pipeline
 
 
 COUNTED: list[tuple[list[Document], Any]] = [

@@ -60,7 +60,7 @@ def test_a_collection_has_a_name_without_dollars_that_fits(name: Any, code: int)
         ({}, 0),
         ({"_id": 1}, 0),
         ({"_id": None}, 0),
-        ({"_id": ObjectId()}, 0),
+        ({"_id": ObjectId("65f000000000000000000001")}, 0),
         ({"_id": {"a": [1]}}, 0),
         ({"_id": [1]}, 53),
         ({"_id": Regex("x")}, 53),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import struct
 import zlib
@@ -166,11 +167,9 @@ def test_nonsense_never_does_more_than_end_a_connection(chance: random.Random) -
         cutting = framer(limit=1 << 20)
         for message in cutting.feed(bytes(data)):
             for document in (message.body, *(each for many in message.sequences.values() for each in many)):
-                try:
+                with contextlib.suppress(MqlError):
                     list(raw.elements(document))
                     raw.check_depth(document)
-                except MqlError as error:
-                    assert error.code == 22
 
 
 def nested(depth: int, array: bool = False) -> bytes:

@@ -42,9 +42,7 @@ class Wire:
 
     @staticmethod
     def frame(command: dict[str, Any] | bytes, flags: int = 0) -> bytes:
-        document = (
-            command if isinstance(command, bytes) else encode({"$db": "admin"} | command if not command else command)
-        )
+        document = command if isinstance(command, bytes) else encode(command)
         return struct.pack("<iiiiIB", 21 + len(document), 1, 0, 2013, flags, 0) + document
 
     def receive(self) -> dict[str, Any] | None:
@@ -98,11 +96,11 @@ def test_hello(mongo_client: Client) -> None:
         "maxWriteBatchSize": 100000,
         "logicalSessionTimeoutMinutes": 30,
         "minWireVersion": 0,
-        "maxWireVersion": 21,
+        "maxWireVersion": 25,
         "readOnly": False,
         "ok": 1.0,
     }
-    assert mongo_client.server_info()["versionArray"] == [7, 0, 0, 0]
+    assert mongo_client.server_info()["versionArray"] == [8, 0, 0, 0]
 
 
 def test_an_old_query_opens_a_connection_and_asks_nothing_else(wire: Wire) -> None:
@@ -216,14 +214,14 @@ def test_tls_on_the_same_port(mongo_server: RunningServer) -> None:
 
 
 def rehearse(client: Client, mode: Any, **data: Any) -> int:
-    fields = {"data": data} if data else {}
+    fields: dict[str, Any] = {"data": data} if data else {}
     return int(client.admin.command("configureFailPoint", "failCommand", mode=mode, **fields)["count"])
 
 
 def test_a_command_fails_as_often_as_was_asked(mongo_client: Client) -> None:
-    rehearse(mongo_client, {"times": 2}, failCommands=["ping"], errorCode=91)
+    rehearse(mongo_client, {"times": 2}, failCommands=["ping"], errorCode=8)
     for _ in range(2):
-        assert refused(mongo_client, "ping") == (91, "Failing command via 'failCommand' failpoint")
+        assert refused(mongo_client, "ping") == (8, "Failing command via 'failCommand' failpoint")
     assert mongo_client.admin.command("ping") == {"ok": 1.0}
     assert rehearse(mongo_client, "off") == 2
 
@@ -282,11 +280,11 @@ def test_fail_points_that_make_no_sense(mongo_client: Client, mode: Any, data: d
 
 def test_bson_that_is_none_is_an_error_and_the_connection_stays(wire: Wire) -> None:
     good = encode({"ping": 1, "$db": "admin"})
-    for bad in (good[:4] + b"\x77" + good[5:], good[:-6] + b"\xff\xff\xff\x7f\x00\x00", b"\x05\0\0\0\x01"):
+    for bad in (good[:4] + b"\x77" + good[5:], good.replace(b"\6\0\0\0", b"\xff\xff\xff\x7f"), b"\x05\0\0\0\x01"):
         wire.send(bad)
         reply = wire.receive()
         assert reply is not None
-        assert reply["code"] in (22, 40571)
+        assert reply["code"] == 22
     wire.send(good)
     assert wire.receive() == {"ok": 1.0}
 

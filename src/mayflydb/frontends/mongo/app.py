@@ -13,6 +13,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import raw
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.table import HANDLERS
+from mayflydb.frontends.mongo.concerns import check_read_concern, check_version
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.errors import answer_to, refusal
@@ -23,6 +24,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.frontends.mongo.users import Accounts, User
 from mayflydb.frontends.mongo.wire import OP_QUERY, Message
+from mayflydb.frontends.mongo.work import concern_error
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
@@ -43,6 +45,9 @@ MOST_MILLISECONDS = (1 << 31) - 1
 
 HELLO = frozenset({"hello", "isMaster", "ismaster"})
 QUERIES = frozenset({"$query", "query"})
+
+CHANGING = frozenset({"write", "schema", "users"})
+"""Rights of commands that change something, and so are told how durable that is to be."""
 
 _OK = encode({"ok": 1.0})
 _FAILED = refusal(1, "An internal error occurred.")
@@ -128,7 +133,8 @@ class MongoApp:
             raise MqlError(59, f"no such command: '{call.name}'")
         call.require(command.right)
         self.tallies.count(call)
-        _check_generic(call)
+        check_version(call)
+        check_read_concern(call)
         if "lsid" in call.body:
             self._enter_session(call)
         if command.admin and call.database != "admin":
@@ -138,6 +144,10 @@ class MongoApp:
         answer = await (answering if not limit else within(limit, answering))
         if isinstance(answer, bytes):
             return answer
+        if "writeConcern" in call.body and command.right in CHANGING and "writeConcernError" not in answer:
+            unmet = concern_error(call)
+            if unmet is not None:
+                answer["writeConcernError"] = unmet
         if not answer:
             return _OK
         if "ok" not in answer:
@@ -203,15 +213,6 @@ def _database_of(message: Message, name: str, body: Document) -> str:
         text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
         raise MqlError(352, text)
     return message.collection.partition(".")[0]
-
-
-def _check_generic(call: Call) -> None:
-    body = call.body
-    version = body.get("apiVersion")
-    if version is not None and version != "1":
-        raise MqlError(322, f"API version must be \"1\", got '{version}'")
-    if version is None and ("apiStrict" in body or "apiDeprecationErrors" in body):
-        raise MqlError(72, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
 
 
 def _milliseconds(call: Call) -> int:

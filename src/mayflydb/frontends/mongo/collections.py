@@ -27,8 +27,9 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.index_keys import compile_keys, keys_of
-from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.index_specs import ID, IndexSpec
 from mayflydb.query.mongo.key_bytes import id_key
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.validation import check_collection, check_database
 from mayflydb.query.mongo.values import Document, Value, decode, encode
 
@@ -75,13 +76,14 @@ def ts_of(definition: Definition) -> IndexSpec | None:
 class Live(msgspec.Struct, frozen=True):
     """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index.
 
-    `numbers`: they count as dates too, as on a custom path of profile `cosmos`.
+    `numbers`: they count as dates too, as on a custom path of profile `cosmos`. `several`: a document has had several keys in it.
     """
 
     number: int
     spec: IndexSpec
     slot: int | None = None
     numbers: bool = False
+    several: bool = False
 
     def date(self, document: Document) -> Instant | None:
         """The earliest date that this TTL index finds."""
@@ -92,7 +94,8 @@ def live_of(index: Index, slot: int | None = None) -> Live:
     """What a row of the catalogue says of an index."""
     assert index.spec is not None
     numbers = index.spec.get("numbers", False)
-    return Live(index.number, IndexSpec.from_document(unpacked(index.spec["document"])), slot, numbers)
+    spec = IndexSpec.from_document(unpacked(index.spec["document"]))
+    return Live(index.number, spec, slot, numbers, index.several)
 
 
 class Collection:
@@ -110,16 +113,36 @@ class Collection:
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
         slots = slots_of(node.definition)
         ready = [index for index in node.definition.indexes if index.state == "ready"]
-        self.indexes = tuple(live_of(index, slots.get(index.number)) for index in ready)
+        lives = [live_of(index, slots.get(index.number)) for index in ready]
+        self.indexes = tuple(live for live in lives if not live.spec.is_id)
+        self.ordered_ids = any(live.spec.is_id for live in lives)
+        self.multikey = frozenset(live.spec.name for live in lives if live.several)
         self.ts = ts_of(node.definition)
-        self._specs: dict[int, Live] = {live.number: live for live in self.indexes}
+        self._specs: dict[int, Live] = {live.number: live for live in lives}
         self._validator: Filter | None = None
+        self._by_now: bool | None = None
 
     @property
     def specs(self) -> list[IndexSpec]:
         """What is indexed besides `_id`."""
         ordered = [live.spec for live in self.indexes]
         return ordered if self.ts is None else [*ordered, self.ts]
+
+    @property
+    def readable(self) -> list[IndexSpec]:
+        """The indexes that a query may be answered by; that of `_id` once it has been built."""
+        specs = [live.spec for live in self.indexes]
+        return [ID, *specs] if self.ordered_ids else specs
+
+    def number_of(self, spec: IndexSpec) -> int:
+        """The engine's number of a readable index."""
+        return next(number for number, live in self._specs.items() if live.spec.name == spec.name)
+
+    @property
+    def text(self) -> TextIndex | None:
+        """What `$text` searches."""
+        spec = next((live.spec for live in self.indexes if live.spec.kind == "text"), None)
+        return None if spec is None else TextIndex({path: float(by) for path, by in (spec.weights or {}).items()})
 
     @property
     def reserves_ts(self) -> bool:
@@ -187,8 +210,15 @@ class Collection:
 
     def validator(self, env: Env) -> Filter | None:
         """What documents must match; None: anything goes."""
-        if self._validator is None and self.options.get("validator"):
-            self._validator = compile_filter(self.options["validator"], env)
+        validator = self.options.get("validator")
+        if not validator or self.options.get("validationLevel") == "off":
+            return None
+        if self._by_now is None:
+            self._by_now = b"$$NOW" in encode(validator)
+        if self._by_now:
+            return compile_filter(validator, env)
+        if self._validator is None:
+            self._validator = compile_filter(validator, env)
         return self._validator
 
 

@@ -117,8 +117,10 @@ class Connection(Served):
         self._throttle()
 
     def eof_received(self) -> bool:
-        """A client that sends no more may still wait for answers."""
+        """A client that sends no more may still wait for answers; with TLS the end is always that of both directions."""
         self.shutdown()
+        if self.state.tls:
+            return False
         return self._answering or bool(self._waiting) or bool(self._outgoing)
 
     def pause_writing(self) -> None:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import Choose, Wanted
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine, Scope
@@ -22,12 +22,12 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.mongo.collections import Collection, Collections, Live, live_of, packed, slots_of, ts_of
 from mayflydb.frontends.mongo.contracts import Contract, check_kept
 from mayflydb.frontends.mongo.writing import RESERVED, duplicate
-from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.index_changes import modify, target, to_drop
-from mayflydb.query.mongo.index_specs import IndexSpec, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.index_specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,8 @@ T = TypeVar("T")
 TS_COUNTS: Final = 3
 """What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
 
-ID_SPEC: Final = IndexSpec("_id_", (("_id", 1),))
+
+log = logging.getLogger(__name__)
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -56,6 +57,7 @@ class Indexing:
         self._engine = engine
         self._collections = collections
         self._under_way: set[asyncio.Task[Any]] = set()
+        self._ordering: dict[int, asyncio.Task[None]] = {}
 
     # --- creating ------------------------------------------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class Indexing:
         return Created(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
 
     def _missing(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
-        existing = [ID_SPEC, *collection.specs]
+        existing = [ID, *collection.specs]
         missing: list[IndexSpec] = []
         for spec in specs:
             if spec.is_id or compare_with_existing(spec, existing) == "same":
@@ -166,7 +168,7 @@ class Indexing:
 
     async def drop(self, collection: Collection, which: Any, now: Instant) -> bool:
         """Drop what is named; whether a TTL index on `_ts` was among it. Expiry by them ends at once. MqlError 27, 72, 181."""
-        gone = to_drop(which, [ID_SPEC, *collection.specs])
+        gone = to_drop(which, [ID, *collection.specs])
         return await self._to_its_end(self._drop(collection, gone, now))
 
     async def _drop(self, collection: Collection, gone: Sequence[IndexSpec], now: Instant) -> bool:
@@ -197,7 +199,7 @@ class Indexing:
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
-        existing = [ID_SPEC, *collection.specs]
+        existing = [ID, *collection.specs]
         meant = target(change, existing, collection.namespace)
         changed, reply = modify(meant, change, collection.contract.profile)
         if dry or changed == meant:
@@ -250,6 +252,26 @@ class Indexing:
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
+    def want_ids(self, collection: Collection) -> None:
+        """Begin to build an ordered index of `_id`, which no list shows; `_id_` is there for everybody from the first."""
+        if collection.id in self._ordering:
+            return
+
+        def choose(node: Node) -> list[Wanted]:
+            has = any(live_of(index).spec.is_id for index in node.definition.indexes)
+            return [] if has else [Wanted((), False, {"document": packed(ID.to_document())})]
+
+        task = asyncio.create_task(self._order_ids(collection, choose), name=f"_id_ of {collection.namespace}")
+        self._ordering[collection.id] = task
+        task.add_done_callback(lambda _: self._ordering.pop(collection.id, None))
+
+    async def _order_ids(self, collection: Collection, choose: Choose) -> None:
+        try:
+            await self._engine.indexes.define_and_build(collection.id, choose, collection.keys_of)
+        except MayflyError as error:
+            # Queries go on without it, and ask again.
+            log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
+
     # --- after a start -------------------------------------------------------------------------------------------------
 
     async def heal(self, now: Instant) -> None:
@@ -261,10 +283,11 @@ class Indexing:
         for collection in found:
             check_kept(collection.contract, collection.node.body.get("profile"), collection.namespace)
         for collection in found:
-            await self._heal(collection, now)
+            await self._engine.indexes.abandon(collection.id)
+            await self.settle(collection, now)
 
-    async def _heal(self, collection: Collection, now: Instant) -> None:
-        await self._engine.indexes.abandon(collection.id)
+    async def settle(self, collection: Collection, now: Instant) -> None:
+        """Let what is left of dropped slots go, and rules be what the collection's contract says."""
         definition = collection.node.definition
         for slot in definition.slots:
             if slot.state == "dropped":

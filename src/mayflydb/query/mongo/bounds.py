@@ -249,7 +249,7 @@ def _turned(interval: Interval, way: int | str) -> Range:
 def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """The same keys without overlaps, ascending."""
     result: list[Range] = []
-    for lower, upper in sorted(ranges):
+    for lower, upper in sorted(each for each in ranges if each[0] < each[1]):
         if result and lower <= result[-1][1]:
             result[-1] = result[-1][0], max(upper, result[-1][1])
         else:

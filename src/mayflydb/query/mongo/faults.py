@@ -72,6 +72,7 @@ NAMES: Final[Mapping[int, str]] = {
     189: "PrimarySteppedDown",
     197: "InvalidIndexSpecificationOption",
     206: "NoSuchSession",
+    207: "InvalidUUID",
     211: "KeyNotFound",
     222: "CloseChangeStream",
     223: "IllegalOpMsgFlag",
@@ -112,6 +113,7 @@ NAMES: Final[Mapping[int, str]] = {
     13436: "NotPrimaryOrSecondary",
     14031: "OutOfDiskSpace",
     16500: "TooManyRequests",
+    31082: "SearchNotEnabled",
     40414: "IDLFailedToParse",
     40415: "IDLUnknownField",
 }

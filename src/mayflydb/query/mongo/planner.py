@@ -227,6 +227,8 @@ def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _C
 def _plan_of(question: _Question, spec: IndexSpec, fields: Sequence[_Field], way: int) -> Plan:
     repeats = question.may_repeat(spec)
     ranges = ranges_of([(field.intervals, field.way) for field in fields], MOST_RANGES, WHOLE)
+    if not ranges:
+        return Plan("none", sorted=True)
     return Plan(
         "walk" if way else "seek",
         index=spec,
@@ -307,6 +309,9 @@ def _hashed(condition: Condition, by: Comparing) -> Intervals | None:
 def _sort_way(question: _Question, spec: IndexSpec, fields: Sequence[_Field], by: Comparing) -> int:
     """1 if an index has the order that is asked for, -1 if it has the opposite one, else 0."""
     if not question.sort or spec.kind != "ordered" or not by.alike:
+        return 0
+    if len({split(path)[0] for path in question.sort}) < len(question.sort):
+        # Through one array a sort takes all its elements, an index those that have fields.
         return 0
     wanted = []
     for path, way in question.sort.items():
@@ -400,4 +405,7 @@ def _either(question: _Question, n: int, branches: Sequence[Document]) -> Plan |
             return None
         plans.append(found)
     kept = tuple(each for each in plans if each.kind != "none")
-    return Plan("either", branches=kept, sorted=not question.sort, duplicates=len(kept) > 1)
+    if not kept:
+        return Plan("none", sorted=True)
+    repeats = len(kept) > 1 or any(each.duplicates for each in kept)
+    return Plan("either", branches=kept, sorted=not question.sort, duplicates=repeats)

@@ -7,6 +7,7 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.pipelines import Collected, encoded
 from mayflydb.frontends.mongo.statements import environment
@@ -58,6 +59,8 @@ async def aggregate(call: Call) -> bytes:
         )
     if work.aborts and pipeline.target is not None:
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: $out and $merge")
+    if pipeline.target is not None and is_linearizable(call):
+        raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))

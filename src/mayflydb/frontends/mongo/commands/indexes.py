@@ -14,12 +14,12 @@ from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.catalog import listed
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.indexing import ID_SPEC, counted
+from mayflydb.frontends.mongo.indexing import counted
 from mayflydb.frontends.mongo.statements import existing
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.index_specs import ID, IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
 UNCHANGED: Final = "all indexes already exist"
@@ -71,7 +71,7 @@ async def list_indexes(call: Call) -> bytes:
     collection = await call.app.data.collections.need(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = [_printed(collection, spec) for spec in (ID_SPEC, *collection.specs)]
+    found = [_printed(collection, spec) for spec in (ID, *collection.specs)]
     return await listed(call, found, collection.namespace)
 
 
@@ -152,7 +152,15 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}
 
 
+async def search_indexes(call: Call) -> Document:
+    """Refused by name."""
+    raise MqlError(31082, f"{call.name} is not supported by Mayfly: search indexes are a part of Atlas")
+
+
 HANDLERS = {
+    "createSearchIndexes": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "updateSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "dropSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
     "createIndexes": Command(create_indexes, "schema", help="makes indexes"),
     "listIndexes": Command(list_indexes, "read", help="gives the indexes of a collection"),
     "dropIndexes": Command(drop_indexes, "schema", help="removes indexes"),

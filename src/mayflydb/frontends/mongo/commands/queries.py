@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
+import msgspec
 from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
@@ -12,10 +13,11 @@ from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.pipelines import encoded, find_in_view
+from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
-from mayflydb.frontends.mongo.work import begin
+from mayflydb.frontends.mongo.work import Work, begin
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
@@ -69,9 +71,9 @@ async def find(call: Call) -> Document | bytes:
     env = environment(call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
-    chosen = select(call, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
+    chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter) if projecting else None
+    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
     size = arguments.whole(body, "batchSize", name)
     namespace = f"{call.database}.{coll}"
     if collection is None:
@@ -155,10 +157,10 @@ async def count(call: Call) -> Document:
     collection, chosen = await _chosen(call)
     total = 0
     if collection is not None:
-        if collection.view_on is not None:
-            raise MqlError(238, "count on a view is not supported; use aggregate")
         work = await begin(call)
-        async for batch in rows(work.view, collection, chosen, Moment(call.now)):
+        if chosen == Select({}, chosen.env) and collection.view_on is None and not work.aborts:
+            return {"n": await visible_count(call, collection), "ok": 1.0}
+        async for batch in _documents(call, work, collection, chosen):
             total += len(batch)
     return {"n": total, "ok": 1.0}
 
@@ -170,15 +172,35 @@ async def distinct(call: Call) -> Document:
     collection, chosen = await _chosen(call)
     values: dict[Any, Any] = {}
     if collection is not None:
-        work = await begin(call)
         parts = split(key)
-        async for batch in rows(work.view, collection, chosen, Moment(call.now)):
+        async for batch in _documents(call, await begin(call), collection, chosen):
             for row in batch:
                 for value in lookup(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:
                         if each is not MISSING:
                             values.setdefault(chosen.env.collation.order_key(each), each)
     return {"values": list(values.values()), "ok": 1.0}
+
+
+async def _documents(
+    call: Call, work: Work, collection: Collection, chosen: Select
+) -> AsyncIterator[Sequence[Row | Seen]]:
+    """What a query finds in a collection or a view."""
+    moment = Moment(call.now)
+    if collection.view_on is None:
+        async for batch in rows(work.view, collection, chosen, moment):
+            yield batch
+        return
+    stages: list[Document] = [{"$match": chosen.query}] if chosen.query else []
+    stages += [{f"${name}": number} for name, number in (("skip", chosen.skip), ("limit", chosen.limit)) if number]
+    async for documents in Collected(call, work, chosen.env, moment).read(collection, stages):
+        yield [Seen(document) for document in documents]
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """A document that is no record: a view's."""
+
+    document: Document
 
 
 async def _chosen(call: Call) -> tuple[Collection | None, Select]:
@@ -188,7 +210,7 @@ async def _chosen(call: Call) -> tuple[Collection | None, Select]:
     env = environment(call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole(body, "skip", name, 0) or 0
-    return collection, select(call, env, query, None, body.get("hint"), skip, _limit(body, name))
+    return collection, select(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
 HANDLERS = {

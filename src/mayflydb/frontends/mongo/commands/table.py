@@ -7,6 +7,7 @@ from typing import Final
 from mayflydb.frontends.mongo.calls import Command
 from mayflydb.frontends.mongo.commands import (
     aggregate,
+    bulk_write,
     catalog,
     find_and_modify,
     handshake,
@@ -34,5 +35,6 @@ HANDLERS: Final[dict[str, Command]] = {
     **queries.HANDLERS,
     **writes.HANDLERS,
     **find_and_modify.HANDLERS,
+    **bulk_write.HANDLERS,
     **aggregate.HANDLERS,
 }

@@ -23,6 +23,7 @@ from mayflydb.query.mongo.expressions import (
 )
 from mayflydb.query.mongo.expressions.core import Constant, Expression, Frame, Parser, Scope
 from mayflydb.query.mongo.expressions.reads import depends_on
+from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value
 
 __all__ = ["OPERATORS", "Constant", "Expression", "Frame", "compile_expression", "depends_on", "frame_of"]
@@ -53,9 +54,12 @@ def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -
     """What a specification computes: a `Constant` if it reads nothing.
 
     `variables`: names, beside those of `env`, that the frames will bind. MqlError for what is no expression: 168 for an unknown
-    operator, 17276 for an unbound variable.
+    operator, 17276 for an unbound variable, 15 for one nested too deeply.
     """
-    return Scope(env, frozenset(variables), OPERATORS).compile(spec)
+    try:
+        return Scope(env, frozenset(variables), OPERATORS).compile(spec)
+    except RecursionError:
+        raise MqlError(15, "an expression exceeds the maximum nested depth") from None
 
 
 def frame_of(document: Value, env: Env) -> Frame:

@@ -14,9 +14,11 @@ from mayflydb.query.mongo.expressions.core import (
     Scope,
     arguments,
     binder,
+    check_size,
     check_variable,
     fixed,
     folded,
+    measured,
     nothing,
     ranged,
     scoped,
@@ -66,6 +68,7 @@ def _concat(*arrays: Value) -> Value:
             return None
         if type(array) is not list:
             raise MqlError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
+        check_size(8 * (len(joined) + len(array)))
         joined.extend(array)
     return joined
 
@@ -253,9 +256,16 @@ def _reduce(name: str, spec: Value, scope: Scope) -> Expression:
             raise MqlError(40080, f"$reduce requires that 'input' be an array, found: {type_name(array)}")
         inner, assign = bind(frame)
         value = initial(frame)
+        unmeasured = 1
         for element in array:
             assign(value, element)
             value = body(inner)
+            unmeasured -= 1
+            if not unmeasured and type(value) in (str, list, dict):
+                # What doubles with each element must not get far; what is large is not measured each time.
+                unmeasured = min(4, 1 + measured(value) // 1000)
+            elif not unmeasured:
+                unmeasured = 1
         return value
 
     return reduced

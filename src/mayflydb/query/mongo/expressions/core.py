@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 from bson import DatetimeMS, DBRef
@@ -328,3 +328,35 @@ def arguments(name: str, spec: Value, required: Sequence[str], optional: Sequenc
 def nothing(value: Value) -> bool:
     """Null or missing."""
     return value is None or value is MISSING
+
+
+# --- limits ----------------------------------------------------------------------------------------------------------
+
+LARGEST: Final = 64 * 1024 * 1024
+STORABLE: Final = 16 * 1024 * 1024
+_DEEPEST: Final = 180
+
+
+def check_size(size: int) -> None:
+    """MqlError 13548 for a value of more than 64 MB, before it is made."""
+    if size > LARGEST:
+        raise MqlError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
+
+
+def measured(value: Value) -> int:
+    """About how large a value is. MqlError 31392 for one that grew too large or too deep to be stored."""
+    size, level = 0, [value]
+    for _ in range(_DEEPEST):
+        # 11 bytes are what an element of a long array takes.
+        size += sum(len(each) if type(each) is str else 11 for each in level)
+        if size > STORABLE:
+            break
+        level = [
+            child
+            for each in level
+            if type(each) in (list, dict)
+            for child in (each if type(each) is list else each.values())
+        ]
+        if not level:
+            return size
+    raise MqlError(31392, "Value too large to reduce")

@@ -18,6 +18,7 @@ from mayflydb.query.mongo.expressions.core import (
     Scope,
     applied,
     arguments,
+    check_size,
     fixed,
     named,
     nothing,
@@ -56,6 +57,7 @@ def _concat(*values: Value) -> Value:
             return None
         if type(value) is not str:
             raise MqlError(16702, f"$concat only supports strings, not {type_name(value)}")
+    check_size(sum(map(len, values)))
     return "".join(values)
 
 
@@ -211,6 +213,7 @@ def _replace(most: int) -> Parser:
                     raise MqlError(code, f"{name} requires that '{field}' be a string, found: {shell(each)}")
             if nothing(value) or nothing(find) or nothing(replacement):
                 return None
+            check_size(len(value) + len(replacement) * (1 if most == 1 else value.count(find)))
             return value.replace(find, replacement, most)
 
         return applied(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.stages.source import Batches, Namespace, Source
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, Value, encode, type_name
 
 BATCH: Final = 1000
@@ -41,18 +42,23 @@ class Inner(Protocol):
 
 
 class Scope(msgspec.Struct, frozen=True):
-    """Where a stage is compiled. `inside`: the stage whose sub-pipeline this is, "" at the top; `memory_limit` in bytes;
-    `compile_inner` compiles sub-pipelines."""
+    """Where a stage is compiled.
+
+    `inside`: the stage whose sub-pipeline this is, "" at the top; `memory_limit` in bytes; `compile_inner`: for sub-pipelines;
+    `text`: the collection's text index, while `$text` may be asked; `score`: a document's, while documents are as they were read.
+    """
 
     env: Env
     source: Source
     compile_inner: Callable[[Value, Scope], Inner]
     memory_limit: int = MEMORY_LIMIT
     inside: str = ""
+    text: TextIndex | None = None
+    score: Callable[[Document], float] | None = None
 
     def inner(self, pipeline: Value, stage: str) -> Inner:
         """Compiles a sub-pipeline of `stage`."""
-        return self.compile_inner(pipeline, replace(self, inside=stage))
+        return self.compile_inner(pipeline, replace(self, inside=stage, text=None, score=None))
 
     def with_variables(self, variables: Mapping[str, Value]) -> Scope:
         """The same with more variables."""
@@ -152,6 +158,26 @@ def required(spec: Document, name: str, stage: str) -> Value:
     if name not in spec:
         raise MqlError(40414, f"BSON field '{stage}.{name}' is missing but a required field")
     return spec[name]
+
+
+async def chained(stages: Sequence[Stage], batches: Batches) -> Batches:
+    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
+    chain = [batches]
+    for stage in stages:
+        chain.append(stage.run(chain[-1]))
+    try:
+        async for batch in chain[-1]:
+            yield batch
+    finally:
+        for part in reversed(chain):
+            await close(part)
+
+
+async def close(batches: Batches) -> None:
+    """Ends what nobody reads any further."""
+    closing = getattr(batches, "aclose", None)
+    if closing is not None:
+        await closing()
 
 
 async def nothing() -> Batches:

@@ -25,7 +25,7 @@ class Match(Where):
     __slots__ = ("query",)
 
     def __init__(self, query: Document, scope: Scope) -> None:
-        super().__init__(compile_filter(query, scope.env).matches)
+        super().__init__(compile_filter(query, scope.env, scope.text).matches)
         self.query = query
 
 
@@ -111,7 +111,7 @@ class Sort:
     def __init__(self, spec: Document, scope: Scope) -> None:
         self.spec = spec
         self.most: int | None = None
-        self._sort = compile_sort(spec, scope.env)
+        self._sort = compile_sort(spec, scope.env, scope.score)
         self._limit = scope.memory_limit
 
     async def run(self, batches: Batches) -> Batches:

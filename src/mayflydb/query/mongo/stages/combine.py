@@ -16,6 +16,7 @@ from mayflydb.query.mongo.stages.base import (
     Scope,
     Stage,
     Weigher,
+    close,
     collected,
     in_batches,
     nothing,
@@ -97,8 +98,12 @@ class _UnionWith(msgspec.Struct, frozen=True):
         async for batch in batches:
             yield batch
         inner = self.inner
-        async for batch in inner.over(nothing()) if inner.starts_itself else inner.read(self.namespace):
-            yield batch
+        more = inner.over(nothing()) if inner.starts_itself else inner.read(self.namespace)
+        try:
+            async for batch in more:
+                yield batch
+        finally:
+            await close(more)
 
 
 def compile_union_with(spec: Value, scope: Scope) -> Stage:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from msgspec.structs import replace
+
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.stages import basic, buckets, combine, group, shapes
-from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage
+from mayflydb.query.mongo.filter import text_search
+from mayflydb.query.mongo.stages import basic, buckets, combine, gaps, group, shapes
+from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage, Where, chained
 from mayflydb.query.mongo.stages.basic import Match
 from mayflydb.query.mongo.stages.combine import Documents, Special, Write, special
 from mayflydb.query.mongo.stages.fields import add_fields
@@ -18,6 +21,7 @@ from mayflydb.query.mongo.stages.head import bound_sorts, head_of, is_one, joine
 from mayflydb.query.mongo.stages.lookup import compile_lookup
 from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Source
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import MISSING, Value
 
 _SPECIAL: Final = ("$collStats", "$indexStats", "$currentOp", "$listLocalSessions", "$listSessions", "$changeStream")
@@ -27,8 +31,10 @@ STAGES: Final[Mapping[str, Compile]] = {
     "$bucket": buckets.compile_bucket,
     "$bucketAuto": buckets.compile_bucket_auto,
     "$count": basic.compile_count,
+    "$densify": gaps.compile_densify,
     "$documents": combine.compile_documents,
     "$facet": combine.compile_facet,
+    "$fill": gaps.compile_fill,
     "$graphLookup": compile_graph_lookup,
     "$group": group.compile_group,
     "$limit": basic.compile_limit,
@@ -53,10 +59,13 @@ STAGES: Final[Mapping[str, Compile]] = {
 }
 
 UNSUPPORTED: Final = frozenset({
-    "$changeStreamSplitLargeEvent", "$densify", "$fill", "$geoNear", "$listCatalog", "$listSampledQueries", "$listSearchIndexes",
-    "$planCacheStats", "$rankFusion", "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
+    "$changeStreamSplitLargeEvent", "$geoNear", "$listCatalog", "$listSampledQueries", "$planCacheStats",
+    "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 })  # fmt: skip
 """Stages of MongoDB that are refused by name."""
+
+ATLAS: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
+"""Those that Atlas alone has, refused with the code that a server outside of it has for them."""
 
 _FIRST: Final = frozenset({"$documents", *_SPECIAL})
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -104,11 +113,11 @@ class Pipeline:
 
     def run(self, batches: Batches) -> Batches:
         """What the stages behind the head make of the documents that the head found."""
-        return _chained(self._tail, batches)
+        return chained(self._tail, batches)
 
     def over(self, batches: Batches) -> Batches:
         """What all its stages make of documents."""
-        return _chained(self._stages, batches)
+        return chained(self._stages, batches)
 
     def read(self, namespace: Namespace) -> Batches:
         """What it makes of a collection, which is asked for what its first `$match` stages want."""
@@ -116,7 +125,7 @@ class Pipeline:
         queries = [stage.query for stage in self._stages[: _matches(self._stages)]]  # type: ignore[attr-defined]
         query, exact = narrowed(joined(queries), env)
         rest = self._stages[len(queries) :] if exact else self._stages
-        return _chained(rest, self._scope.source.find(namespace, query))
+        return chained(rest, self._scope.source.find(namespace, query))
 
 
 def _matches(stages: Sequence[Stage]) -> int:
@@ -126,30 +135,17 @@ def _matches(stages: Sequence[Stage]) -> int:
     return len(stages)
 
 
-async def _chained(stages: Sequence[Stage], batches: Batches) -> Batches:
-    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
-    chain = [batches]
-    for stage in stages:
-        chain.append(stage.run(chain[-1]))
-    try:
-        async for batch in chain[-1]:
-            yield batch
-    finally:
-        for part in reversed(chain):
-            close = getattr(part, "aclose", None)
-            if close is not None:
-                await close()
-
-
 # --- compiling -------------------------------------------------------------------------------------------------------
 
 
-def compile_pipeline(pipeline: Value, env: Env, source: Source, memory_limit: int = MEMORY_LIMIT) -> Pipeline:
+def compile_pipeline(
+    pipeline: Value, env: Env, source: Source, memory_limit: int = MEMORY_LIMIT, text: TextIndex | None = None
+) -> Pipeline:
     """Compiles a pipeline, an array of stages. MqlError 14, 40323, 40324, 40601, 40602 and what the stages refuse.
 
-    `memory_limit`: bytes that one stage may keep; beyond, 292.
+    `memory_limit`: bytes that one stage may keep; beyond, 292. `text`: the text index of the collection it reads.
     """
-    return _compile(pipeline, Scope(env, source, _compile, memory_limit))
+    return _compile(pipeline, Scope(env, source, _compile, memory_limit, text=text))
 
 
 def _compile(pipeline: Value, scope: Scope) -> Pipeline:
@@ -165,19 +161,35 @@ def _compile(pipeline: Value, scope: Scope) -> Pipeline:
         make = STAGES.get(name)
         if make is None:
             raise _unknown(name)
-        _check_place(name, at, at == len(pipeline) - 1, scope)
+        _check_place(name, value, at, len(pipeline) - 1, scope)
         stages.append(make(value, scope))
+        scope = _behind(stages[-1], at, scope)
     bound_sorts(stages)
     return Pipeline(stages, scope)
 
 
+def _behind(stage: Stage, at: int, scope: Scope) -> Scope:
+    """The scope of the next stage: `$text` may only be asked first, and there is a score until documents change."""
+    if scope.text is not None and not at and isinstance(stage, Match):
+        search = text_search(stage.query, scope.text)
+        return replace(scope, text=None, score=None if search is None else search.score)
+    keeps = isinstance(stage, Where | basic.Sort | basic.Skip | basic.Limit)
+    return scope if scope.text is None and (keeps or scope.score is None) else replace(scope, text=None, score=None)
+
+
+def _asks_text(query: Value) -> bool:
+    return type(query) is dict and ("$text" in query or any(_asks_text(each) for each in query.get("$and") or ()))
+
+
 def _unknown(name: str) -> MqlError:
+    if name in ATLAS:
+        return MqlError(31082, f"{name} is not supported by Mayfly: search indexes are a part of Atlas")
     if name in UNSUPPORTED:
         return MqlError(238, f"{name} is not supported")
     return MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
 
 
-def _check_place(name: str, at: int, is_last: bool, scope: Scope) -> None:
+def _check_place(name: str, spec: Value, at: int, last: int, scope: Scope) -> None:
     if scope.inside == "$facet" and name in _NOT_IN_FACET:
         raise MqlError(40600, f"{name} is not allowed to be used within a $facet stage")
     if name in _LAST:
@@ -185,7 +197,9 @@ def _check_place(name: str, at: int, is_last: bool, scope: Scope) -> None:
             raise MqlError(51047, f"{name} is not allowed within a $lookup's sub-pipeline")
         if scope.inside == "$unionWith":
             raise MqlError(31441, f"{name} is not allowed within a $unionWith's sub-pipeline")
-        if not is_last:
+        if at != last:
             raise MqlError(40601, f"{name} can only be the final stage in the pipeline")
+    if name == "$match" and at and _asks_text(spec):
+        raise MqlError(17313, "$match with $text is only allowed as the first pipeline stage")
     if name in _FIRST and at:
         raise MqlError(40602, f"{name} is only valid as the first stage in a pipeline")

@@ -20,33 +20,16 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_na
 
 # --- $project, $unset ------------------------------------------------------------------------------------------------
 
-_FIND_ONLY: Final = ("$elemMatch", "$slice")
-
 
 def compile_project(spec: Value, scope: Scope) -> Stage:
     """Compiles `$project`."""
     object_of(spec, 15969, "$project specification must be an object")
     if not spec:
         raise MqlError(51272, "Invalid $project :: caused by :: projection specification must have at least one field")
-    for path, value in spec.items():
-        if path.endswith(".$") or ".$." in path:
-            raise MqlError(
-                31324, f"Invalid $project :: caused by :: Cannot use positional operator in $project: {path}"
-            )
-        if type(value) is dict and "$elemMatch" in value:
-            raise MqlError(31252, "Invalid $project :: caused by :: $elemMatch is not allowed in an aggregation")
     try:
-        return Each(compile_projection(_computed(spec), scope.env).apply)
+        return Each(compile_projection(spec, scope.env, score=scope.score, find=False).apply)
     except MqlError as error:
         raise MqlError(error.code, f"Invalid $project :: caused by :: {error}", error.labels, **error.fields) from None
-
-
-def _computed(spec: Document) -> Document:
-    """The same with `$slice` as the expression it is here: in a projection of `find` it has a meaning of its own."""
-    return {
-        path: {"$concatArrays": [value]} if type(value) is dict and next(iter(value), "") == "$slice" else value
-        for path, value in spec.items()
-    }
 
 
 def compile_unset(spec: Value, scope: Scope) -> Stage:
@@ -61,7 +44,7 @@ def compile_unset(spec: Value, scope: Scope) -> Stage:
     for path in paths:
         field_path(path)
     try:
-        return Each(compile_projection(dict.fromkeys(paths, 0), scope.env).apply)
+        return Each(compile_projection(dict.fromkeys(paths, 0), scope.env, find=False).apply)
     except MqlError as error:
         raise MqlError(error.code, f"Invalid $unset :: caused by :: {error}", error.labels, **error.fields) from None
 

@@ -1,0 +1,239 @@
+"""Keys of documents in indexes, and the dates of TTL indexes."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from typing import Any
+
+import pytest
+from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
+
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.index_keys import EARLIEST, LATEST, LONGEST, compile_keys, dates_of, hashed, keys_of, run_of
+from mayflydb.query.mongo.index_specs import IndexSpec, parse_spec
+from mayflydb.query.mongo.key_bytes import EMPTY_ARRAY, descending, encode_value, text
+from mayflydb.query.mongo.values import Document, order_key
+
+
+def spec(key: Document, **options: Any) -> IndexSpec:
+    return parse_spec({"key": key, "name": "x", **options})
+
+
+EMPTY = object()
+
+
+def one(value: Any) -> bytes:
+    return EMPTY_ARRAY if value is EMPTY else encode_value(value)
+
+
+@pytest.mark.parametrize(
+    ("path", "document", "values"),
+    [
+        ("a", {"a": 1}, [1]),
+        ("a", {}, [None]),
+        ("a", {"a": None}, [None]),
+        ("a", {"a": [1, 2, 1.0]}, [1, 2]),
+        ("a", {"a": []}, [EMPTY]),
+        ("a", {"a": [[1, 2], []]}, [[1, 2], []]),
+        ("a", {"a": {"b": 1}}, [{"b": 1}]),
+        ("a.b", {"a": {"b": 1}}, [1]),
+        ("a.b", {"a": 1}, [None]),
+        ("a.b", {"a": [{"b": 1}, {"b": [2, 3]}]}, [1, 2, 3]),
+        ("a.b", {"a": [{"b": 1}, {}]}, [1, None]),
+        ("a.b", {"a": [{"b": 1}, 5]}, [1]),
+        ("a.b", {"a": [5]}, [None]),
+        ("a.b", {"a": []}, [None]),
+        ("a.b", {"a": [[{"b": 1}]]}, [None]),
+        ("a.0", {"a": [7, 8]}, [7]),
+        ("a.0", {"a": [[7, 8], 9]}, [7, 8]),
+        ("a.5", {"a": [7, 8]}, [None]),
+        ("a.0.b", {"a": [{"b": 7}, {"b": 8}]}, [7]),
+        ("a.0", {"a": {"0": 7}}, [7]),
+    ],
+)
+def test_keys_at_a_path(path: str, document: Document, values: list[Any]) -> None:
+    assert keys_of(spec({path: 1}), document) == sorted(map(one, values))
+    assert keys_of(spec({path: -1}), document) == sorted(descending(one(value)) for value in values)
+
+
+@pytest.mark.parametrize(
+    ("key", "document", "rows"),
+    [
+        ({"a": 1, "b": 1}, {"a": 1, "b": 2}, [(1, 2)]),
+        ({"a": 1, "b": 1}, {"a": [1, 2], "b": 3}, [(1, 3), (2, 3)]),
+        ({"a.b": 1, "a.c": 1}, {"a": [{"b": 1, "c": 2}, {"b": 3}]}, [(1, 2), (3, None)]),
+        ({"a.b": 1, "a.c": 1}, {"a": [{"b": [1, 2], "c": 3}]}, [(1, 3), (2, 3)]),
+        ({"a": 1, "a.b": 1}, {"a": [{"b": 1}, 5]}, [({"b": 1}, 1), (5, None)]),
+        ({"a": 1, "b": 1}, {}, [(None, None)]),
+    ],
+)
+def test_rows_of_several_paths(key: Document, document: Document, rows: list[tuple[Any, ...]]) -> None:
+    assert keys_of(spec(key), document) == sorted(b"".join(map(one, row)) for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("key", "document", "code", "message"),
+    [
+        ({"a": 1, "b": 1}, {"a": [1], "b": [2]}, 171, "cannot index parallel arrays [b] [a]"),
+        ({"a.b": 1, "a.c": 1}, {"a": [{"b": [1], "c": [2]}]}, 171, "cannot index parallel arrays [c] [b]"),
+        (
+            {"a": "hashed"},
+            {"a": [1]},
+            16766,
+            "hashed indexes do not currently support array values. Found array at path: a",
+        ),
+        ({"a.0": 1}, {"a": [{"0": 1}]}, 16746, None),
+    ],
+)
+def test_documents_that_cannot_be_indexed(key: Document, document: Document, code: int, message: str | None) -> None:
+    with pytest.raises(MqlError) as refused:
+        keys_of(spec(key), document)
+    assert refused.value.code == code
+    assert message in (None, str(refused.value))
+
+
+@pytest.mark.parametrize(
+    ("document", "count"),
+    [({}, 0), ({"a": None}, 1), ({"b": 1}, 1), ({"a": []}, 1), ({"c": 1}, 0)],
+)
+def test_sparse_indexes_leave_out_what_lacks_all_paths(document: Document, count: int) -> None:
+    assert len(keys_of(spec({"a": 1, "b": 1}, sparse=True), document)) == count
+
+
+def test_partial_indexes_hold_what_meets_the_filter() -> None:
+    partial = compile_keys(spec({"a": 1}, partialFilterExpression={"b": {"$gt": 5}}))
+    assert [len(partial.of({"a": 1, "b": b})) for b in (5, 6, "6", [1, 9])] == [0, 1, 0, 1]
+
+
+def test_unique_keys_are_equal_for_equal_values() -> None:
+    unique = compile_keys(spec({"a": 1}, unique=True))
+    assert len({key for value in (5, 5.0, Int64(5), Decimal128("5.0")) for key in unique.of({"a": value})}) == 1
+    assert unique.of({}) == unique.of({"a": None})
+
+
+def test_collations_fold_what_they_do_not_tell_apart() -> None:
+    english = compile_keys(spec({"a": 1}, collation={"locale": "en", "strength": 1}))
+    assert english.of({"a": "Ébène"}) == english.of({"a": "ebene"}) < english.of({"a": "ebenf"})
+    assert english.of({"a": {"b": ["X"]}}) == english.of({"a": {"b": ["x"]}})
+    assert english.of({"a": ObjectId("0" * 24)}) == [encode_value(ObjectId("0" * 24))]
+
+
+def test_hashed_keys() -> None:
+    assert keys_of(spec({"a": "hashed", "b": 1}), {"b": 2}) == [hashed(None) + encode_value(2)]
+    assert hashed(5) == hashed(5.0) != hashed(5.5)
+
+
+@pytest.mark.parametrize(
+    ("key", "projection", "paths"),
+    [
+        ({"$**": 1}, None, ["a.b", "a.c", "a.c.d", "e", "f"]),
+        ({"a.$**": 1}, None, ["a.b", "a.c", "a.c.d"]),
+        ({"$**": 1}, {"a.c": 1}, ["a.c", "a.c.d"]),
+        ({"$**": 1}, {"a": 0}, ["e", "f"]),
+        ({"$**": 1}, {"a": 0, "_id": 1}, ["_id", "e", "f"]),
+    ],
+)
+def test_wildcards_hold_every_leaf(key: Document, projection: Document | None, paths: list[str]) -> None:
+    document = {"_id": 1, "a": {"b": 1, "c": [2, {"d": 3}, [4]]}, "e": {}, "f": []}
+    options = {} if projection is None else {"wildcardProjection": projection}
+    found = {path for path in paths for each in keys_of(spec(key, **options), document) if each.startswith(text(path))}
+    assert found == set(paths)
+    assert all(any(each.startswith(text(path)) for path in paths) for each in keys_of(spec(key, **options), document))
+
+
+def test_text_indexes_hold_words() -> None:
+    keys = keys_of(spec({"p": 1, "a": "text"}), {"p": 5, "a": ["Two words", "two"], "b": "not"})
+    assert keys == sorted(text(word) + encode_value(5) for word in ("two", "words"))
+
+
+def test_long_keys_are_cut_and_stay_different() -> None:
+    index = compile_keys(spec({"a": 1, "b": 1}))
+    long = ["x" * 600, "x" * 599 + "y", "x" * 10_000]
+    keys = [key for value in long for key in index.of({"a": value, "b": 1})]
+    assert {len(key) for key in keys} == {LONGEST} and len(set(keys)) == 3
+    assert {run_of(key) for key in keys} == {keys[0][:488]}
+    assert run_of(index.of({"a": "x" * 300})[0]) is None
+    low, high = index.of({"a": "w" * 600}), index.of({"a": "y"})
+    assert low < keys[:1] < high
+
+
+def test_keys_order_as_values_but_for_runs(chance: random.Random) -> None:
+    values = [1, None, "", "a", "x" * 490, "x" * 700, "x" * 700 + "y", {"a": "z" * 600}, ["q"], True, Regex("a")]
+    for ways in itertools.product((1, -1), repeat=2):
+        index = compile_keys(spec({"a": ways[0], "b": ways[1]}))
+        rows = [(chance.choice(values), chance.choice(values)) for _ in range(20)]
+        rows = [row for row in rows if list not in map(type, row)]
+        for left, right in itertools.combinations(rows, 2):
+            (a,), (b,) = index.of({"a": left[0], "b": left[1]}), index.of({"a": right[0], "b": right[1]})
+            expected = 0
+            for way, x, y in zip(ways, left, right, strict=True):
+                expected = expected or way * ((order_key(x) > order_key(y)) - (order_key(x) < order_key(y)))
+            assert (a == b) == (expected == 0)
+            if run_of(a) is None or run_of(a) != run_of(b):
+                assert (a > b) - (a < b) == expected
+
+
+# --- dates -----------------------------------------------------------------------------------------------------------------
+
+TTL = compile_keys(parse_spec({"key": {"t": 1}, "name": "x", "expireAfterSeconds": 3600}))
+T, LATER = DatetimeMS(1_000), DatetimeMS(9_000)
+
+
+@pytest.mark.parametrize(
+    ("value", "instant"),
+    [
+        (T, 1_000_000),
+        (DatetimeMS(-1), -1_000),
+        (DatetimeMS(-(1 << 63)), EARLIEST),
+        (DatetimeMS(253402300799000), 253402300799000000),
+        (DatetimeMS((1 << 63) - 1), LATEST),
+        ([LATER, T], 1_000_000),
+        ([T, "x", None], 1_000_000),
+        *(
+            (value, None)
+            for value in ([], ["x"], [[T]], None, True, 5, Int64(5), 5.0, Decimal128("5"), "1970-01-01T00:00:00Z")
+        ),
+        *((value, None) for value in (Timestamp(1, 1), ObjectId("0" * 24), Regex("x"), {"t": T})),
+    ],
+)
+def test_the_earliest_date_counts(value: Any, instant: int | None) -> None:
+    assert TTL.date({"t": value}) == instant
+
+
+@pytest.mark.parametrize(
+    ("key", "options", "document", "instant"),
+    [
+        ({"t": 1}, {}, {}, None),
+        ({"t": -1}, {}, {"t": T}, 1_000_000),
+        ({"a.t": 1}, {}, {"a": [{"t": LATER}, {"t": T}, {}, 5]}, 1_000_000),
+        ({"t": 1}, {"sparse": True, "unique": True, "hidden": True}, {"t": T}, 1_000_000),
+        ({"t": 1}, {"collation": {"locale": "en"}}, {"t": T}, 1_000_000),
+        ({"t": 1}, {"partialFilterExpression": {"a": 1}}, {"t": T, "a": 1}, 1_000_000),
+        ({"t": 1}, {"partialFilterExpression": {"a": 1}}, {"t": T}, None),
+        ({"t": "hashed"}, {}, {"t": T}, None),
+        ({"t": "text"}, {}, {"t": T}, None),
+    ],
+)
+def test_options_of_ttl_indexes(key: Document, options: Document, document: Document, instant: int | None) -> None:
+    assert dates_of(spec(key, expireAfterSeconds=3600, **options), document) == instant
+
+
+def test_an_index_without_expiry_has_no_dates() -> None:
+    assert dates_of(spec({"t": 1}), {"t": T}) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "instant"),
+    [
+        (5, 5_000),
+        (Int64(5), 5_000),
+        (5.9, 5_000),
+        (float("nan"), None),
+        ([T, 5], 5_000),
+        (Decimal128("5"), None),
+        (True, None),
+    ],
+)
+def test_numbers_are_dates_on_custom_paths(value: Any, instant: int | None) -> None:
+    assert TTL.date({"t": value}, numbers=True) == instant
