@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from mayflydb.engine.catalog import ROOT
@@ -30,6 +31,8 @@ class Monitor:
         self._default = default
         self._changed: Callable[[], Awaitable[None]] | None = None
         self._members: dict[int, bool] = {}
+        self._setting = asyncio.Lock()
+        self._resets = 0
         self._counted = 0
         self._since = now
         self._more = 0
@@ -48,9 +51,13 @@ class Monitor:
 
     async def refresh(self, now: Instant) -> None:
         """Read the parameters: another node, or a process before this one, may have set them."""
-        every = await self._store.read(Setting(SLEEP)) or self._default
-        enabled = await self._store.read(Setting(ENABLED)) != 0
-        await self._take(every, enabled, now)
+        async with self._setting:
+            resets = self._resets
+            every = await self._store.read(Setting(SLEEP)) or self._default
+            enabled = await self._store.read(Setting(ENABLED)) != 0
+            # What was read before a reset is no longer so.
+            if resets == self._resets:
+                await self._take(every, enabled, now)
 
     @property
     def sleep(self) -> int:
@@ -61,15 +68,17 @@ class Monitor:
         """The next pass is made so many seconds from now, and then one after as many each. BadRequest unless positive."""
         if seconds < 1:
             raise BadRequest("passes are at least a second apart")
-        await self._save(SLEEP, seconds * SECOND)
-        self._count_until(now)
-        self.schedule = Schedule(now, seconds * SECOND)
+        async with self._setting:
+            await self._save(SLEEP, seconds * SECOND)
+            self._count_until(now)
+            self.schedule = Schedule(now, seconds * SECOND)
         await self._tell()
 
     async def set_enabled(self, enabled: bool, now: Instant) -> None:
         """Stop purging in the whole space, or go on with it; hiding goes on in any case."""
-        await self._save(ENABLED, int(enabled))
-        await self._take(self.schedule.every, enabled, now)
+        async with self._setting:
+            await self._save(ENABLED, int(enabled))
+            await self._take(self.schedule.every, enabled, now)
 
     async def _take(self, every: Span, enabled: bool, now: Instant) -> None:
         if (every, enabled) == (self.schedule.every, self.enabled):
@@ -101,6 +110,7 @@ class Monitor:
 
     def forget(self, now: Instant) -> None:
         """The store was reset."""
+        self._resets += 1
         self._members.clear()
         self._count_until(now)
         self.schedule = Schedule(now, self._default)
