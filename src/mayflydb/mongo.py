@@ -6,7 +6,6 @@ import hashlib
 import hmac
 import logging
 import secrets
-from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +15,7 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
-from mayflydb.config.values import COMPRESSORS
+from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
 from mayflydb.model.instant import Instant
 from mayflydb.ports import address, make_secret, take, within_reach
@@ -24,7 +23,8 @@ from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Ro
 from mayflydb.sockets.work import Served, Work
 
 if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.options import Options
+    from mayflydb.frontends.mongo.app import MongoApp
+    from mayflydb.frontends.mongo.options import DatabaseOptions, Options
     from mayflydb.frontends.mongo.users import User
 
 log = logging.getLogger(__name__)
@@ -68,15 +68,17 @@ class MongoPort:
         name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
         return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
 
-    def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
-        """Take connections from now on."""
+    async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
+        """Take connections from now on. StartFailed where the store holds what another setting has made."""
         work = Work()
         made: list[Introduce] = []
+        if await engine.node("mongo") is not None:
+            made.append(await self._healed(engine, work, now))
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:
-                # Nothing of the front end is loaded before somebody wants it.
-                made.append(self._front(engine, work, now))
+                # Nothing of the front end is loaded before somebody wants it, as long as it has nothing in the store.
+                made.append(self._front(engine, work, now)[0])
             return made[0](tls, deadline)
 
         room = Room(self._settings.max_connections, PATIENCE)
@@ -96,14 +98,26 @@ class MongoPort:
         for each in self._sockets:
             each.close()
 
-    def _front(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
+    async def _healed(self, engine: Engine, work: Work, now: Instant) -> Introduce:
+        from mayflydb.frontends.mongo.contracts import ProfileChanged
+
+        introduce, app = self._front(engine, work, now)
+        try:
+            await app.data.indexing.heal(now)
+        except ProfileChanged as error:
+            raise StartFailed(
+                str(error), setting="mongo.profile", hint="start with the profile of before to do so", exit_code=4
+            ) from error
+        return introduce
+
+    def _front(self, engine: Engine, work: Work, now: Instant) -> tuple[Introduce, MongoApp]:
         from mayflydb.frontends.mongo.app import MongoApp
         from mayflydb.frontends.mongo.compression import Codecs
         from mayflydb.frontends.mongo.connection import Limits, Service
 
         options, users = self._options(), self._users()
         app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
-        return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
+        return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce, app
 
     def _options(self) -> Options:
         from mayflydb.frontends.mongo.options import Options
@@ -125,6 +139,8 @@ class MongoPort:
             max_connections=settings.max_connections,
             profile=settings.profile,
             expiry=settings.expiry,
+            custom_path=settings.custom_path_ttl,
+            databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
             version=__version__,
         )
@@ -175,6 +191,13 @@ class MongoPort:
         if not password:
             raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
         return Administrator("admin", password)
+
+
+def _database(settings: MongoDatabase) -> DatabaseOptions:
+    from mayflydb.frontends.mongo.options import DatabaseOptions
+
+    own = {name: each.expiry for name, each in settings.collections.items() if each.expiry is not None}
+    return DatabaseOptions(settings.profile, settings.expiry, settings.custom_path_ttl, own)
 
 
 def _compressors(settings: MongoSettings) -> tuple[str, ...]:

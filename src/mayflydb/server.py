@@ -114,7 +114,7 @@ class Server:
         gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
         self._readiness.cosmos = "ok"
         if self._mongo is not None:
-            self._mongo.serve(engine, self._tls, await engine.now())
+            await self._mongo.serve(engine, self._tls, await engine.now())
             self._readiness.mongo = "ok"
         if settings.server.scheme == "https":
             # Whoever asks for https gets its certificate before the first client comes.

@@ -138,7 +138,7 @@ def _from_file(path: Path | None) -> dict[str, Given]:
 
 def _flattened(tree: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
     for name, value in tree.items():
-        if isinstance(value, dict):
+        if isinstance(value, dict) and prefix + name not in _BY_KEY:
             yield from _flattened(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
@@ -299,4 +299,4 @@ def _as_toml(row: Row, value: Any) -> object:
         return format_span(value)
     if isinstance(value, Path | Advertised):
         return str(value)
-    return list(value) if isinstance(value, tuple) else value
+    return msgspec.to_builtins(value)

@@ -302,6 +302,24 @@ TABLE: tuple[Row, ...] = (
         "show|hide",
     ),
     Row(
+        "mongo.custom_path_ttl",
+        ("--mongo-custom-path-ttl/--no-mongo-custom-path-ttl",),
+        False,
+        read.switch,
+        "Whether collections of profile cosmos may have their TTL index on a field of their own, instead of _ts.",
+        switch=True,
+    ),
+    Row(
+        "mongo.databases",
+        ("--mongo-database",),
+        {},
+        read.mongo_databases,
+        "What one database has otherwise: shop.profile=cosmos, shop.expiry=hide, shop.custom_path_ttl=on; or one collection: "
+        "shop.carts.expiry=hide. May be repeated.",
+        "SETTING",
+        many=True,
+    ),
+    Row(
         "mongo.test_commands",
         ("--mongo-test-commands",),
         False,

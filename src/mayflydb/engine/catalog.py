@@ -7,7 +7,7 @@ retention is one row, whatever the container holds. What belongs to a database a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -47,6 +47,7 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
 
     What its keys are of may also be told by `spec`, in the front end's words, that JSON gives back as they are; then `keys` is
     empty. `unique`: no two visible records own entries with one key, be they in different partitions.
+    `several`: some record has, or had, more than one entry; as long as none had, a key is a record's only one.
     `building`: written with every record, and missing those that were there before. `ready`: complete. `dropped`: no longer
     written; what is left of it is being removed.
     """
@@ -56,6 +57,7 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State = "building"
     unique: bool = False
     spec: Mapping[str, Any] | None = None
+    several: bool = False
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -120,6 +122,15 @@ _decode = msgspec.json.Decoder(Definition).decode
 def node_of(row: Row) -> Node:
     """The node that a row describes, committed or not."""
     return Node(row.id, row.parent, row.name, _decode(row.data))
+
+
+def with_several(node: Node, numbers: Collection[int]) -> Node:
+    """The container with these indexes marked as those in which a record has several entries."""
+    indexes = tuple(
+        msgspec.structs.replace(index, several=True) if index.number in numbers else index
+        for index in node.definition.indexes
+    )
+    return msgspec.structs.replace(node, definition=msgspec.structs.replace(node.definition, indexes=indexes))
 
 
 class Nodes:

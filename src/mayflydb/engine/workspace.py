@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 from typing import Any
 
-from mayflydb.engine.catalog import Node
+from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import (
+    FIRST_ORDERED,
+    Allocate,
+    Change,
+    Delete,
+    Get,
+    Holders,
+    Put,
+    PutRow,
+    Read,
+    Remember,
+    ask,
+)
+
+
+def repeated(entries: Sequence[Entry]) -> set[int]:
+    """The indexes that have more than one of these entries."""
+    counts = Counter(entry.index for entry in entries)
+    return {number for number, count in counts.items() if count > 1}
 
 
 class Workspace:
@@ -20,6 +39,7 @@ class Workspace:
 
     def __init__(self, container: Node, now: Instant) -> None:
         self._container = container.id
+        self._node = container
         self._definition = container.definition
         self.rules = container.rules
         self._history = bool(container.definition.history)
@@ -64,6 +84,7 @@ class Workspace:
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
         self._keep(record, entries, visible, moves)
+        self._mark_several(entries)
         self._remember(
             Kind.CREATE if visible is None else Kind.REPLACE, lsn, record, visible, draft.remembered or record.value
         )
@@ -77,6 +98,17 @@ class Workspace:
         if dates or (before is not None and before.dates):
             entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
         return entries
+
+    def _mark_several(self, entries: tuple[Entry, ...] | None) -> None:
+        """Let the catalogue know in which indexes a record has several entries."""
+        if not entries or len(entries) < 2:
+            return
+        known = {index.number for index in self._indexes if not index.several}
+        found = repeated(entries) & known
+        if found:
+            self._node = with_several(self._node, found)
+            self._indexes = [index for index in self._node.definition.indexes if index.state != "dropped"]
+            self.changes.append(PutRow(row_of(self._node)))
 
     def _unique(self, draft: Draft, entries: tuple[Entry, ...] | None) -> tuple[Entry, ...]:
         """Those that nobody else may own."""

@@ -21,6 +21,7 @@ from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.sessions import Sessions, session_id
 from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.frontends.mongo.users import Accounts, User
 from mayflydb.frontends.mongo.wire import OP_QUERY, Message
 from mayflydb.frontends.mongo.work import concern_error
@@ -73,8 +74,8 @@ class MongoApp:
 
         `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
         """
-        self.engine = engine
-        self.options = options
+        self.engine: Engine = engine
+        self.options: Options = options
         self.chance = chance
         self.monotonic = monotonic
         self.handlers = handlers
@@ -83,6 +84,8 @@ class MongoApp:
         self.data = Data(engine, options, chance, monotonic)
         self.failpoints = FailPoints(chance)
         self.started = started
+        self.began = monotonic()
+        self.tallies = Tallies()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
@@ -114,8 +117,14 @@ class MongoApp:
         """A random one."""
         return UUID(int=self.chance.getrandbits(128), version=4)
 
+    def connected(self) -> None:
+        """A connection has begun."""
+        self.tallies.connected += 1
+        self.tallies.connections += 1
+
     def disconnected(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
+        self.tallies.connected -= 1
         self.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
@@ -123,6 +132,7 @@ class MongoApp:
         if command is None or (command.test and not self.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
         call.require(command.right)
+        self.tallies.count(call)
         check_version(call)
         check_read_concern(call)
         if "lsid" in call.body:

@@ -11,8 +11,8 @@ from bson import DatetimeMS, Int64
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
-from mayflydb.frontends.mongo.indexing import ID_SPEC
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.index_specs import ID
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value
 from mayflydb.store.interface import Count
@@ -54,7 +54,7 @@ async def storage(call: Call, collection: Collection) -> Document:
     """Sizes of a collection, as `collStats` has them."""
     counted = await call.app.data.engine.store.read(Count(collection.id, with_bytes=True))
     documents = await visible_count(call, collection)
-    names = [ID_SPEC.name, *(spec.name for spec in collection.specs)]
+    names = [ID.name, *(spec.name for spec in collection.specs)]
     found: Document = {
         "size": Int64(counted.value_bytes),
         "count": documents,

@@ -24,7 +24,7 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.filter import compile_filter, text_search
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.values import MISSING, Document, type_name
@@ -55,7 +55,7 @@ def _evaluated(variables: Document, env: Env) -> Document:
 
 
 def select(
-    call: Call,
+    collection: Collection | None,
     env: Env,
     query: Document,
     order: Document | None = None,
@@ -64,15 +64,20 @@ def select(
     limit: int = 0,
 ) -> Select:
     """A query, compiled. Errors: those of filters and sorts."""
+    text = None if collection is None or "$text" not in query else collection.text
+    search = text_search(query, text) if text is not None else None
+    score = None if search is None else search.score
+    by = None if order is None or "$natural" in order else order
     return Select(
         query,
         env,
-        compile_filter(query, env) if query else None,
-        compile_sort(order, env) if order else None,
+        compile_filter(query, env, text) if query else None,
+        compile_sort(by, env, score) if by else None,
         order or {},
         skip,
         limit,
         hint,
+        score,
     )
 
 
@@ -114,9 +119,9 @@ class Statement(msgspec.Struct, frozen=True):
     def environment(self, collection: Collection) -> Env:
         return environment(self.call, collection, self.given)
 
-    def select(self, env: Env) -> Select:
+    def select(self, collection: Collection, env: Env) -> Select:
         limit = 0 if self.many else 1
-        return select(self.call, env, self.query, self.order, self.given.get("hint"), limit=limit)
+        return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit)
 
     async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
@@ -177,7 +182,7 @@ class Modification(Statement, frozen=True):
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[Updated, bool]:
         """What it did, and whether it had been done before. `id`: its number within a numbered write."""
         env = self.environment(collection)
-        chosen, update = self.select(env), self.compiled(env)
+        chosen, update = self.select(collection, env), self.compiled(env)
         writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
         while True:
             places, was_read = await self.places(work, collection, chosen)
@@ -292,7 +297,7 @@ class Deletion(Statement, frozen=True):
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
         """How many are gone, the last of them, and whether that had been done before."""
         env = self.environment(collection)
-        chosen = self.select(env)
+        chosen = self.select(collection, env)
         writer = Writer(collection, env)
         while True:
             places, was_read = await self.places(work, collection, chosen)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol, TypeVar
 
-from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import retries
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body
@@ -35,11 +35,11 @@ class Single:
 
     aborts = False
 
-    def __init__(self, engine: Engine, now: Instant, attempt: Attempt | None = None) -> None:
-        self._engine = engine
+    def __init__(self, data: Data, now: Instant, attempt: Attempt | None = None) -> None:
+        self._engine = data.engine
         self._now = now
         self.attempt = attempt
-        self.view: View = Committed(engine)
+        self.view: View = Committed(data.engine, data.indexing.want_ids)
 
     async def perform(self, body: Body[T]) -> T:
         return await self._engine.transact(body, self._now)
@@ -50,13 +50,13 @@ async def begin(call: Call) -> Work:
     body, data = call.body, call.app.data
     number = body.get("txnNumber")
     if number is None:
-        return Single(data.engine, call.now)
+        return Single(data, call.now)
     if "lsid" not in body:
         raise MqlError(72, "Transaction number requires a session ID to also be specified")
     if call.app.options.topology == "standalone":
         raise MqlError(20, "Transaction numbers are only allowed on a replica set member or mongos")
     sessions = await data.collections.ensure(retries.DATABASE, retries.NAME, call.now)
-    return Single(data.engine, call.now, Attempt(sessions, body["lsid"]["id"], int(number)))
+    return Single(data, call.now, Attempt(sessions, body["lsid"]["id"], int(number)))
 
 
 def concern_error(call: Call) -> Document | None:

@@ -6,7 +6,7 @@ A statement first reads who may be meant, then decides about each of them inside
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -26,6 +26,8 @@ from mayflydb.query.mongo.update import Update, difference, upserted
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
 from mayflydb.store.interface import Read
+
+RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 
 T = TypeVar("T")
 
@@ -84,8 +86,8 @@ class Writer:
             raise duplicate(self._collection, after, error) from None
 
     def _validate(self, document: Document) -> None:
-        if "_ts" in document and self._collection.ts is not None:
-            raise bad_value("'_ts' is a reserved field; use the 'native' profile to keep your own")
+        if "_ts" in document and self._collection.reserves_ts:
+            raise bad_value(RESERVED)
         validator = self._validator
         if validator is None or validator.matches(document):
             return
@@ -113,6 +115,8 @@ class Writer:
             position = None if filter is None else filter.position(document)
             before, after = document, update.apply(document, position, False)
             matched += 1
+            # An update that changes nothing writes nothing, so it does not move the time of the last write either, although it
+            # does in the original: who writes nothing lengthens no life.
             if after is not before:
                 yield from self._replace(space, record, before, after)
                 modified += 1

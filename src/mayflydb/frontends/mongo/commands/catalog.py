@@ -105,7 +105,7 @@ async def drop(call: Call) -> Document:
     if collection is None:
         return {"ok": 1.0}
     await call.app.data.collections.drop(collection)
-    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.indexes)}
+    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
 

@@ -15,6 +15,7 @@ from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work, begin
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
@@ -70,9 +71,9 @@ async def find(call: Call) -> Document | bytes:
     env = environment(call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
-    chosen = select(call, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
+    chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter) if projecting else None
+    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
     size = arguments.whole(body, "batchSize", name)
     namespace = f"{call.database}.{coll}"
     if collection is None:
@@ -156,7 +157,11 @@ async def count(call: Call) -> Document:
     collection, chosen = await _chosen(call)
     total = 0
     if collection is not None:
-        async for batch in _documents(call, await begin(call), collection, chosen):
+        work = await begin(call)
+        plain = collection.view_on is None and chosen == Select({}, chosen.env)
+        if plain and not work.aborts:
+            return {"n": await visible_count(call, collection), "ok": 1.0}
+        async for batch in _documents(call, work, collection, chosen):
             total += len(batch)
     return {"n": total, "ok": 1.0}
 
@@ -206,7 +211,7 @@ async def _chosen(call: Call) -> tuple[Collection | None, Select]:
     env = environment(call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole(body, "skip", name, 0) or 0
-    return collection, select(call, env, query, None, body.get("hint"), skip, _limit(body, name))
+    return collection, select(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
 HANDLERS = {
