@@ -158,8 +158,7 @@ async def count(call: Call) -> Document:
     total = 0
     if collection is not None:
         work = await begin(call)
-        plain = collection.view_on is None and chosen == Select({}, chosen.env)
-        if plain and not work.aborts:
+        if chosen == Select({}, chosen.env) and collection.view_on is None and not work.aborts:
             return {"n": await visible_count(call, collection), "ok": 1.0}
         async for batch in _documents(call, work, collection, chosen):
             total += len(batch)
