@@ -99,7 +99,8 @@ async def _counted(call: Call, collection: Collection | None, question: Question
     hidden = 0
     if any(rule.hides for rule in collection.node.rules):
         definition = msgspec.structs.replace(collection.node.definition, rules=())
-        bare = Collection(msgspec.structs.replace(collection.node, definition=definition), collection.database)
+        node = msgspec.structs.replace(collection.node, definition=definition)
+        bare = Collection(node, collection.database, collection.contract)
         every = msgspec.structs.replace(question.select, skip=0, limit=0)
         hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
     writes = question.asked.verb in ("update", "delete", "count")
@@ -177,7 +178,8 @@ async def _aggregate(call: Call, collection: Collection | None) -> Question:
     body, name = call.body, call.name
     stages = arguments.array(body, "pipeline", name)
     env = environment(call, collection, body)
-    pipeline = compile_pipeline(stages, env, Collected(call, await begin(call), env, Moment(call.now)))
+    source = Collected(call, await begin(call), env, Moment(call.now))
+    pipeline = compile_pipeline(stages, env, source, text=None if collection is None else collection.text)
     if pipeline.starts_itself:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
