@@ -6,6 +6,7 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.explain import explained, explains
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
@@ -15,6 +16,7 @@ from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.frontends.mongo.work import begin
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
+from mayflydb.query.mongo.values import Document
 
 FIELDS: Final = frozenset(
     {
@@ -32,14 +34,16 @@ FIELDS: Final = frozenset(
 )
 
 
-async def aggregate(call: Call) -> bytes:
+async def aggregate(call: Call) -> Document | bytes:
     """The first batch of what a pipeline makes."""
     call.fields(FIELDS)
     body, name = call.body, call.name
     target = body[name]
     stages = arguments.array(body, "pipeline", name)
     options = arguments.document(body, "cursor", name)
-    if options is None and not body.get("explain"):
+    if explains(body, name):
+        return await explained(call, "queryPlanner")
+    if options is None:
         raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
     collection, namespace = None, f"{call.database}.$cmd.aggregate"
     if type(target) is str:
