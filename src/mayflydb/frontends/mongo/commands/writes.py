@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from bson import Int64
 
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
@@ -93,12 +94,16 @@ def statements(call: Call, field: str) -> list[bytes]:
 
 
 def statement_ids(call: Call, count: int) -> Sequence[int]:
-    """The number of each statement within its numbered write."""
-    given = call.body.get("stmtIds")
-    if given is not None:
-        return [int(each) for each in given]
-    first = int(call.body.get("stmtId", 0))
-    return range(first, first + count)
+    """The number of each statement within its numbered write. MqlError 72 for other than one each."""
+    given = arguments.array(call.body, "stmtIds", call.name) if "stmtIds" in call.body else None
+    if given is None:
+        first = arguments.whole(call.body, "stmtId", call.name, 0) or 0
+        return range(first, first + count)
+    if "stmtId" in call.body:
+        raise MqlError(72, "May not specify both stmtId and stmtIds in write command")
+    if len(given) != count or any(type(each) not in (int, Int64) for each in given):
+        raise MqlError(72, "Number of statement ids must match the number of batch entries")
+    return [int(each) for each in given]
 
 
 async def insert(call: Call) -> Document:
