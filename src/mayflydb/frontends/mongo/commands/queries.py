@@ -139,6 +139,7 @@ async def get_more(call: Call) -> bytes:
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:
+        call.app.failpoints.strike_get_more()
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:
