@@ -33,13 +33,13 @@ OPTIONS: Final = (
     "collation",
     "viewOn",
     "pipeline",
+    "changeStreamPreAndPostImages",
 )
 """Of `create`, in the order in which listCollections prints them."""
 
 UNSUPPORTED: Final = (
     "timeseries",
     "clusteredIndex",
-    "changeStreamPreAndPostImages",
     "encryptedFields",
     "storageEngine",
     "indexOptionDefaults",
@@ -63,10 +63,20 @@ def options_of(call: Call) -> Document:
             raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
     elif not arguments.whole(options, "size", call.name):
         raise MqlError(72, "the 'size' field is required when 'capped' is true")
+    if "changeStreamPreAndPostImages" in options and not images_of(call, options)["enabled"]:
+        del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
     _check_compiled(call, options)
     return options
+
+
+def images_of(call: Call, given: Document) -> Document:
+    """Whether change streams may ask for documents as they were. MqlError 14 and 40414."""
+    images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
+    if "enabled" not in images:
+        raise arguments.missing("enabled", f"{call.name}.changeStreamPreAndPostImages")
+    return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
 
 
 def _check_compiled(call: Call, options: Document) -> None:

@@ -10,6 +10,7 @@ from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.deadlines import within
@@ -85,9 +86,17 @@ async def find(call: Call) -> Document | bytes:
     projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
     size = arguments.whole(body, "batchSize", name)
     namespace = f"{call.database}.{coll}"
+    tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
     work = await begin(call)
+    if tailable:
+        if work.aborts:
+            raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
+        tail = TailCursor(
+            call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
+        )
+        return await first_batch(call, tail, size)
     moment = Moment(call.now)
     items = _items(rows(work.view, collection, chosen, moment), projection)
     cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
@@ -140,6 +149,7 @@ async def get_more(call: Call) -> bytes:
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:
+        call.app.failpoints.strike_get_more()
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:
