@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
-from bson import Int64
+from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reports import storage
+from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import Document
 
@@ -58,9 +60,26 @@ def _scale(call: Call) -> int:
     return scale
 
 
+async def replica_set_status(call: Call) -> Document:
+    """The one member. MqlError 76 where drivers find no replica set."""
+    call.fields({"initialSync"})
+    app = call.app
+    if app.options.topology != "replicaset":
+        raise MqlError(76, "not running with --replSet")
+    up = (app.monotonic() - app.began) // SECOND
+    member = {"_id": 0, "name": app.options.advertise, "health": 1.0, "state": 1, "stateStr": "PRIMARY", "uptime": up}
+    return {
+        "set": app.options.replica_set,
+        "date": DatetimeMS(milliseconds(call.now)),
+        "myState": 1,
+        "members": [{**member, "configVersion": 1, "self": True}],
+    }
+
+
 HANDLERS = {
     "collStats": Command(coll_stats, "read", help="counts documents and bytes of a collection"),
     "collstats": Command(coll_stats, "read", help="counts documents and bytes of a collection"),
     "dbStats": Command(db_stats, "read", help="counts documents and bytes of a database"),
     "dbstats": Command(db_stats, "read", help="counts documents and bytes of a database"),
+    "replSetGetStatus": Command(replica_set_status, "server", admin=True, help="tells the state of a replica set"),
 }

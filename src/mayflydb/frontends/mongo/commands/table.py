@@ -32,6 +32,7 @@ HANDLERS: Final[dict[str, Command]] = {
     **server.HANDLERS,
     **parameters.HANDLERS,
     **status.HANDLERS,
+    **statistics.HANDLERS,
     **catalog.HANDLERS,
     **statistics.HANDLERS,
     **indexes.HANDLERS,
