@@ -240,7 +240,8 @@ def _no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
     values = [value for value in lookup(document, split(path)) if value is not MISSING]
     if not values:
         return "no-anchor", f"the document has no {path}"
-    kinds = dict.fromkeys(type_name(value) for value in values)
+    elements = [value for value in values if type(value) is not list]
+    kinds = dict.fromkeys(type_name(value) for value in elements or values)
     return "wrong-type", f"{path} is of type {', '.join(kinds)}, which is no date"
 
 
