@@ -16,7 +16,7 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
-from mayflydb.config.values import COMPRESSORS
+from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
 from mayflydb.model.instant import Instant
 from mayflydb.ports import address, make_secret, take, within_reach
@@ -26,7 +26,7 @@ from mayflydb.sockets.work import Served, Work
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
     from mayflydb.frontends.mongo.caller import MongoCaller
-    from mayflydb.frontends.mongo.options import Options
+    from mayflydb.frontends.mongo.options import DatabaseOptions, Options
     from mayflydb.frontends.mongo.users import User
 
 log = logging.getLogger(__name__)
@@ -78,10 +78,9 @@ class MongoPort:
         return MongoCaller(self._front(engine, now))
 
     async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
-        """Take connections from now on."""
+        """Take connections from now on. StartFailed where the store holds what another setting has made."""
         if await engine.node("mongo") is not None:
-            # What a process before this one has left half done is put right before anybody meets it.
-            await self._front(engine, now).data.indexing.heal(now)
+            await self._heal(engine, now)
         work = Work()
         made: list[Introduce] = []
 
@@ -107,6 +106,16 @@ class MongoPort:
         """Let go of the port, where it was never served."""
         for each in self._sockets:
             each.close()
+
+    async def _heal(self, engine: Engine, now: Instant) -> None:
+        """Put right what a process before this one has left half done, before anybody meets it."""
+        from mayflydb.frontends.mongo.contracts import ProfileChanged
+
+        try:
+            await self._front(engine, now).data.indexing.heal(now)
+        except ProfileChanged as error:
+            hint = "start with the profile of before to do so"
+            raise StartFailed(str(error), setting="mongo.profile", hint=hint, exit_code=4) from error
 
     def _front(self, engine: Engine, now: Instant) -> MongoApp:
         if self._app is None:
@@ -144,6 +153,8 @@ class MongoPort:
             max_connections=settings.max_connections,
             profile=settings.profile,
             expiry=settings.expiry,
+            custom_path=settings.custom_path_ttl,
+            databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
             version=__version__,
         )
@@ -194,6 +205,13 @@ class MongoPort:
         if not password:
             raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
         return Administrator("admin", password)
+
+
+def _database(settings: MongoDatabase) -> DatabaseOptions:
+    from mayflydb.frontends.mongo.options import DatabaseOptions
+
+    own = {name: each.expiry for name, each in settings.collections.items() if each.expiry is not None}
+    return DatabaseOptions(settings.profile, settings.expiry, settings.custom_path_ttl, own)
 
 
 def _compressors(settings: MongoSettings) -> tuple[str, ...]:

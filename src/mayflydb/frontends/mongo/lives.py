@@ -14,15 +14,16 @@ from bson.errors import BSONError
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.rules import Rule
-from mayflydb.frontends.mongo.collections import Collection, live_of, place_of, slots_of, ts_of
-from mayflydb.frontends.mongo.indexing import ID_SPEC, reaping
+from mayflydb.frontends.mongo.collections import Collection, live_of, place_of, slots_of, ts_of, unpacked
+from mayflydb.frontends.mongo.contracts import Contract
+from mayflydb.frontends.mongo.indexing import reaping
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.index_changes import modify
 from mayflydb.query.mongo.index_keys import compile_keys
-from mayflydb.query.mongo.index_specs import IndexSpec, parse_spec
+from mayflydb.query.mongo.index_specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.key_values import value_of
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
@@ -68,11 +69,11 @@ def _specs(node: Node) -> dict[int, IndexSpec]:
     return {index.number: live_of(index).spec for index in node.definition.indexes if index.state == "ready"}
 
 
-def ttl_indexes(node: Node, profile: Profile) -> list[dict[str, Any]]:
+def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
     """Those by which documents die: name, field, seconds (-1: only by their own ttl), and what lives count from."""
     ts = ts_of(node.definition)
     counted = [] if ts is None else [(ts, "the last write")]
-    counted += [(live_of(index).spec, "a date") for index in reaping(node.definition, profile)]
+    counted += [(live_of(index).spec, "a date") for index in reaping(node.definition, contract)]
     return [
         {
             "name": spec.name,
@@ -107,42 +108,43 @@ class Meant(msgspec.Struct, frozen=True):
     ts: bool
 
 
-def meant(node: Node, change: Change, profile: Profile) -> Meant:
+def meant(node: Node, change: Change, contract: Contract) -> Meant:
     """NotFound for an index that is not there, BadRequest for one that cannot be a TTL index."""
-    view = Collection(node, "")
+    view = Collection(node, "", contract)
     if view.view_on is not None:
         raise BadRequest(f"{view.name} is a view: nothing dies there")
     if change.of_default:
-        if profile == "native":
+        if contract.profile == "native":
             raise BadRequest("_ts is a field as any other in the profile native", hint="name an index or a field")
         change = msgspec.structs.replace(change, field=TS)
     before = _found(view, change)
     if before is None and change.seconds is None:
         raise NotFound(f"{view.name} has no index on {change.field}")
     try:
-        after = _changed(before, change, view, profile)
+        after = _changed(before, change, view, contract)
     except MqlError as error:
         raise BadRequest(error.message) from None
+    profile = contract.profile
     if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.reaps_dates(profile):
         raise BadRequest(f"{after.name} is a {after.kind} index: no document dies by it")
-    return Meant(before, after, after.key[0][0] == TS and profile != "native")
+    return Meant(before, after, after.key[0][0] == TS and contract.profile != "native")
 
 
-def _changed(before: IndexSpec | None, change: Change, view: Collection, profile: Profile) -> IndexSpec:
+def _changed(before: IndexSpec | None, change: Change, view: Collection, contract: Contract) -> IndexSpec:
     if before is None:
         document = {
             "key": {change.field: 1},
             "name": f"{change.field}_1",
             "expireAfterSeconds": Int64(change.seconds or 0),
         }
-        return parse_spec(document, profile, view.options.get("collation"))
+        return parse_spec(document, contract.profile, view.options.get("collation"))
     if change.seconds is None:
         return msgspec.structs.replace(before, expire_after=None)
-    return modify(before, {"expireAfterSeconds": Int64(change.seconds)}, profile)[0]
+    return modify(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
 
 
 def _found(view: Collection, change: Change) -> IndexSpec | None:
-    specs = [ID_SPEC, *view.specs]
+    specs = [ID, *view.specs]
     if change.index is not None:
         for spec in specs:
             if spec.name == change.index:
@@ -156,7 +158,7 @@ def _found(view: Collection, change: Change) -> IndexSpec | None:
     return max(fitting, key=lambda spec: spec.expire_after is not None, default=None)
 
 
-def proposed(node: Node, change: Meant, profile: Profile, expiry: Expiry) -> Proposal:
+def proposed(node: Node, change: Meant, contract: Contract) -> Proposal:
     """What would be if the change were made now. Rules that stay keep their notice."""
     current = None if change.before is None else change.before.expire_after
     seconds = change.after.expire_after
@@ -168,7 +170,7 @@ def proposed(node: Node, change: Meant, profile: Profile, expiry: Expiry) -> Pro
     others = tuple(rule for rule in node.definition.rules if rule.slot is None or rule.slot != slot)
     if seconds is None:
         return Proposal(others, current, change.after.name)
-    hides = expiry == "hide"
+    hides = contract.hides
     where = next_number(node.definition) if slot is None else slot
     rules = (*others, Rule("index", seconds, hides=hides, slot=where, passes=not hides))
     return Proposal(rules, current, change.after.name, _dating(change.after, where) if slot is None else None)
@@ -189,7 +191,7 @@ def _dating(spec: IndexSpec, slot: int) -> Callable[[Record], Record]:
     return dated
 
 
-def commands(name: str, change: Meant, profile: Profile) -> list[Document]:
+def commands(name: str, change: Meant, contract: Contract) -> list[Document]:
     """What a client would send to make the change."""
     before, after = change.before, change.after
     if before == after:
@@ -199,7 +201,7 @@ def commands(name: str, change: Meant, profile: Profile) -> list[Document]:
     create: Document = {"createIndexes": name, "indexes": [after.to_document()]}
     if before is None:
         return [create]
-    if profile == "cosmos":
+    if contract.profile == "cosmos":
         # Which has no collMod.
         return [{"dropIndexes": name, "index": before.name}, create]
     return [{"collMod": name, "index": {"name": before.name, "expireAfterSeconds": Int64(after.expire_after)}}]
@@ -208,7 +210,7 @@ def commands(name: str, change: Meant, profile: Profile) -> list[Document]:
 # --- one document ----------------------------------------------------------------------------------------------------
 
 
-def told(node: Node, record: Record, profile: Profile) -> dict[str, Any]:
+def told(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
     """What counts in a document: its own ttl, why it does not count, and what each date index finds in it."""
     document = decode(record.value)
     ts = ts_of(node.definition)
@@ -218,7 +220,7 @@ def told(node: Node, record: Record, profile: Profile) -> dict[str, Any]:
         found["ignored_ttl"] = why_ignored(document["ttl"], record, ts)
     slots, dates = slots_of(node.definition), dict(record.dates)
     rows = []
-    for index in reaping(node.definition, profile):
+    for index in reaping(node.definition, contract):
         spec = live_of(index).spec
         date = dates.get(slots.get(index.number, -1))
         without = {} if date is not None else dict(zip(("reason", "text"), _no_date(spec, document), strict=True))
@@ -268,4 +270,4 @@ def _why_not(value: Value) -> str:
 
 def is_view(node: Node) -> bool:
     """Whether it shows documents of another collection."""
-    return Collection(node, "").view_on is not None
+    return "options" in node.body and "viewOn" in unpacked(node.body["options"])

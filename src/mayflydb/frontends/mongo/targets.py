@@ -13,6 +13,7 @@ from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.caller import MongoCaller
+    from mayflydb.frontends.mongo.contracts import Contract
 
 INTERNAL = "config"
 """The database of what retries and transactions leave behind: nobody's data."""
@@ -32,9 +33,16 @@ class MongoTargets:
         caller: Callable[[], MongoCaller] | None,
     ) -> None:
         """`caller` gives the front end of this server, made when it is needed; None: MongoDB is not served."""
-        self._profile: Literal["both", "native", "cosmos"] = profile
-        self._expiry: Literal["show", "hide"] = expiry
+        self._settings = profile, expiry
         self._caller = caller
+
+    @property
+    def _contract(self) -> Contract:
+        """What holds for databases that say nothing else."""
+        from mayflydb.frontends.mongo.contracts import Contract
+
+        profile, expiry = self._settings
+        return Contract(profile, expiry == "hide", False)
 
     def lists(self, database: str, container: Node | None = None) -> bool:
         """Whether it holds people's documents; views hold none."""
@@ -44,7 +52,7 @@ class MongoTargets:
 
     def settings(self, container: Node) -> dict[str, Any]:
         """`default_ttl` is that of the index on `_ts`; `indexes` are all TTL indexes, that one included."""
-        indexes = _lives().ttl_indexes(container, self._profile) if "uuid" in container.body else []
+        indexes = _lives().ttl_indexes(container, self._contract) if "uuid" in container.body else []
         return {"default_ttl": self.default_ttl(container), "indexes": indexes}
 
     def default_ttl(self, container: Node) -> int | None:
@@ -70,22 +78,22 @@ class MongoTargets:
 
     def details(self, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl, why it is ignored, and what each date index finds."""
-        found: dict[str, Any] = _lives().told(container, record, self._profile)
+        found: dict[str, Any] = _lives().told(container, record, self._contract)
         return found
 
     def proposal(self, container: Node, change: Change) -> Proposal:
         """What a change of one TTL index comes to; the default is that of the index on `_ts`."""
-        meant = _lives().meant(container, change, self._profile)
-        found: Proposal = _lives().proposed(container, meant, self._profile, self._expiry)
+        meant = _lives().meant(container, change, self._contract)
+        found: Proposal = _lives().proposed(container, meant, self._contract)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
         """Make, change or drop a TTL index, by the commands that a client would send."""
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
-        meant = _lives().meant(container, change, self._profile)
+        meant = _lives().meant(container, change, self._contract)
         caller = self._caller()
-        for command in _lives().commands(container.name, meant, self._profile):
+        for command in _lives().commands(container.name, meant, self._contract):
             await caller(database, command)
 
 
