@@ -12,8 +12,8 @@ from bson import Int64, ObjectId
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
-from mayflydb.embedded import RunningServer
-from server.served import START, Http
+from mayflydb.embedded import RunningServer, serve
+from server.served import START, Http, port_of
 
 OTPS = "mongo:app.otps"
 NOW = datetime(2030, 1, 1, tzinfo=UTC)
@@ -328,3 +328,28 @@ def test_a_default_of_cosmos_is_set_as_well(server: RunningServer, http: Http) -
     for seconds in (60, -1, None):
         assert http.post("ttl/set", target=target, default_ttl=seconds)["default_ttl"] == seconds
     assert http("POST", "/_mayfly/ttl/set", {"target": target, "field": "x", "expire_after_seconds": 5}).status == 400
+
+
+def test_each_database_by_its_own_rules() -> None:
+    """In the profile cosmos indexes are dropped and made anew; in native _ts is a field as any other; hide hides."""
+    own = ["c.profile=cosmos", "c.custom_path_ttl=on", "n.profile=native", "h.expiry=hide", "s.profile=cosmos"]
+    options: dict[str, Any] = {"clock": "virtual", "clock_start": START, "mongo_database": own}
+    with serve(memory=True, port=0, mongo_port=0, **options) as server, server.mongo.client() as client:
+        http = Http(port_of(server))
+        for name in "cnhs":
+            client[name].x.insert_many([{"_id": 1, "at": 1_893_456_000_000}, {"_id": 2, "at": NOW}, {"_id": 3}])
+
+        def ask(path: str, name: str, **wanted: Any) -> Any:
+            answer = http("POST", f"/_mayfly/ttl/{path}", {"target": f"mongo:{name}.x", **wanted})
+            return answer.json if answer.status == 200 else answer.status
+
+        at = {"field": "at", "expire_after_seconds": 0}
+        for name, dying in (("c", 2), ("n", 1), ("h", 1)):
+            ahead = ask("preview", name, **at)
+            assert (ahead["expire_now"], ahead["never"]) == (dying, 3 - dying)
+            assert ask("set", name, **at)["due"] == dying
+        assert [client[name].x.count_documents({}) for name in "cnh"] == [1, 3, 2]
+        assert ask("preview", "s", **at) == 400
+        for name, seconds, outcome in (("s", 5, 5), ("s", 6, 6), ("s", None, None), ("n", 5, 400)):
+            answer = ask("set", name, default_ttl=seconds)
+            assert answer == outcome if isinstance(answer, int) else answer["default_ttl"] == outcome

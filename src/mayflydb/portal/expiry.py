@@ -40,7 +40,7 @@ class Outlook:
     async def _row(self, place: Place, now: Instant) -> dict[str, Any]:
         counts = await self.counts(place, now)
         ahead = await next_deadline(self._engine.store, self._engine.nodes, place.node.id, now)
-        settings = place.targets.settings(place.node)
+        settings = place.targets.settings(place.database, place.node)
         shown = {"target": place.target, **settings, "paused": place.node.definition.paused}
         row = {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
         if "indexes" in settings:
@@ -78,7 +78,7 @@ class Outlook:
         """What would follow if this change were made now."""
         place = await self._directory.container(target)
         now = await self._engine.now()
-        proposal = place.targets.proposal(place.node, change)
+        proposal = place.targets.proposal(place.database, place.node, change)
         found = await self._insight.preview_of(place.node, proposal, now)
         return {
             "now": shapes.time(now),
@@ -122,7 +122,7 @@ class Outlook:
             if record is not None:
                 why = explain(record, place.node.rules, now, place.targets.names(place.node))
                 paused = place.node.definition.paused
-                details = place.targets.details(place.node, record)
+                details = place.targets.details(place.database, place.node, record)
                 reason, text = _refined(why, details)
                 return {
                     "now": shapes.time(now),

@@ -66,7 +66,7 @@ class DocumentsPage:
 
     def _why(self, visit: Visit, record: Record) -> dict[str, Any]:
         targets, node = visit.place.targets, visit.place.node
-        details = targets.details(node, record)
+        details = targets.details(visit.database, node, record)
         id, _ = targets.identity(node, record.partition, record.key)
         return {"id": id, "ttl": details["own_ttl"], "why": details["ignored_ttl"]}
 

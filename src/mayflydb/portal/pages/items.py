@@ -105,7 +105,7 @@ class ItemsPage:
     async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
         """Items that would expire at once with another default, and why."""
         place, now = visit.place, await self._admin.engine.now()
-        rules = place.targets.proposal(place.node, Change(_default(wanted))).rules
+        rules = place.targets.proposal(place.database, place.node, Change(_default(wanted))).rules
         found = await self._admin.engine.insight.victims(place.node, rules, now, MOST)
         return [described(place, record, rules, now) for record in found]
 
