@@ -8,13 +8,14 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/retryable-wr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 from bson import DatetimeMS, Int64
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.mongo.collections import Collection, place_of
+from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.writing import Steps
 from mayflydb.query.mongo.faults import MqlError
@@ -31,6 +32,7 @@ class Attempt:
         """`sessions`: `config.transactions`; `session`: the lsid as it was sent."""
         self._sessions = sessions
         self._id = {"id": session}
+        self._place = _place_of_session(session)
         self._number = number
         self._known: dict[int, Document | None] = {}
         self._noted: list[tuple[int, Document | None]] = []
@@ -39,7 +41,7 @@ class Attempt:
         """Learn what was done under this number. MqlError 225 if the session has gone on."""
         self._known, self._noted = {}, []
         space = yield from transaction.on(self._sessions.id)
-        place = place_of(self._id)
+        place = self._place
         record = yield from space.get(place.partition, place.key)
         if record is None:
             return
@@ -71,10 +73,16 @@ class Attempt:
             "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
             "done": _runs(sorted(self._known.items())),
         }
-        place = place_of(self._id)
+        place = self._place
         draft = self._sessions.draft(document, encode(document))
         space = yield from transaction.on(self._sessions.id)
         yield from space.run(Command(Mode.UPSERT, place.partition, place.key, draft))
+
+
+@lru_cache(maxsize=4096)
+def _place_of_session(session: Any) -> Place:
+    """Where a session is kept: the same for each of its writes."""
+    return place_of({"id": session})
 
 
 def _runs(statements: Sequence[tuple[int, Document | None]]) -> list[list[Any]]:
