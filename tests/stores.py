@@ -58,6 +58,21 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
     return on, off
 
 
+def first(items: Sequence[pytest.Item]) -> None:
+    """Leave to `make soak` what the wire tests need not show on every store: there, `make test` runs those of them that are
+    marked `everywhere`, with the synchronous client; on memory it runs all of them, with both clients. The store suite runs
+    on PostgreSQL within its contract, and is left to run on the bare store as well.
+    """
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is None:
+            continue
+        wired = call.params.get("session_service", "memory") != "memory"
+        once = call.params.get("flavour") == "aio" or item.get_closest_marker("everywhere") is None
+        if (wired and once) or (call.params.get("store") == "postgres" and item.path.parent.name == "store_suite"):
+            item.add_marker(pytest.mark.soak)
+
+
 def _is_on(name: str, stores: Sequence[str]) -> bool:
     kind = name.rpartition("-")[2]
     return kind in stores or (name not in STORES and kind not in ELSEWHERE)

@@ -103,7 +103,8 @@ export const driver = {
         assert.ok(await c.indexExists("n_1_m_-1"));
         assert.equal(await c.find({ n: 1 }).hint("n_1_m_-1").count(), 1);
         await c.dropIndex("n_1_m_-1");
-        assert.deepEqual((await db.listCollections().toArray()).map(({ name }) => name).sort(), ["c", "v"]);
+        await c.rename("d");
+        assert.deepEqual((await db.listCollections().toArray()).map(({ name }) => name).sort(), ["d", "v"]);
         await db.dropDatabase();
         assert.deepEqual(await db.listCollections({}, { nameOnly: true }).toArray(), []);
     },
@@ -136,6 +137,7 @@ export const driver = {
         assert.equal(await c.countDocuments(), 4);
         await advance(1 + 60);
         assert.equal(await c.countDocuments(), 2);
+        assert.ok((await client.db("admin").command({ serverStatus: 1 })).metrics.ttl.deletedDocuments >= 2);
     },
 
     async an_outage_is_retried() {

@@ -163,7 +163,7 @@ class Committed:
     async def _seek(
         self, collection: Collection, plan: Plan, select: Select, moment: Moment
     ) -> AsyncIterator[list[Record]]:
-        index = _index_of(collection, plan)
+        index = index_of(collection, plan)
         indexes = self._engine.indexes
         seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MOST_SOUGHT)
         if seqs is None:
@@ -177,7 +177,7 @@ class Committed:
     async def _walk(
         self, collection: Collection, plan: Plan, select: Select, moment: Moment
     ) -> AsyncIterator[list[Record]]:
-        index = _index_of(collection, plan)
+        index = index_of(collection, plan)
         batch = min(SCAN_BATCH, max(16, 2 * (select.skip + select.limit))) if select.limit else SCAN_BATCH
         seen: set[int] = set()
         run = Run(select.sort if plan.sorted else None)
@@ -256,7 +256,8 @@ def needs_ids(collection: Collection, select: Select) -> bool:
     return plan(select.query, order, None, [ID], select.env, None, collection.namespace).kind != "scan"
 
 
-def _index_of(collection: Collection, plan: Plan) -> Index:
+def index_of(collection: Collection, plan: Plan) -> Index:
+    """The engine's index that a plan goes by."""
     assert plan.index is not None
     number = collection.number_of(plan.index)
     return next(index for index in collection.node.definition.indexes if index.number == number)

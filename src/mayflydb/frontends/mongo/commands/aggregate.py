@@ -11,6 +11,7 @@ from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.pipelines import Collected, encoded
 from mayflydb.frontends.mongo.statements import environment
+from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.frontends.mongo.work import begin
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
@@ -49,6 +50,9 @@ async def aggregate(call: Call) -> bytes:
     work = await begin(call)
     moment = Moment(call.now)
     source = Collected(call, work, environment(call, collection, body), moment)
+    if is_stream(stages):
+        stream = await open_stream(call, target, collection, stages, environment(call, collection, body), source)
+        return await first_batch(call, stream, arguments.whole(options or {}, "batchSize", name))
     # Refused before anything is read.
     pipeline = compile_pipeline(stages, environment(call, collection, body), source)
     if type(target) is not str and not pipeline.starts_itself:

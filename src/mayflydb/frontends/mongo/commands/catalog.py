@@ -104,7 +104,7 @@ async def drop(call: Call) -> Document:
     collection = await call.app.data.collections.find(call.database, name)
     if collection is None:
         return {"ok": 1.0}
-    await call.app.data.collections.drop(collection)
+    await call.app.data.collections.drop(collection, call.now)
     answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
@@ -126,7 +126,7 @@ async def rename_collection(call: Call) -> Document:
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
     if old is not None and old.view_on is not None:
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
-    await collections.rename(collection, *target, replacing=old)
+    await collections.rename(collection, *target, old, call.now)
     return {"ok": 1.0}
 
 
@@ -140,7 +140,7 @@ def _namespace(call: Call, field: str) -> tuple[str, str]:
 async def drop_database(call: Call) -> Document:
     """Remove a database with all it holds."""
     call.fields(())
-    gone = await call.app.data.collections.drop_database(call.database)
+    gone = await call.app.data.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 
