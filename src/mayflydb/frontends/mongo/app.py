@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from typing import Any
 from uuid import UUID
 
 from bson import Decimal128
@@ -13,6 +14,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import raw
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.table import HANDLERS
+from mayflydb.frontends.mongo.concerns import check_read_concern, check_version
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.errors import answer_to, refusal
@@ -20,8 +22,10 @@ from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.sessions import Sessions, session_id
 from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.frontends.mongo.users import Accounts, User
 from mayflydb.frontends.mongo.wire import OP_QUERY, Message
+from mayflydb.frontends.mongo.work import concern_error
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
@@ -42,6 +46,9 @@ MOST_MILLISECONDS = (1 << 31) - 1
 
 HELLO = frozenset({"hello", "isMaster", "ismaster"})
 QUERIES = frozenset({"$query", "query"})
+
+CHANGING = frozenset({"write", "schema", "users"})
+"""Rights of commands that change something, and so are told how durable that is to be."""
 
 _OK = encode({"ok": 1.0})
 _FAILED = refusal(1, "An internal error occurred.")
@@ -68,8 +75,8 @@ class MongoApp:
 
         `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
         """
-        self.engine = engine
-        self.options = options
+        self.engine: Engine = engine
+        self.options: Options = options
         self.chance = chance
         self.monotonic = monotonic
         self.handlers = handlers
@@ -78,6 +85,8 @@ class MongoApp:
         self.data = Data(engine, options, chance, monotonic)
         self.failpoints = FailPoints(chance)
         self.started = started
+        self.began = monotonic()
+        self.tallies = Tallies()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
@@ -109,8 +118,14 @@ class MongoApp:
         """A random one."""
         return UUID(int=self.chance.getrandbits(128), version=4)
 
+    def connected(self) -> None:
+        """A connection has begun."""
+        self.tallies.connected += 1
+        self.tallies.connections += 1
+
     def disconnected(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
+        self.tallies.connected -= 1
         self.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
@@ -118,16 +133,24 @@ class MongoApp:
         if command is None or (command.test and not self.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
         call.require(command.right)
-        _check_generic(call)
+        self.tallies.count(call)
+        check_version(call)
+        check_read_concern(call)
         if "lsid" in call.body:
             self._enter_session(call)
+        if self.sessions.ended:
+            await self.clear_up(call.now)
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)
-        answering = command.handler(call) if not self.failpoints.active else self._rehearse(call, command)
+        answering = self._handle(call, command) if not self.failpoints.active else self._rehearse(call, command)
         answer = await (answering if not limit else within(limit, answering))
         if isinstance(answer, bytes):
             return answer
+        if "writeConcern" in call.body and command.right in CHANGING and "writeConcernError" not in answer:
+            unmet = concern_error(call)
+            if unmet is not None:
+                answer["writeConcernError"] = unmet
         if not answer:
             return _OK
         if "ok" not in answer:
@@ -139,12 +162,22 @@ class MongoApp:
         if call.connection.user is not None or not self.options.auth:
             call.session = self.sessions.use(id, call.owner)
 
+    async def clear_up(self, now: Instant) -> None:
+        """Close what sessions that have ended had open."""
+        ended, self.sessions.ended = self.sessions.ended, []
+        await self.data.sessions_ended(ended, now)
+
+    def _handle(self, call: Call, command: Command) -> Coroutine[Any, Any, Document | bytes]:
+        if "autocommit" in call.body or "startTransaction" in call.body:
+            return self.data.transactions.perform(call, command.handler)
+        return command.handler(call)
+
     async def _rehearse(self, call: Call, command: Command) -> Document | bytes:
         try:
             added = await self.failpoints.strike(call)
         except Lost:
             raise Hangup from None
-        answer = await command.handler(call)
+        answer = await self._handle(call, command)
         return with_fields(answer, added) if added else answer
 
 
@@ -193,15 +226,6 @@ def _database_of(message: Message, name: str, body: Document) -> str:
         text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
         raise MqlError(352, text)
     return message.collection.partition(".")[0]
-
-
-def _check_generic(call: Call) -> None:
-    body = call.body
-    version = body.get("apiVersion")
-    if version is not None and version != "1":
-        raise MqlError(322, f"API version must be \"1\", got '{version}'")
-    if version is None and ("apiStrict" in body or "apiDeprecationErrors" in body):
-        raise MqlError(72, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
 
 
 def _milliseconds(call: Call) -> int:

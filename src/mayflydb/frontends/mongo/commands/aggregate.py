@@ -7,9 +7,11 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.pipelines import Collected, encoded
 from mayflydb.frontends.mongo.statements import environment
+from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.frontends.mongo.work import begin
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
@@ -48,6 +50,9 @@ async def aggregate(call: Call) -> bytes:
     work = await begin(call)
     moment = Moment(call.now)
     source = Collected(call, work, environment(call, collection, body), moment)
+    if is_stream(stages):
+        stream = await open_stream(call, target, collection, stages, environment(call, collection, body), source)
+        return await first_batch(call, stream, arguments.whole(options or {}, "batchSize", name))
     # Refused before anything is read.
     pipeline = compile_pipeline(stages, environment(call, collection, body), source)
     if type(target) is not str and not pipeline.starts_itself:
@@ -58,6 +63,8 @@ async def aggregate(call: Call) -> bytes:
         )
     if work.aborts and pipeline.target is not None:
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: $out and $merge")
+    if pipeline.target is not None and is_linearizable(call):
+        raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))

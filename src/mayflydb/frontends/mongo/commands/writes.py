@@ -41,6 +41,11 @@ class Outcome:
         self.errors: list[Document] = []
         self.retried: list[int] = []
 
+    @classmethod
+    def of(cls, call: Call, work: Work) -> Outcome:
+        """As the command asks for; where an error ends more than its statement, nothing is tried after it."""
+        return cls(arguments.flag(call.body, "ordered", call.name, True) or work.aborts)
+
     @property
     def stopped(self) -> bool:
         """Whether no more statements are to be tried."""
@@ -96,8 +101,8 @@ async def insert(call: Call) -> Document:
     """Add documents. Those in one command are not one transaction."""
     call.fields({"documents", "ordered", "bypassDocumentValidation"})
     raws = statements(call, "documents")
-    outcome = Outcome(arguments.flag(call.body, "ordered", call.name, True))
     work = await begin(call)
+    outcome = Outcome.of(call, work)
     collection = await writable(call, work)
     validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
     insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
@@ -159,6 +164,7 @@ class Insertion:
         for insert, came_of_it in await self._work.perform(body):
             if isinstance(came_of_it, MqlError):
                 self._outcome.refused(insert.index, came_of_it)
+                self._work.fail()
                 continue
             self._outcome.n += 1
             if came_of_it:
@@ -174,8 +180,6 @@ class Insertion:
                 raise insert.refusal
             yield from self._writer.insert(space, insert.document, insert.raw)
         except MqlError as refusal:
-            if self._work.aborts:
-                raise
             return refusal
         if attempt is not None:
             attempt.note(insert.id, None)
@@ -197,9 +201,9 @@ async def delete(call: Call) -> Document:
 
 
 async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Outcome:
-    outcome = Outcome(arguments.flag(call.body, "ordered", call.name, True))
     raws = statements(call, field)
     work = await begin(call)
+    outcome = Outcome.of(call, work)
     ids = statement_ids(call, len(raws))
     for index, raw in enumerate(raws):
         try:
@@ -210,9 +214,8 @@ async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Out
             if await one(call, work, outcome, index, ids[index], given):
                 outcome.retried.append(ids[index])
         except MqlError as error:
-            if work.aborts:
-                raise
             outcome.refused(index, error)
+            work.fail()
             if outcome.stopped:
                 break
     return outcome
