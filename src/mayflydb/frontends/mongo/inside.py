@@ -117,15 +117,16 @@ class _Inside:
         self.now = now
 
     def on(self, container: int) -> Generator[Any, Any, _Space]:
-        return _Space(container)
-        yield
+        remembers: bool = yield lambda work: work.snapshot.remembers(container)
+        return _Space(container, remembers)
 
 
 class _Space:
     """Stands in a decision for a workspace: what it is asked is answered by the snapshot."""
 
-    def __init__(self, container: int) -> None:
+    def __init__(self, container: int, remembers: bool) -> None:
         self._container = container
+        self.remembers = remembers
 
     def get(self, partition: bytes, key: bytes) -> Generator[Any, Any, Record | None]:
         found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)
