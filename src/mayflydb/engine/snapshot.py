@@ -69,10 +69,6 @@ class Snapshot:
 
     # --- reads -----------------------------------------------------------------------------------------------------------
 
-    async def remembers(self, container: int) -> bool:
-        """Whether what happens in a container is told by a history. OwnerNotFound if it is gone."""
-        return (await self._part(container)).space.remembers
-
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """The visible record with this identity, as it is here. Errors: OwnerNotFound, WriteConflict."""
         part = await self._part(container)

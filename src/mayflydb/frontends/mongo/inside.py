@@ -117,16 +117,15 @@ class _Inside:
         self.now = now
 
     def on(self, container: int) -> Generator[Any, Any, _Space]:
-        remembers: bool = yield lambda work: work.snapshot.remembers(container)
-        return _Space(container, remembers)
+        return _Space(container)
+        yield
 
 
 class _Space:
     """Stands in a decision for a workspace: what it is asked is answered by the snapshot."""
 
-    def __init__(self, container: int, remembers: bool) -> None:
+    def __init__(self, container: int) -> None:
         self._container = container
-        self.remembers = remembers
 
     @property
     def remembers(self) -> bool:
