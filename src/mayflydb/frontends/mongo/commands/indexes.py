@@ -87,10 +87,10 @@ async def drop_indexes(call: Call) -> Document:
     if "index" not in call.body:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
-    ts = await call.app.data.indexing.drop(collection, which, call.now)
-    shaped = in_cosmos(collection.contract, ts)
+    dropped = await call.app.data.indexing.drop(collection, which, call.now)
+    shaped = in_cosmos(collection.contract, dropped.ts)
     answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
-    answer["nIndexesWas"] = counted(collection, shaped)
+    answer["nIndexesWas"] = counted(dropped.before, shaped)
     if which == "*":
         answer["msg"] = "non-_id indexes dropped for collection"
     answer.setdefault("ok", 1.0)
