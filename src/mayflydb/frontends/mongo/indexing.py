@@ -366,12 +366,12 @@ def _with_body(definition: Definition, **fields: Any) -> Definition:
 
 
 def _check_alone(node: Node, specs: Sequence[IndexSpec]) -> None:
-    """MqlError 286 where another node is building one of these, or one that would not go with them."""
+    """MqlError 12587 where another node is building one of these, or one that would not go with them."""
     for index in node.definition.indexes:
         if index.state == "building" and index.spec is not None:
             other = live_of(index).spec
             if not other.is_id and any(each.name == other.name or each.key == other.key for each in specs):
-                raise MqlError(286, f"Index build conflict: the index {other.name} is being built already")
+                raise MqlError(12587, f"the index {other.name} is being built already")
 
 
 def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:
