@@ -73,7 +73,10 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
     that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
     protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
-    (None: never was any; 0: no more). `numbered` is the highest number that an index or slot ever had, as far as it is known.
+    (None: never was any; 0: no more); of a database or space, of what is made below it. `ordered`: the node whose numbers order
+    the histories of several containers. `keeps`: a container that is dropped, and that this row keeps the history of. `former`:
+    (lsn, parent's name, name) of each name it had up to there. `numbered` is the highest number that an index or slot ever had,
+    as far as it is known.
     """
 
     body: Mapping[str, Any]
@@ -85,6 +88,9 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: Paused | None = None
     indexes: tuple[Index, ...] = ()
     history: Span | None = None
+    ordered: int | None = None
+    keeps: int | None = None
+    former: tuple[tuple[int, str, str], ...] = ()
     slots: tuple[Slot, ...] = ()
     numbered: int = FIRST_ORDERED - 1
 

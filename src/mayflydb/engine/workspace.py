@@ -9,6 +9,8 @@ from typing import Any
 from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
+from mayflydb.engine.ledger import stamped
+from mayflydb.engine.past import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
@@ -37,7 +39,9 @@ def repeated(entries: Sequence[Entry]) -> set[int]:
 class Workspace:
     """Commands run one after the other against a container, at one instant, under its rules as they are there."""
 
-    def __init__(self, container: Node, now: Instant) -> None:
+    def __init__(self, container: Node, now: Instant, stamps: dict[int, bytes] | None = None) -> None:
+        """`stamps`: those that its transaction has got, in all its containers."""
+        self._stamps = {} if stamps is None else stamps
         self._container = container.id
         self._node = container
         self._definition = container.definition
@@ -47,8 +51,14 @@ class Workspace:
         self._exclusive = {index.number for index in self._indexes if index.unique}
         self._now = now
         self.changes: list[Change] = []
+        self.replaced: list[Replaced] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what happens here is told by a history."""
+        return self._history
 
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """The visible record with this identity, as it is here."""
@@ -63,7 +73,7 @@ class Workspace:
             return Written(Mode.READ, visible, False, self._now)
         if command.mode is Mode.DELETE and visible is not None:
             lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
-            self._remove(visible, lsn)
+            yield from self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
         draft = drafted(command, visible, self.rules)
         dates = dated(draft, self._definition)
@@ -83,11 +93,12 @@ class Workspace:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
+        if visible is not None:
+            self.replaced.append(Replaced(visible, lsn))
         self._keep(record, entries, visible, moves)
         self._mark_several(entries)
-        self._remember(
-            Kind.CREATE if visible is None else Kind.REPLACE, lsn, record, visible, draft.remembered or record.value
-        )
+        kind = Kind.CREATE if visible is None else Kind.REPLACE
+        yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
         return Written(command.mode, record, visible is None, self._now)
 
     def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
@@ -160,12 +171,14 @@ class Workspace:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
-        self._remember(Kind.EXPIRE, lsn, dead, dead)
+        self.replaced.append(Replaced(dead, lsn))
+        yield from self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
 
-    def _remove(self, record: Record, lsn: int) -> None:
+    def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))
-        self._remember(Kind.DELETE, lsn, record, record)
+        self.replaced.append(Replaced(record, lsn))
+        yield from self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 
     def _forget(self, record: Record) -> None:
@@ -178,8 +191,15 @@ class Workspace:
         known = self._entries.get(record.seq, (None, None))[1]
         self._entries[record.seq] = (record, known if entries is None and before is not None else entries)
 
-    def _remember(self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b"") -> None:
-        if self._history:
-            previous = 0 if before is None else before.lsn
-            version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
-            self.changes.append(Remember(self._container, version))
+    def _remember(
+        self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b""
+    ) -> Generator[Read[Any], Any, None]:
+        if not self._history:
+            return
+        orderer = self._definition.ordered
+        if orderer is not None:
+            stamp = yield from stamped(orderer, self._stamps)
+            value = stamp + (value or record.value)
+        previous = 0 if before is None else before.lsn
+        version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
+        self.changes.append(Remember(self._container, version))

@@ -17,10 +17,12 @@ from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.ledger import is_ordered
 from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
+from mayflydb.frontends.mongo.streams import notes
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Record
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
@@ -35,6 +37,9 @@ from mayflydb.query.mongo.values import Document, Value, decode, encode
 
 SPACE: Final = "mongo"
 PARTITION_BYTES: Final = 8
+
+INTERNAL: Final = ("admin", "config", "local")
+"""Databases whose changes no stream tells."""
 
 ID_INDEX: Final[Document] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 
@@ -155,6 +160,11 @@ class Collection:
         return self.options.get("viewOn")
 
     @property
+    def keeps_images(self) -> bool:
+        """Whether change streams may ask what documents were before a change, and after it."""
+        return bool(self.options.get("changeStreamPreAndPostImages", {}).get("enabled"))
+
+    @property
     def capped(self) -> bool:
         return bool(self.options.get("capped"))
 
@@ -225,13 +235,18 @@ class Collection:
 class Collections:
     """All of them, by name; views are kept while the catalogue stands still."""
 
-    def __init__(self, engine: Engine, contracts: Contracts, uuid: Callable[[], bytes]) -> None:
-        """`uuid` gives sixteen random bytes."""
+    def __init__(self, engine: Engine, contracts: Contracts, uuid: Callable[[], bytes], retention: Span) -> None:
+        """`uuid` gives sixteen random bytes. `retention`: how long a history tells what has happened."""
+        self._retention = retention
         self._engine = engine
         self._contracts = contracts
         self._uuid = uuid
         self._version = -1
         self._views: dict[tuple[str, str], Collection | None] = {}
+
+    def contract(self, database: str) -> Contract:
+        """Whose rules hold in a database."""
+        return self._contracts.of(database)
 
     def view(self, node: Node, database: str) -> Collection:
         """The collection that a row of the catalogue stands for."""
@@ -289,7 +304,7 @@ class Collections:
         while True:
             parent = await self._database(database, now)
             try:
-                await self._engine.definitions.create(parent.id, name, Definition(body, now))
+                await self._engine.definitions.create(parent.id, name, Definition(body, now), heir=True)
             except OwnerNotFound:
                 continue  # Dropped meanwhile.
             except Conflict:
@@ -312,7 +327,7 @@ class Collections:
                     )
                     raise MqlError(13297, text)
             try:
-                return await definitions.create(space.id, name, Definition({}, now))
+                return await definitions.create(space.id, name, Definition({}, now), heir=name not in INTERNAL)
             except Conflict:
                 continue
 
@@ -320,6 +335,8 @@ class Collections:
         """Those that have collections, by name."""
         space = await self._engine.node(SPACE)
         found = [] if space is None else await self._engine.children(space.id)
+        # Where change streams wait for what will come there may be none yet.
+        found = [each for each in found if not is_ordered(each) or await self._engine.children(each.id)]
         return sorted(found, key=lambda node: node.name)
 
     async def of(self, database: str) -> list[Collection]:
@@ -329,10 +346,31 @@ class Collections:
         found = [] if node is None else await self._engine.children(node.id)
         return sorted((self.view(each, database) for each in found), key=lambda each: each.name)
 
-    async def drop(self, collection: Collection) -> None:
+    async def remember(self, database: str | None, name: str | None, now: Instant) -> int:
+        """Remember, from now on, what happens to a collection, in a database (`name` None), or anywhere (both None), be it there
+        or still to come: the node that orders it."""
+        engine = self._engine
+        space = await engine.definitions.space(SPACE, now)
+        if database is None:
+            await engine.ledger.begin(space.id, space.id, self._retention, now, INTERNAL)
+            return space.id
+        check_database(database)
+        if name is not None:
+            check_collection(database, name)
+        while True:
+            with contextlib.suppress(NotFound):
+                home = await self._database(database, now)
+                await engine.ledger.begin(home.id, space.id, self._retention, now, () if name is None else None)
+                found = None if name is None else await self.find(database, name)
+                if found is not None:
+                    await engine.ledger.begin(found.id, space.id, self._retention, now)
+                return space.id
+
+    async def drop(self, collection: Collection, now: Instant) -> None:
         """Remove one; with its last collection a database is gone."""
+        words = notes.dropped(collection.view_on is not None)
         with contextlib.suppress(NotFound):
-            await self._engine.definitions.drop(collection.id)
+            await self._engine.definitions.drop(collection.id, words=lambda node: words, now=now)
             await self._engine.definitions.drop(collection.node.parent, only_empty=True)
 
     async def change(self, collection: Collection, options: Document, now: Instant) -> None:
@@ -346,15 +384,22 @@ class Collections:
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
-    async def rename(self, collection: Collection, database: str, name: str, replacing: Collection | None) -> None:
+    async def rename(
+        self, collection: Collection, database: str, name: str, replacing: Collection | None, now: Instant
+    ) -> None:
         """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
         check_database(database)
         check_collection(database, name)
         parent = await self._database(database, collection.node.definition.written)
+        old = None if replacing is None else replacing.id
+
+        def words(node: Node) -> bytes:
+            if node.id == old:
+                return notes.replaced(collection.database, collection.name, collection.uuid)
+            return notes.renamed(database, name, None if replacing is None else replacing.uuid)
+
         try:
-            await self._engine.definitions.move(
-                collection.id, parent.id, name, None if replacing is None else replacing.id
-            )
+            await self._engine.definitions.move(collection.id, parent.id, name, old, words, now)
         except Conflict:
             raise MqlError(48, "target namespace exists") from None
         except NotFound:
@@ -363,13 +408,21 @@ class Collections:
             with contextlib.suppress(NotFound):
                 await self._engine.definitions.drop(collection.node.parent, only_empty=True)
 
-    async def drop_database(self, name: str) -> bool:
+    async def drop_database(self, name: str, now: Instant) -> bool:
         """Remove a database with all it holds; False: there was none."""
         node = await self._engine.node(SPACE, name)
         if node is None:
             return False
+
+        def words(each: Node) -> bytes:
+            return (
+                notes.database_dropped()
+                if each.id == node.id
+                else notes.dropped(self.view(each, name).view_on is not None)
+            )
+
         try:
-            await self._engine.definitions.drop(node.id)
+            await self._engine.definitions.drop(node.id, words=words, now=now)
         except NotFound:
             return False
         return True

@@ -39,9 +39,6 @@ TS_COUNTS: Final = 3
 """What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
 
 
-log = logging.getLogger(__name__)
-
-
 class Created(msgspec.Struct, frozen=True):
     """The collection before and after. `made`: whether an index is new; `ts`: whether a TTL index on `_ts` is concerned."""
 
@@ -64,9 +61,9 @@ class Indexing:
     def __init__(self, engine: Engine, collections: Collections) -> None:
         self._engine = engine
         self._collections = collections
-        self._under_way: set[asyncio.Task[Any]] = set()
         self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._ordering: dict[int, asyncio.Task[None]] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     # --- creating ------------------------------------------------------------------------------------------------------
 
@@ -154,13 +151,13 @@ class Indexing:
         def with_slots(node: Node) -> Definition:
             definition = node.definition
             slots = slots_of(definition)
-            for index in _reaping(definition, contract):
+            for index in reaping(definition, contract):
                 if index.number not in slots:
                     definition, slots[index.number] = with_slot(definition)
             return _with_body(definition, slots={str(number): slot for number, slot in slots.items()})
 
         node = await self._replace(collection, with_slots, now)
-        for index in _reaping(node.definition, contract):
+        for index in reaping(node.definition, contract):
             live = live_of(index)
 
             def date_of(record: Record, live: Live = live) -> Instant | None:
@@ -239,7 +236,7 @@ class Indexing:
             return ruled(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
-        if any(index.number not in slots_of(node.definition) for index in _reaping(node.definition, contract)):
+        if any(index.number not in slots_of(node.definition) for index in reaping(node.definition, contract)):
             await self._put_rules(collection, now, None)
 
     async def _turn_into_ts(self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant) -> None:
@@ -313,7 +310,7 @@ class Indexing:
             if slot.state == "dropped":
                 await self._engine.dates.remove(collection.id, slot.number)
         slots = slots_of(definition)
-        missing = any(index.number not in slots for index in _reaping(definition, collection.contract))
+        missing = any(index.number not in slots for index in reaping(definition, collection.contract))
         rules = ruled(definition, collection.contract).rules
         if missing or rules != _plain(definition.rules):
             await self._put_rules(collection, now, None)
@@ -333,7 +330,7 @@ def ruled(definition: Definition, contract: Contract) -> Definition:
         rules.append(Rule("default", after, overrides=True, hides=True))
     slots = slots_of(definition)
     on_ts = ts is not None
-    for index in _reaping(definition, contract):
+    for index in reaping(definition, contract):
         live = live_of(index)
         on_ts = on_ts or live.spec.key[0][0] == "_ts"
         if index.number in slots:
@@ -344,7 +341,7 @@ def ruled(definition: Definition, contract: Contract) -> Definition:
     return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
 
 
-def _reaping(definition: Definition, contract: Contract) -> list[Index]:
+def reaping(definition: Definition, contract: Contract) -> list[Index]:
     ready = [index for index in definition.indexes if index.state == "ready"]
     return [index for index in ready if live_of(index).spec.reaps_dates(contract.profile)]
 

@@ -7,6 +7,8 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from mayflydb.model.instant import DAY, Span
+
 Topology = Literal["mongos", "replicaset", "standalone"]
 Profile: TypeAlias = Literal["native", "both", "cosmos"]
 Expiry: TypeAlias = Literal["show", "hide"]
@@ -25,7 +27,8 @@ class Options(msgspec.Struct, frozen=True):
     """`replica_set`: its name, where the topology is one. `advertise`: `host:port` that its clients are sent to.
 
     `auth`: a login is needed. `compressors` in order of preference, of those that are installed. `secret` makes up the salts of
-    users that do not exist. `profile`, `expiry`, `custom_path`: what holds where `databases` says nothing else. `version`: ours.
+    users that do not exist. `profile`, `expiry`, `custom_path`: what holds where `databases` says nothing else. `retention`: how
+    long changes are remembered for change streams. `version`: ours.
     """
 
     topology: Topology = "mongos"
@@ -41,4 +44,5 @@ class Options(msgspec.Struct, frozen=True):
     custom_path: bool = False
     databases: Mapping[str, DatabaseOptions] = {}
     secret: bytes = b""
+    retention: Span = DAY
     version: str = "0"

@@ -127,9 +127,9 @@ class Collected:
             writer = Writer(fresh, self._env)
             async for batch in batches:
                 await self._insert(fresh, writer, batch)
-            await collections.rename(fresh, database, name, replacing=old)
+            await collections.rename(fresh, database, name, old, call.now)
         except BaseException:
-            await collections.drop(fresh)
+            await collections.drop(fresh, call.now)
             raise
 
     async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:

@@ -13,8 +13,10 @@ import msgspec
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
+from mayflydb.frontends.mongo.capped import Room
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.documents import LARGEST, check_id
+from mayflydb.frontends.mongo.streams.notes import remember
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
@@ -22,7 +24,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.index_specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
-from mayflydb.query.mongo.update import Update, difference, upserted
+from mayflydb.query.mongo.update import Update, upserted
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
 from mayflydb.store.interface import Read
@@ -56,7 +58,7 @@ class Writer:
         """`validated`: documents must be what the collection's validator demands."""
         self._collection = collection
         self._env = env
-        self._streams = bool(collection.node.definition.history)
+        self._room: Room | None = None
         self._validator = collection.validator(env) if validated else None
 
     # --- documents ---------------------------------------------------------------------------------------------------
@@ -64,21 +66,33 @@ class Writer:
     def insert(self, space: Workspace, document: Document, raw: bytes) -> Steps[None]:
         """MqlError 11000 for an `_id` or a unique value that is taken, 121 for a document that is not valid."""
         self._validate(document)
+        room = self._room_in(space)
+        if room is not None:
+            room.check(len(raw))
         place = place_of(document["_id"])
         draft = self._collection.draft(document, raw)
         try:
             yield from space.run(Command(Mode.CREATE, place.partition, place.key, draft))
         except Conflict as error:
             raise duplicate(self._collection, document, error) from None
+        if room is not None:
+            yield from room.take(len(raw))
 
-    def _replace(self, space: Workspace, record: Record, before: Document, after: Document) -> Steps[None]:
+    def _room_in(self, space: Workspace) -> Room | None:
+        if self._collection.capped and (self._room is None or self._room.space is not space):
+            self._room = Room(self._collection, space)
+        return self._room
+
+    def _replace(
+        self, space: Workspace, record: Record, before: Document, after: Document, replaced: bool
+    ) -> Steps[None]:
         if len(raw := encode(after)) > LARGEST:
             raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
         self._validate(after)
         # A change stream tells what changed, which only this moment knows.
         remembered = None
-        if self._streams:
-            remembered = encode({"document": after, "change": difference(before, after)})
+        if space.remembers:
+            remembered = remember(before, after, replaced, self._collection.keeps_images)
         draft = self._collection.draft(after, raw, remembered)
         try:
             yield from space.run(Command(Mode.REPLACE, record.partition, record.key, draft))
@@ -118,7 +132,7 @@ class Writer:
             # An update that changes nothing writes nothing, so it does not move the time of the last write either, although it
             # does in the original: who writes nothing lengthens no life.
             if after is not before:
-                yield from self._replace(space, record, before, after)
+                yield from self._replace(space, record, before, after, update.is_replacement)
                 modified += 1
             if not many:
                 break

@@ -33,13 +33,13 @@ OPTIONS: Final = (
     "collation",
     "viewOn",
     "pipeline",
+    "changeStreamPreAndPostImages",
 )
 """Of `create`, in the order in which listCollections prints them."""
 
 UNSUPPORTED: Final = (
     "timeseries",
     "clusteredIndex",
-    "changeStreamPreAndPostImages",
     "encryptedFields",
     "storageEngine",
     "indexOptionDefaults",
@@ -63,10 +63,20 @@ def options_of(call: Call) -> Document:
             raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
     elif not arguments.whole(options, "size", call.name):
         raise MqlError(72, "the 'size' field is required when 'capped' is true")
+    if "changeStreamPreAndPostImages" in options and not images_of(call, options)["enabled"]:
+        del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
     _check_compiled(call, options)
     return options
+
+
+def images_of(call: Call, given: Document) -> Document:
+    """Whether change streams may ask for documents as they were. MqlError 14 and 40414."""
+    images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
+    if "enabled" not in images:
+        raise arguments.missing("enabled", f"{call.name}.changeStreamPreAndPostImages")
+    return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
 
 
 def _check_compiled(call: Call, options: Document) -> None:
@@ -105,7 +115,7 @@ async def drop(call: Call) -> Document:
     collection = await call.app.data.collections.find(call.database, name)
     if collection is None:
         return {"ok": 1.0}
-    await call.app.data.collections.drop(collection)
+    await call.app.data.collections.drop(collection, call.now)
     answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
@@ -131,7 +141,7 @@ async def rename_collection(call: Call) -> Document:
         check_kept(call.app.data.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
     except ProfileChanged as error:
         raise MqlError(20, str(error)) from None
-    await collections.rename(collection, *target, replacing=old)
+    await collections.rename(collection, *target, old, call.now)
     # Under its new name, what has died may be shown or hidden.
     await call.app.data.indexing.settle(await collections.need(*target), call.now)
     return {"ok": 1.0}
@@ -147,7 +157,7 @@ def _namespace(call: Call, field: str) -> tuple[str, str]:
 async def drop_database(call: Call) -> Document:
     """Remove a database with all it holds."""
     call.fields(())
-    gone = await call.app.data.collections.drop_database(call.database)
+    gone = await call.app.data.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 

@@ -10,15 +10,19 @@ from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
+from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reading import Committed, Row, Select, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work, begin
+from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
@@ -49,6 +53,13 @@ FIND_FIELDS: Final = frozenset(
 )
 
 
+AWAIT: Final = 1000
+"""Milliseconds that a cursor waits for more, unless its client says so."""
+
+LOOK: Final[Span] = 100 * MILLISECOND
+"""What other nodes have written is noticed within so long."""
+
+
 def session_of(call: Call) -> bytes | None:
     """The session a command comes in, by its bytes."""
     lsid = call.body.get("lsid")
@@ -73,16 +84,30 @@ async def find(call: Call) -> Document | bytes:
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
     chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
+    projection = _projection(projecting, chosen) if projecting else None
     size = arguments.whole(body, "batchSize", name)
+    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     namespace = f"{call.database}.{coll}"
+    tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
     work = await begin(call)
+    if tailable:
+        if work.aborts:
+            raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
+        tail = TailCursor(
+            call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
+        )
+        return await first_batch(call, tail, size)
+    view = work.view
+    if size is None and not skip and isinstance(view, Committed):
+        found = await view.at_id(collection, chosen, call.now)
+        if found is not None:
+            # One document at most: no cursor is left, and none is needed to hand it out.
+            return cursor_reply(namespace, 0, [raw for _, raw in _projected(found, projection)], True)
     moment = Moment(call.now)
-    items = _items(rows(work.view, collection, chosen, moment), projection)
+    items = _items(rows(view, collection, chosen, moment), projection)
     cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
-    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     return await first_batch(call, cursor, size, single)
 
 
@@ -99,25 +124,37 @@ def _is_negative(limit: Any) -> bool:
 
 async def _items(source: AsyncIterator[list[Row]], projection: Projection | None) -> AsyncIterator[list[Item]]:
     async for batch in source:
-        if projection is None:
-            yield [(row.record, row.record.value) for row in batch]
-        else:
-            yield [(row.record, encode(projection.apply(row.document))) for row in batch]
+        yield _projected(batch, projection)
+
+
+def _projected(batch: list[Row], projection: Projection | None) -> list[Item]:
+    if projection is None:
+        return [(row.record, row.record.value) for row in batch]
+    return [(row.record, encode(projection.apply(row.document))) for row in batch]
+
+
+def _projection(spec: Document, chosen: Select) -> Projection:
+    filter = chosen.filter
+    if filter is None and chosen.query:
+        filter = compile_filter(chosen.query, chosen.env)  # A positional projection asks what the query names.
+    return compile_projection(spec, chosen.env, filter, chosen.score)
 
 
 async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
     """The first batch of a cursor, which stays open if there is more."""
+    cursor.transaction = call.transaction
     batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
     id = 0
     if single or cursor.exhausted:
         await cursor.close()
     else:
         id = call.app.data.cursors.keep(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
-    return cursor_reply(cursor.namespace, id, batch, True)
+    inside, beside = cursor.fields(call.now)
+    return cursor_reply(cursor.namespace, id, batch, True, inside, **beside)
 
 
 async def get_more(call: Call) -> bytes:
-    """The next batch of an open cursor, of what is visible now."""
+    """The next batch of an open cursor, of what is visible now. One that waits for more does so for `maxTimeMS`, or a second."""
     call.fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
     id = call.body["getMore"]
     if type(id) is not Int64:
@@ -125,16 +162,36 @@ async def get_more(call: Call) -> bytes:
     coll = arguments.text(call.body, "collection", call.name)
     size = arguments.whole(call.body, "batchSize", call.name) or None
     cursors = call.app.data.cursors
-    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call))
+    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
+    limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:
-        batch = await cursor.batch(size, call.now)
+        call.app.failpoints.strike_get_more()
+        if cursor.waits:
+            batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
+        else:
+            batch = await (within(limit, cursor.batch(size, call.now)) if limit else cursor.batch(size, call.now))
     finally:
         cursor.busy = False
+    inside, beside = cursor.fields(call.now)
     if cursor.exhausted:
         cursors.leave(cursor)
-        return cursor_reply(cursor.namespace, 0, batch, False)
-    return cursor_reply(cursor.namespace, cursor.id, batch, False)
+    return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, inside, **beside)
+
+
+async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds: int) -> list[bytes]:
+    """A batch as soon as there is something to hand out; an empty one when the time, the host's, is over."""
+    engine, monotonic = call.app.data.engine, call.app.monotonic
+    bell = engine.reaper.bell
+    end = monotonic() + milliseconds * MILLISECOND
+    while True:
+        heard = bell.rings
+        batch = await cursor.batch(size, await engine.now())
+        left = end - monotonic()
+        if batch or cursor.exhausted or left <= 0:
+            return batch
+        # Other nodes ring no bell here.
+        await bell.wait(heard, left if engine.lease is None else min(left, LOOK))
 
 
 async def kill_cursors(call: Call) -> Document:
@@ -215,7 +272,7 @@ async def _chosen(call: Call) -> tuple[Collection | None, Select]:
 
 HANDLERS = {
     "find": Command(find, "read", help="gives documents that match"),
-    "getMore": Command(get_more, "read", help="gives the next batch of a cursor"),
+    "getMore": Command(get_more, "read", own_time=True, help="gives the next batch of a cursor"),
     "killCursors": Command(kill_cursors, "read", help="closes cursors"),
     "count": Command(count, "read", help="counts documents that match"),
     "distinct": Command(distinct, "read", help="gives the different values of a field"),
