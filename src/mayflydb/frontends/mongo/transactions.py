@@ -50,6 +50,9 @@ ALLOWED: Final = frozenset(
 )
 """Commands that may be part of one."""
 
+ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
+"""Those of them that name other databases than they are sent to, or none."""
+
 INTERNAL: Final = frozenset({"admin", "config", "local"})
 
 LEVELS: Final = (None, "local", "majority", "snapshot")
@@ -316,7 +319,7 @@ def number_of(call: Call) -> int:
 def _check_command(call: Call) -> None:
     if call.name not in ALLOWED:
         raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
-    if call.database in INTERNAL and call.name not in ("getMore", "killCursors"):
+    if call.database in INTERNAL and call.name not in ANYWHERE:
         raise MqlError(263, f"Cannot run command against the '{call.database}' database in a transaction.")
     if "writeConcern" in call.body:
         raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")

@@ -17,6 +17,7 @@ from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Insertion, O
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing_in, writable_in
+from mayflydb.frontends.mongo.transactions import INTERNAL
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
@@ -122,6 +123,8 @@ def _namespace(call: Call, data: bytes) -> tuple[str, str]:
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
     call.require("write", database)
+    if database in INTERNAL and "autocommit" in call.body:
+        raise MqlError(263, f"Cannot run command against the '{database}' database in a transaction.")
     return database, name
 
 
