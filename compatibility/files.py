@@ -1,4 +1,4 @@
-"""A file of the suite in a pytest of its own, so that one that hangs costs no other."""
+"""A file of a suite in a pytest of its own, so that one that hangs costs no other."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import sys
 from pathlib import Path
 
 import msgspec
+from suites import Environment, Suite
 
-HERE = Path(__file__).parent
-OURS = HERE / "suite"
 # Seconds. A test that takes longer fails; a file that does is interrupted, and reports what it has.
 TEST_LIMIT = 90
 FILE_LIMIT = 900
@@ -28,31 +27,24 @@ class Ran(msgspec.Struct, frozen=True):
 
 
 class Bench(msgspec.Struct, frozen=True):
-    """Where files are run: the unpacked `tests`, the plugins, the reports, and the server with its key."""
+    """Where files of a suite are run: its unpacked tests, the plugins, the reports."""
 
+    suite: Suite
     tests: Path
     plugins: Path
     reports: Path
-    endpoint: str
-    key: str
 
 
-def names(tests: Path) -> list[str]:
-    """All files with tests, by their paths below `tests`."""
-    found = (path.relative_to(tests).as_posix() for path in tests.rglob("test_*.py"))
-    return sorted(name for name in found if name != "test_config.py")
-
-
-def run(bench: Bench, name: str) -> Ran:
-    """Run the tests of one file, FILE_LIMIT seconds at most."""
+def run(bench: Bench, name: str, server: Environment) -> Ran:
+    """Run the tests of one file, FILE_LIMIT seconds at most. `server`: what it has to know of the server."""
     stem = name.removesuffix(".py").replace("/", ".")
     report = bench.reports / f"{stem}.xml"
     report.unlink(missing_ok=True)
     with (bench.reports / f"{stem}.log").open("wb") as log:
         process = subprocess.Popen(
-            _command(name, report),
+            _command(bench.suite, name, report),
             cwd=bench.tests,
-            env=_environment(bench),
+            env=_environment(bench, server),
             stdout=log,
             stderr=log,
             start_new_session=True,
@@ -61,21 +53,22 @@ def run(bench: Bench, name: str) -> Ran:
     return Ran(report, process.returncode in _IN_ORDER)
 
 
-def _command(name: str, report: Path) -> list[str]:
+def _command(suite: Suite, name: str, report: Path) -> list[str]:
+    plugins = [part for plugin in ("pytest_timeout", *suite.plugins) for part in ("-p", plugin)]
     return [
-        *(sys.executable, "-m", "pytest", name, "-c", str(OURS / "pytest.ini"), "--rootdir", "."),
-        *("-p", "pytest_asyncio.plugin", "-p", "pytest_timeout", "-p", "suite_plugin", "-p", "no:cacheprovider"),
+        *(sys.executable, "-m", "pytest", name, "-c", str(suite.settings), "--rootdir", "."),
+        *(*plugins, "-p", "no:cacheprovider"),
         *("--timeout", str(TEST_LIMIT), "--tb", "native", "--junit-xml", str(report)),
     ]
 
 
-def _environment(bench: Bench) -> dict[str, str]:
-    path = [str(part) for part in (OURS, bench.plugins, bench.tests)]
+def _environment(bench: Bench, server: Environment) -> dict[str, str]:
+    path = [str(part) for part in (*bench.suite.path, bench.plugins, bench.tests)]
+    strange = ("MAYFLY_", "PYTEST_", "AZURE_", "DB_", "MONGO")
     return {
-        **{name: value for name, value in os.environ.items() if not name.startswith(("MAYFLY_", "PYTEST_", "AZURE_"))},
-        "ACCOUNT_HOST": bench.endpoint,
-        "ACCOUNT_KEY": bench.key,
-        # Mayfly's own plugin and whatever else is installed have no business in this suite.
+        **{name: value for name, value in os.environ.items() if not name.startswith(strange)},
+        **server,
+        # Mayfly's own plugin and whatever else is installed have no business in a suite.
         "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
         "PYTHONPATH": os.pathsep.join(path),
         "PYTHONWARNINGS": "ignore",

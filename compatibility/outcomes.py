@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
 from xml.etree import ElementTree as ET
@@ -38,15 +39,18 @@ class File(msgspec.Struct, frozen=True):
         return sum(test.outcome is outcome for test in self.tests)
 
 
-def read(name: str, report: Path, whole: bool, not_applicable: str) -> File:
-    """The outcomes of one file. Skips whose reason begins with `not_applicable` are ours, the others the suite's own."""
+Needs = Callable[[str], str | None]
+
+
+def read(name: str, report: Path, whole: bool, needs: Needs) -> File:
+    """The outcomes of one file. `needs`: what a skipped test needs that is not here, by its message; None: the suite skips it."""
     try:
         root = ET.parse(report).getroot()
     except (OSError, ET.ParseError):
         return File(name, [], whole=False)
     found: dict[str, Test] = {}
     for case in root.iter("testcase"):
-        test = _test(name, case, not_applicable)
+        test = _test(name, case, needs)
         known = found.get(test.id)
         if known is None or _RANK[test.outcome] > _RANK[known.outcome]:
             found[test.id] = test
@@ -56,7 +60,7 @@ def read(name: str, report: Path, whole: bool, not_applicable: str) -> File:
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 
 
-def _test(file: str, case: ET.Element, not_applicable: str) -> Test:
+def _test(file: str, case: ET.Element, needs: Needs) -> Test:
     module = file.removesuffix(".py").replace("/", ".")
     owner = case.get("classname", "").removeprefix(module).lstrip(".")
     id = "::".join(part for part in (file, owner, case.get("name", "")) if part)
@@ -66,7 +70,8 @@ def _test(file: str, case: ET.Element, not_applicable: str) -> Test:
     for element in case:
         if element.tag == "skipped":
             said = element.get("message", "")
-            if said.startswith(not_applicable):
-                return Test(id, Outcome.NOT_APPLICABLE, said.removeprefix(not_applicable))
+            needed = needs(said)
+            if needed is not None:
+                return Test(id, Outcome.NOT_APPLICABLE, needed)
             return Test(id, Outcome.SKIPPED, said)
     return Test(id, Outcome.PASSED)

@@ -7,18 +7,14 @@ from collections.abc import Iterable
 
 from outcomes import File, Outcome, Test
 from reasons import UNEXPLAINED, why
+from suites import ALL, Suite
 
-HEAD = """# The SDK's own tests
+HEAD = """# The clients' own tests
 
-The source distribution of Microsoft's `azure-cosmos` for Python carries the tests its authors run. `make compatibility` fetches
-it and runs each of its files against a Mayfly of its own, in memory and on the real clock. This page is written by that run.
-Each is started with `--advertise 127.0.0.1`, which is where Microsoft's emulator sends clients that came by `localhost`.
-
-What the suite needs and the source distribution has not (`devtools_testutils`) is replaced by `compatibility/suite`.
-The suite takes port 8081 for an emulator's; the run tells it that its own port is as well. Otherwise its files are as published.
-*Not applicable* are tests of what no server on one machine has; *skipped* is what the suite itself skips on an emulator.
-*Broken as published* are tests that fail in their own code before they ask any server; they are listed below as well.
-Many tests that pass exercise the client alone, with the server replaced by a mock.
+Clients come with the tests that their authors run. `make compatibility` fetches them and runs each of their files against a
+Mayfly of its own, in memory and on the real clock. This page is written by that run; `make compatibility ARGS=mongo`, or
+`cosmos`, runs one suite and writes its section. What fails is listed by name, under its reason; *broken as published* are
+tests that fail in their own code before they ask any server, and are listed as well.
 """
 
 
@@ -38,19 +34,29 @@ def failures(files: list[File], outcome: Outcome = Outcome.FAILED) -> str:
     return _listed(_grouped((test, why(test)) for test in _all(files, outcome)))
 
 
-def document(version: str, files: list[File]) -> str:
-    """docs/compatibility.md."""
+def section(suite: Suite, files: list[File]) -> str:
+    """What the document says of one suite."""
     parts = [
-        HEAD,
-        f"azure-cosmos {version}: {summary(files)}. Passed: {_share(files):.1%} of those that passed or failed.",
+        f"## {suite.title}\n\n{suite.head}",
+        f"{suite.package} {suite.version}: {summary(files)}. Passed: {_share(files):.1%} of those that passed or failed.",
         _cut_short(files),
-        "## Failures\n\n" + (failures(files) or "None."),
-        "## Broken as published\n\n" + (failures(files, Outcome.BROKEN) or "None."),
-        "## Not applicable\n\nWhat a test needs that is not here, and how many tests need it.\n\n"
-        + _not_applicable(files),
-        "## Files\n\n" + _table(files),
+        "### Failures\n\n" + (failures(files) or "None."),
+        "### Broken as published\n\n" + (failures(files, Outcome.BROKEN) or "None."),
+        "### Not applicable\n\nWhat a test needs that is not here, and how many tests need it.\n\n"
+        + _needs(files, Outcome.NOT_APPLICABLE),
+        "### Skipped\n\nWhat the suite says of those that it skips itself.\n\n" + _needs(files, Outcome.SKIPPED),
+        "### Files\n\n" + _table(files),
     ]
-    return "\n\n".join(part.strip("\n") for part in parts if part) + "\n"
+    return "\n\n".join(part.strip("\n") for part in parts if part)
+
+
+def document(before: str, section: str) -> str:
+    """docs/compatibility.md with one section anew; `before`: as it was, with the others' sections."""
+    found = {part.partition("\n")[0]: part for part in f"\n{before}".split("\n## ")[1:]}
+    title = section.removeprefix("## ").partition("\n")[0]
+    found[title] = section.removeprefix("## ")
+    parts = [f"## {found[suite.title]}" for suite in ALL if suite.title in found]
+    return "\n\n".join(part.strip("\n") for part in (HEAD, *parts)) + "\n"
 
 
 _ORDER = (Outcome.PASSED, Outcome.FAILED, Outcome.BROKEN, Outcome.SKIPPED, Outcome.NOT_APPLICABLE)
@@ -75,7 +81,7 @@ def _grouped(pairs: Iterable[tuple[Test, str]]) -> list[tuple[str, list[Test]]]:
 
 def _listed(groups: list[tuple[str, list[Test]]]) -> str:
     return "\n\n".join(
-        f"### {reason} ({len(tests)})\n\n" + "\n".join(_bullet(test, reason) for test in tests)
+        f"#### {reason} ({len(tests)})\n\n" + "\n".join(_bullet(test, reason) for test in tests)
         for reason, tests in groups
     )
 
@@ -86,10 +92,12 @@ def _bullet(test: Test, reason: str) -> str:
     return f"* `{test.id}`" + (f": `{first}`" if first else "")
 
 
-def _not_applicable(files: list[File]) -> str:
-    groups = _grouped((test, test.said) for test in _all(files, Outcome.NOT_APPLICABLE))
+def _needs(files: list[File], outcome: Outcome) -> str:
+    groups = _grouped((test, test.said.replace("|", "/")) for test in _all(files, outcome))
+    if not groups:
+        return "None."
     rows = [f"| {reason} | {len(tests)} | {_files_of(tests)} |" for reason, tests in groups]
-    return "\n".join(["| Needs | Tests | In |", "|---|---:|---|", *rows])
+    return "\n".join(["| Reason | Tests | In |", "|---|---:|---|", *rows])
 
 
 def _files_of(tests: list[Test]) -> str:

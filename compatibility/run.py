@@ -1,8 +1,9 @@
-"""Run the official Python SDK's own test suite against Mayfly, and write docs/compatibility.md.
+"""Run clients' own test suites against Mayfly, and write docs/compatibility.md.
 
-    python compatibility/run.py [WORD...]      only the files whose names hold one of these words; writes no document
+    python compatibility/run.py [cosmos|mongo] [WORD...]
 
-Started by tools/compatibility.sh, which fetches the suite: COMPATIBILITY_PLACE is where it lies.
+Of both suites or of one; with words only the files whose names hold one of them, and then no document is written.
+Started by tools/compatibility.sh, which fetches the suites: COMPATIBILITY_PLACE is where they lie.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ import os
 import signal
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib import metadata
 from pathlib import Path
 from time import monotonic
 
@@ -19,30 +19,26 @@ import files
 import outcomes
 import report
 from reasons import sifted
-from suite.applicability import NOT_APPLICABLE
-
-from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
-from server import mayfly
+from suites import ALL, Suite
 
 ROOT = Path(__file__).parent.parent
 DOCUMENT = ROOT / "docs" / "compatibility.md"
 
 
-def measure(place: Path, wanted: list[str]) -> list[outcomes.File]:
+def measure(suite: Suite, place: Path, wanted: list[str]) -> list[outcomes.File]:
     """The outcomes of the wanted files, each with a server of its own, as many at a time as there are processors."""
-    tests = place / f"azure_cosmos-{metadata.version('azure-cosmos')}" / "tests"
-    reports = place / "reports"
-    reports.mkdir(exist_ok=True)
-    chosen = [name for name in files.names(tests) if not wanted or any(word in name for word in wanted)]
+    tests = suite.tests(place)
+    bench = files.Bench(suite, tests, place / "plugins", place / "reports")
+    bench.reports.mkdir(exist_ok=True)
+    chosen = [name for name in suite.names(tests) if not wanted or any(word in name for word in wanted)]
 
     def one(name: str) -> outcomes.File:
         began = monotonic()
-        log = reports / f"{name.removesuffix('.py').replace('/', '.')}.server.log"
+        log = bench.reports / f"{name.removesuffix('.py').replace('/', '.')}.server.log"
         try:
-            with mayfly(log) as endpoint:
-                bench = files.Bench(tests, place / "plugins", reports, endpoint, WELL_KNOWN_KEY)
-                ran = files.run(bench, name)
-            file = sifted(outcomes.read(name, ran.report, ran.whole, NOT_APPLICABLE))
+            with suite.serving(log) as server:
+                ran = files.run(bench, name, server)
+            file = sifted(outcomes.read(name, ran.report, ran.whole, suite.needs))
         except RuntimeError as error:
             print(f"{name}: {error}; see {log}", file=sys.stderr)
             file = outcomes.File(name, [], whole=False)
@@ -58,18 +54,25 @@ def main() -> int:
     # A shell ignores it for what it runs in the background, and so would the pytests that are interrupted with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     place = Path(os.environ.get("COMPATIBILITY_PLACE", ROOT / ".compatibility"))
-    wanted = sys.argv[1:]
-    measured = measure(place, wanted)
-    if not measured:
-        print("no such file in the suite", file=sys.stderr)
-        return 1
-    print("\n" + report.summary(measured))
-    if wanted:
-        print(report.failures(measured))
-    else:
-        DOCUMENT.parent.mkdir(exist_ok=True)
-        DOCUMENT.write_text(report.document(metadata.version("azure-cosmos"), measured), encoding="utf-8")
-    return 0 if all(file.whole for file in measured) else 1
+    words = sys.argv[1:]
+    suites = [suite for suite in ALL if suite.word in words] or list(ALL)
+    wanted = [word for word in words if word not in {suite.word for suite in ALL}]
+    whole, found = True, False
+    for suite in suites:
+        measured = measure(suite, place, wanted)
+        whole, found = whole and all(file.whole for file in measured), found or bool(measured)
+        if not measured:
+            continue
+        print(f"\n{suite.package}: {report.summary(measured)}\n")
+        if wanted:
+            print(report.failures(measured))
+        else:
+            DOCUMENT.parent.mkdir(exist_ok=True)
+            before = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
+            DOCUMENT.write_text(report.document(before, report.section(suite, measured)), encoding="utf-8")
+    if not found:
+        print("no such file in the suites", file=sys.stderr)
+    return 0 if whole and found else 1
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The Mayfly that a file of the suite talks to, in a process of its own."""
+"""The Mayfly that a file of a suite talks to, in a process of its own."""
 
 from __future__ import annotations
 
@@ -10,25 +10,23 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from time import monotonic
+from typing import Any
 
 PATIENCE = 20.0
 POLL = 0.05
 MAYFLY = Path(sys.executable).with_name("mayfly")
-# Asked for as localhost, the vendor's emulator names this; the suite counts on clients going from one to the other.
-ADVERTISED = "127.0.0.1"
 
 
 @contextmanager
-def mayfly(log: Path) -> Iterator[str]:
-    """Its https endpoint, until the block ends. It keeps everything in memory and goes by the real clock; it logs to `log`.
+def mayfly(log: Path, *options: str) -> Iterator[dict[str, Any]]:
+    """What it announces, until the block ends. It keeps everything in memory and goes by the real clock; it logs to `log`.
 
     Raises:
         RuntimeError: it ended, or said nothing for twenty seconds.
     """
     ready = log.with_suffix(".ready.json")
     ready.unlink(missing_ok=True)
-    command = [str(MAYFLY), "serve", "--memory", "-p", "0", "--scheme", "https", "--ready-file", str(ready)]
-    command += ["--advertise", ADVERTISED]
+    command = [str(MAYFLY), "serve", "--memory", "-p", "0", "--ready-file", str(ready), *options]
     # Neither the settings of whoever started the run nor a mayfly.toml are the server's.
     ours = {name: value for name, value in os.environ.items() if not name.startswith("MAYFLY_")}
     with (
@@ -36,7 +34,7 @@ def mayfly(log: Path) -> Iterator[str]:
         subprocess.Popen(command, cwd=log.parent, env=ours, stdout=sink, stderr=sink) as process,
     ):
         try:
-            yield _endpoint(process, ready)
+            yield _announced(process, ready)
         finally:
             process.terminate()
             try:
@@ -45,12 +43,12 @@ def mayfly(log: Path) -> Iterator[str]:
                 process.kill()
 
 
-def _endpoint(process: subprocess.Popen[bytes], ready: Path) -> str:
+def _announced(process: subprocess.Popen[bytes], ready: Path) -> dict[str, Any]:
     deadline = monotonic() + PATIENCE
     while monotonic() < deadline:
         if ready.exists():
-            admin = json.loads(ready.read_text(encoding="utf-8"))["admin"]
-            return f"https://localhost:{admin.split(':')[2].partition('/')[0]}/"
+            announced: dict[str, Any] = json.loads(ready.read_text(encoding="utf-8"))
+            return announced
         try:
             code = process.wait(POLL)
         except subprocess.TimeoutExpired:

@@ -14,7 +14,7 @@ STORES = ("memory", "file", "postgres", "citus")
 ELSEWHERE = ("postgres", "citus")
 """Stores outside of the process, which the store suite leaves out too unless they were chosen."""
 
-PARAMETERS = ("session_service", "store", "databases", "outcomes", "mongo_server")
+PARAMETERS = ("session_service", "store", "databases", "outcomes", "mongo_server", "session_world")
 """The fixtures whose parameter is one of STORES, or ends with one of ELSEWHERE."""
 
 
@@ -56,6 +56,21 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
         named = [] if call is None else [str(call.params[name]) for name in PARAMETERS if name in call.params]
         (on if all(_is_on(name, stores) for name in named) else off).append(item)
     return on, off
+
+
+def first(items: Sequence[pytest.Item]) -> None:
+    """Leave to `make soak` what the wire tests need not show on every store: there, `make test` runs those of them that are
+    marked `everywhere`, with the synchronous client; on memory it runs all of them, with both clients. The store suite runs
+    on PostgreSQL within its contract, and is left to run on the bare store as well.
+    """
+    for item in items:
+        call = getattr(item, "callspec", None)
+        if call is None:
+            continue
+        wired = call.params.get("session_service", "memory") != "memory"
+        once = call.params.get("flavour") == "aio" or item.get_closest_marker("everywhere") is None
+        if (wired and once) or (call.params.get("store") == "postgres" and item.path.parent.name == "store_suite"):
+            item.add_marker(pytest.mark.soak)
 
 
 def _is_on(name: str, stores: Sequence[str]) -> bool:

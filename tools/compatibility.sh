@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# tools/compatibility.sh [WORD...]: run the official Python SDK's own test suite against Mayfly and write
-# docs/compatibility.md; with words, run only the files whose names hold one of them, and write nothing.
+# tools/compatibility.sh [cosmos|mongo] [WORD...]: run the clients' own test suites against Mayfly, both or one of them, and
+# write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -16,14 +16,22 @@ else
     pip() { uv tool run --quiet --python .venv/bin/python pip --quiet --disable-pip-version-check "$@"; }
 fi
 
-version=$(.venv/bin/python -c 'from importlib.metadata import version; print(version("azure-cosmos"))')
-suite=$place/azure_cosmos-$version
-if [[ ! -d $suite/tests ]]; then
-    # The lock has the hashes of what is published under this version, the source distribution among them.
-    sed -n "/^azure-cosmos==$version /,/[^\\\\]\$/p" requirements.lock >"$place/sdk.txt"
-    pip download --no-deps --no-binary azure-cosmos --require-hashes --dest "$place" -r "$place/sdk.txt"
-    tar -xzf "$suite.tar.gz" -C "$place"
-fi
+# fetch PACKAGE FOLDER: unpack a folder of its source distribution. The lock has the hashes of what is published under that
+# version, the source distribution among them.
+fetch() {
+    local version name=${1//-/_}
+    version=$(.venv/bin/python -c 'import sys; from importlib.metadata import version; print(version(sys.argv[1]))' "$1")
+    local suite=$name-$version
+    if [[ ! -d $place/$suite/$2 ]]; then
+        sed -n "/^$1==$version /,/[^\\\\]\$/p" requirements.lock >"$place/$name.txt"
+        pip download --no-deps --no-binary "$1" --require-hashes --dest "$place" -r "$place/$name.txt"
+        # Only the tests: what they are about is the package that is installed.
+        tar -xzf "$place/$suite.tar.gz" -C "$place" "$suite/$2"
+    fi
+}
+
+fetch azure-cosmos tests
+fetch pymongo test
 if ! cmp -s compatibility/plugins.txt "$place/plugins/.installed"; then
     rm -rf "$place/plugins"
     pip install --no-deps --require-hashes --target "$place/plugins" -r compatibility/plugins.txt

@@ -16,7 +16,7 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
-from mayflydb.config.values import COMPRESSORS
+from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
 from mayflydb.model.instant import Instant
 from mayflydb.ports import address, make_secret, take, within_reach
@@ -24,7 +24,9 @@ from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Ro
 from mayflydb.sockets.work import Served, Work
 
 if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.options import Options
+    from mayflydb.frontends.mongo.app import MongoApp
+    from mayflydb.frontends.mongo.caller import MongoCaller
+    from mayflydb.frontends.mongo.options import DatabaseOptions, Options
     from mayflydb.frontends.mongo.users import User
 
 log = logging.getLogger(__name__)
@@ -45,6 +47,7 @@ class MongoPort:
         self._compressors = _compressors(settings)
         self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
+        self._app: MongoApp | None = None
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
         try:
@@ -68,15 +71,23 @@ class MongoPort:
         name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
         return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
 
-    def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
-        """Take connections from now on."""
+    def caller(self, engine: Engine, now: Instant) -> MongoCaller:
+        """The front end for others in this process."""
+        from mayflydb.frontends.mongo.caller import MongoCaller
+
+        return MongoCaller(self._front(engine, now))
+
+    async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
+        """Take connections from now on. StartFailed where the store holds what another setting has made."""
+        if await engine.node("mongo") is not None:
+            await self._heal(engine, now)
         work = Work()
         made: list[Introduce] = []
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:
                 # Nothing of the front end is loaded before somebody wants it.
-                made.append(self._front(engine, work, now))
+                made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
         room = Room(self._settings.max_connections, PATIENCE)
@@ -96,13 +107,30 @@ class MongoPort:
         for each in self._sockets:
             each.close()
 
-    def _front(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
-        from mayflydb.frontends.mongo.app import MongoApp
+    async def _heal(self, engine: Engine, now: Instant) -> None:
+        """Put right what a process before this one has left half done, before anybody meets it."""
+        from mayflydb.frontends.mongo.contracts import ProfileChanged
+
+        try:
+            await self._front(engine, now).data.indexing.heal(now)
+        except ProfileChanged as error:
+            hint = "start with the profile of before to do so"
+            raise StartFailed(str(error), setting="mongo.profile", hint=hint, exit_code=4) from error
+
+    def _front(self, engine: Engine, now: Instant) -> MongoApp:
+        if self._app is None:
+            from mayflydb.frontends.mongo.app import MongoApp
+
+            options, users = self._options(), self._users()
+            self._app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+        return self._app
+
+    def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
         from mayflydb.frontends.mongo.compression import Codecs
         from mayflydb.frontends.mongo.connection import Limits, Service
 
-        options, users = self._options(), self._users()
-        app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+        app = self._front(engine, now)
+        options = app.options
         return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
 
     def _options(self) -> Options:
@@ -125,6 +153,8 @@ class MongoPort:
             max_connections=settings.max_connections,
             profile=settings.profile,
             expiry=settings.expiry,
+            custom_path=settings.custom_path_ttl,
+            databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
             version=__version__,
         )
@@ -175,6 +205,13 @@ class MongoPort:
         if not password:
             raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
         return Administrator("admin", password)
+
+
+def _database(settings: MongoDatabase) -> DatabaseOptions:
+    from mayflydb.frontends.mongo.options import DatabaseOptions
+
+    own = {name: each.expiry for name, each in settings.collections.items() if each.expiry is not None}
+    return DatabaseOptions(settings.profile, settings.expiry, settings.custom_path_ttl, own)
 
 
 def _compressors(settings: MongoSettings) -> tuple[str, ...]:

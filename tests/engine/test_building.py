@@ -218,3 +218,17 @@ def test_a_stretch_behind_the_last_is_none(site: Site) -> None:
     build = building.Build(site.engine.store, site.engine.nodes, site.it, keys_of)
     site.run(build.define(lambda _: [FIRST]))
     assert site.run(build.step(Position(b"", 1 << 40), site.now)) is None
+
+
+@pytest.mark.parametrize("values", [(b"a", b"b", b"c,d", b"e"), (b"a,b",)])
+def test_an_index_says_that_a_record_has_several_entries(site: Site, values: tuple[bytes, ...]) -> None:
+    """Whether it was there before the index, or came later; once said, it stays so."""
+    fill(site, *values)
+    (built,) = site.build(FIRST)
+    assert built.several
+    (fresh,) = site.build(OTHER)
+    assert not fresh.several
+    site.write(upsert(b"9", b"x|y"))
+    assert not standing(site)[1].several
+    site.write(upsert(b"9", b"x|y,z"))
+    assert standing(site)[1].several

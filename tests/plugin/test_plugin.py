@@ -11,6 +11,11 @@ from typing import Any
 
 import pytest
 
+# Pytester forgets what a run was the first to import, but packages keep it as attributes: half of `requests` would have the
+# `http.cookiejar` of the run before. What is loaded here stays.
+from azure.core.pipeline.transport import RequestsTransport  # noqa: F401
+from azure.cosmos import CosmosClient  # noqa: F401
+
 pytest_plugins = ["pytester"]
 
 PLUGIN = "mayflydb.testing.plugin"

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from mayflydb.config.values import FILE_SCHEME, MEMORY, Advertised, is_loopback, path_in_url, public_url
+from mayflydb.config.values import (
+    FILE_SCHEME,
+    MEMORY,
+    Advertised,
+    Expiry,
+    MongoDatabase,
+    Profile,
+    is_loopback,
+    path_in_url,
+    public_url,
+)
 from mayflydb.model.instant import Instant, Span
 
 
@@ -117,8 +128,10 @@ class MongoSettings(msgspec.Struct, frozen=True):
     password_file: Path | None
     compressors: tuple[str, ...] | None
     max_connections: int
-    profile: Literal["native", "both", "cosmos"]
-    expiry: Literal["show", "hide"]
+    profile: Profile
+    expiry: Expiry
+    custom_path_ttl: bool
+    databases: Mapping[str, MongoDatabase]
     test_commands: bool
     administrator: Administrator | None = None
 

@@ -247,9 +247,9 @@ TABLE: tuple[Row, ...] = (
     Row(
         "mongo.wire_version",
         ("--mongo-wire-version",),
-        21,
+        25,
         read.wire_version,
-        "Release that MongoDB's drivers find: 21 is 7.0. 9, 13, 17, 21, 25 or 29.",
+        "Release that MongoDB's drivers find: 25 is 8.0. 9, 13, 17, 21, 25 or 29.",
         "VERSION",
     ),
     Row(
@@ -300,6 +300,24 @@ TABLE: tuple[Row, ...] = (
         read.choice("show", "hide"),
         "show: what a date index has let die is seen until it is purged, as in MongoDB; hide: it is gone at its deadline.",
         "show|hide",
+    ),
+    Row(
+        "mongo.custom_path_ttl",
+        ("--mongo-custom-path-ttl/--no-mongo-custom-path-ttl",),
+        False,
+        read.switch,
+        "Whether collections of profile cosmos may have their TTL index on a field of their own, instead of _ts.",
+        switch=True,
+    ),
+    Row(
+        "mongo.databases",
+        ("--mongo-database",),
+        {},
+        read.mongo_databases,
+        "What one database has otherwise: shop.profile=cosmos, shop.expiry=hide, shop.custom_path_ttl=on; or one collection: "
+        "shop.carts.expiry=hide. May be repeated.",
+        "SETTING",
+        many=True,
     ),
     Row(
         "mongo.test_commands",

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, TypeAlias
 from urllib.parse import SplitResult, urlsplit
 
 import msgspec
@@ -25,6 +25,24 @@ WIRE_VERSIONS = (9, 13, 17, 21, 25, 29)
 """Those of MongoDB 4.4, 5.0, 6.0, 7.0, 8.0 and 9.0."""
 
 COMPRESSORS = ("zstd", "snappy", "zlib")
+
+Profile: TypeAlias = Literal["native", "both", "cosmos"]
+Expiry: TypeAlias = Literal["show", "hide"]
+
+
+class MongoCollection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What one collection has otherwise than its database; None: nothing."""
+
+    expiry: Expiry | None = None
+
+
+class MongoDatabase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What one database has otherwise than the server; None: nothing."""
+
+    profile: Profile | None = None
+    expiry: Expiry | None = None
+    custom_path_ttl: bool | None = None
+    collections: Mapping[str, MongoCollection] = {}
 
 
 def text(value: Any) -> str:
@@ -120,6 +138,31 @@ def compressors(value: Any) -> tuple[str, ...] | None:
     if unknown := [name for name in names if name not in COMPRESSORS]:
         raise ValueError(f"{unknown[0]!r} is none of {', '.join(COMPRESSORS)}")
     return names
+
+
+def mongo_databases(value: Any) -> dict[str, MongoDatabase]:
+    """By name. A table as TOML has it, or texts: `shop.profile=cosmos`, `shop.carts.expiry=hide`."""
+    tree = value if isinstance(value, Mapping) else _mongo_tree(texts(value))
+    try:
+        return msgspec.convert(tree, dict[str, MongoDatabase])
+    except msgspec.ValidationError as error:
+        raise ValueError(str(error)) from error
+
+
+def _mongo_tree(given: tuple[str, ...]) -> dict[str, Any]:
+    tree: dict[str, Any] = {}
+    for each in given:
+        path, equals, word = each.partition("=")
+        database, _, rest = path.partition(".")
+        collection, _, name = rest.rpartition(".")
+        if not (equals and database and name) or (collection and name != "expiry"):
+            raise ValueError(f"{each!r} does not look like shop.profile=cosmos or shop.carts.expiry=hide")
+        own = tree.setdefault(database, {})
+        if collection:
+            own.setdefault("collections", {})[collection] = {"expiry": word}
+        else:
+            own[name] = switch(word) if name == "custom_path_ttl" else word
+    return tree
 
 
 def unserved_port(protocol: str, flag: str) -> Callable[[Any], int]:

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import Index, Node, Nodes, State, next_number, row_of
+from mayflydb.engine.catalog import Index, Node, Nodes, State, next_number, row_of, with_several
 from mayflydb.engine.decide import not_unique
-from mayflydb.engine.workspace import Workspace
+from mayflydb.engine.workspace import Workspace, repeated
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -150,6 +150,9 @@ class Build:
     def _linked(self, node: Node, records: Sequence[Record], now: Instant) -> Generator[Read[Any], Any, list[Change]]:
         owned = {record.seq: self._entries_of(record) for record in records}
         buried, changes = yield from self._cleared(node, records, owned, now)
+        several = {number for own in owned.values() for number in repeated(own)}
+        if not several <= {index.number for index in node.definition.indexes if index.several}:
+            changes.append(PutRow(row_of(with_several(node, several))))
         for index in self.indexes:
             entries = tuple(
                 (record, tuple(each.key for each in owned[record.seq] if each.index == index.number))

@@ -7,7 +7,7 @@ retention is one row, whatever the container holds. What belongs to a database a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Literal
 
 import msgspec
@@ -47,6 +47,7 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
 
     What its keys are of may also be told by `spec`, in the front end's words, that JSON gives back as they are; then `keys` is
     empty. `unique`: no two visible records own entries with one key, be they in different partitions.
+    `several`: some record has, or had, more than one entry; as long as none had, a key is a record's only one.
     `building`: written with every record, and missing those that were there before. `ready`: complete. `dropped`: no longer
     written; what is left of it is being removed.
     """
@@ -56,6 +57,7 @@ class Index(msgspec.Struct, frozen=True, omit_defaults=True):
     state: State = "building"
     unique: bool = False
     spec: Mapping[str, Any] | None = None
+    several: bool = False
 
 
 class Slot(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,7 +73,10 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     `version` counts the changes of the definition and `written` is the instant of the last one. `offer` is the throughput
     that was provisioned for this very database or container, in the front end's words. `paused` and `indexes` are no part of the
     protocol's description: they are changed without a new version. `history` is how long each version of a record is remembered
-    (None: never was any; 0: no more). `numbered` is the highest number that an index or slot ever had, as far as it is known.
+    (None: never was any; 0: no more); of a database or space, of what is made below it. `ordered`: the node whose numbers order
+    the histories of several containers. `keeps`: a container that is dropped, and that this row keeps the history of. `former`:
+    (lsn, parent's name, name) of each name it had up to there. `numbered` is the highest number that an index or slot ever had,
+    as far as it is known.
     """
 
     body: Mapping[str, Any]
@@ -83,6 +88,9 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     paused: Paused | None = None
     indexes: tuple[Index, ...] = ()
     history: Span | None = None
+    ordered: int | None = None
+    keeps: int | None = None
+    former: tuple[tuple[int, str, str], ...] = ()
     slots: tuple[Slot, ...] = ()
     numbered: int = FIRST_ORDERED - 1
 
@@ -122,8 +130,17 @@ def node_of(row: Row) -> Node:
     return Node(row.id, row.parent, row.name, _decode(row.data))
 
 
+def with_several(node: Node, numbers: Collection[int]) -> Node:
+    """The container with these indexes marked as those in which a record has several entries."""
+    indexes = tuple(
+        msgspec.structs.replace(index, several=True) if index.number in numbers else index
+        for index in node.definition.indexes
+    )
+    return msgspec.structs.replace(node, definition=msgspec.structs.replace(node.definition, indexes=indexes))
+
+
 class Nodes:
-    """Rows decoded once, as long as their definition stays the same."""
+    """Rows decoded once, as long as their definition, name and place stay the same."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
@@ -132,7 +149,9 @@ class Nodes:
         """The node that a row describes."""
         known = self._nodes.get(row.id)
         if known is not None and known[0] == row.data:
-            return known[1]
+            node = known[1]
+            if node.name == row.name and node.parent == row.parent:
+                return node
         node = node_of(row)
         self._nodes[row.id] = (row.data, node)
         return node

@@ -8,12 +8,14 @@ from typing import Any
 import msgspec
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, is_of_companions, row_of
+from mayflydb.engine.ledger import Words, is_ordered, noted, outlived
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Kind, Version
 from mayflydb.store.interface import (
     Allocate,
+    Change,
     Children,
     Decision,
     DropRow,
@@ -51,16 +53,26 @@ class Definitions:
 
         return (await self._store.write(decide)).reply
 
-    async def create(self, parent: int, name: str, definition: Definition) -> Node:
-        """A new database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone."""
+    async def create(self, parent: int, name: str, definition: Definition, heir: bool = False) -> Node:
+        """A new database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone.
+
+        `heir`: it is remembered from its beginning if its parent is.
+        """
 
         def decide() -> Decision[Node]:
-            if (yield from ask(Load(parent))) is None:
+            above = yield from ask(Load(parent))
+            if above is None:
                 raise OwnerNotFound("Owner resource does not exist")
             if (yield from ask(Find(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
             id = yield from ask(NewId())
             node = Node(id, parent, name, _distinct(definition))
+            heritage = self._nodes.of(above)
+            if heir and is_ordered(heritage):
+                own = msgspec.structs.replace(
+                    node.definition, history=heritage.definition.history, ordered=heritage.definition.ordered
+                )
+                node = msgspec.structs.replace(node, definition=own)
             return Outcome((PutRow(row_of(node)),), node)
 
         return (await self._store.write(decide)).reply
@@ -106,10 +118,19 @@ class Definitions:
         self._changed(id)
         return node
 
-    async def move(self, id: int, parent: int, name: str, replacing: int | None = None) -> Node:
+    async def move(
+        self,
+        id: int,
+        parent: int,
+        name: str,
+        replacing: int | None = None,
+        words: Words | None = None,
+        now: Instant = 0,
+    ) -> Node:
         """Another name, and perhaps another parent, for a node; `replacing` the one that has the name, which is dropped.
 
-        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is.
+        Conflict if another one has it, NotFound if the node is gone, OwnerNotFound if the parent is. `words`: what the ordered
+        histories of the two say of that, at `now`.
         """
 
         def decide() -> Decision[Node]:
@@ -122,8 +143,16 @@ class Definitions:
             if other is not None and other.id not in (id, replacing):
                 raise Conflict(NAME_TAKEN)
             gone = [] if other is None or other.id == id else (yield from _below(other.id))
-            node = msgspec.structs.replace(self._nodes.of(row), parent=parent, name=name)
-            return Outcome((*map(DropRow, gone), PutRow(row_of(node))), node)
+            before = self._nodes.of(row)
+            node = msgspec.structs.replace(before, parent=parent, name=name)
+            told: tuple[Change, ...] = ()
+            if words is not None:
+                told = yield from outlived(self._nodes, gone, words, now)
+                if is_ordered(before):
+                    line = yield from noted(before, words(before), now, {})
+                    node = yield from _formerly(before, node, line.version.lsn)
+                    told = (*told, line)
+            return Outcome((*told, *map(DropRow, gone), PutRow(row_of(node))), node)
 
         node = (await self._store.write(decide)).reply
         self._changed(id)
@@ -131,25 +160,36 @@ class Definitions:
             self._changed(replacing)
         return node
 
-    async def drop(self, id: int, only_empty: bool = False) -> None:
+    async def drop(self, id: int, only_empty: bool = False, words: Words | None = None, now: Instant = 0) -> None:
         """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
 
-        `only_empty`: unless there is something below it.
+        `only_empty`: unless there is something below it, or it has a history for what comes. `words`: what the ordered histories
+        of what goes say last, at `now`; they are kept as long as their lines.
         """
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
-            if only_empty and (yield from ask(Children(id))):
+            if only_empty and (is_ordered(self._nodes.of(row)) or (yield from ask(Children(id)))):
                 return Outcome((), None)
             gone = yield from _below(id)
+            told: tuple[Change, ...] = ()
+            if words is not None:
+                told = yield from outlived(self._nodes, gone, words, now)
             for home in (yield from _homes(gone)):
                 gone += yield from _below(home)
-            return Outcome(tuple(map(DropRow, gone)), None)
+            return Outcome((*told, *map(DropRow, gone)), None)
 
         await self._store.write(decide)
         self._changed(id)
+
+
+def _formerly(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:
+    """A node that keeps in mind what it was called up to this lsn."""
+    parent = yield from ask(Load(before.parent))
+    former = (*before.definition.former, (lsn, "" if parent is None else parent.name, before.name))
+    return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, former=former))
 
 
 def _below(id: int) -> Generator[Any, Any, list[int]]:

@@ -17,13 +17,15 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.ledger import Ledger
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.past import Past
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.engine.transactions import Body, Transaction
+from mayflydb.engine.transactions import Body, Mortals, Transaction
 from mayflydb.expiry.deadline import visible_at
+from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
@@ -139,6 +141,7 @@ class Engine:
         self.reaper = reaper
         self.definitions = definitions
         self.companions = Companions(store)
+        self.ledger = Ledger(store, nodes)
         self.insight = Insight(store)
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
         self.dates = DateIndexes(store, nodes, reaper.changed)
@@ -219,18 +222,22 @@ class Engine:
         """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
         Unavailable, OutcomeUnknown."""
         committed = await self.store.write(lambda: self._decide(body, now))
-        reply, transaction = committed.reply
+        self.reaper.bell.ring()
+        reply, mortals = committed.reply
         # By the schedule as it is now: it may have changed meanwhile.
-        for container, upcoming in transaction.ahead(self.monitor.schedule):
-            self.reaper.notice(container, upcoming)
+        for container, rules, records in mortals:
+            for record in records:
+                ahead = upcoming(record, rules, self.monitor.schedule)
+                if ahead is not None:
+                    self.reaper.notice(container, ahead)
         return reply
 
-    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, Transaction]]:
+    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, tuple[Mortals, ...]]]:
         transaction = Transaction(self.nodes, self._write_instant(now))
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced():
             self.past.note(container, replaced)
-        return Outcome(transaction.changes, (reply, transaction))
+        return Outcome(transaction.changes, (reply, transaction.mortals))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""

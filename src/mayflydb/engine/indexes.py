@@ -180,7 +180,7 @@ class Indexes:
                     raise Unavailable("another node has taken over what was being built")
                 after = await build.step(after, self._instant())
                 if after is None:
-                    return tuple(msgspec.structs.replace(index, state="ready") for index in build.indexes)
+                    return tuple([each for each in await self._standing(container) if each.number in numbers])
         except Exception:
             await self.drop(container, numbers)
             raise

@@ -16,6 +16,7 @@ from typing import TypeAlias
 from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, catalogue
 from mayflydb.engine.history import forget_old
+from mayflydb.engine.ledger import Bell, Ledger
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.sweeping import next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
@@ -23,7 +24,7 @@ from mayflydb.expiry.passes import Upcoming
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
-from mayflydb.store.interface import Clear, Decision, Dropped, Outcome, Store
+from mayflydb.store.interface import Clear, Count, Decision, Dropped, Outcome, Store
 
 log = logging.getLogger(__name__)
 
@@ -78,6 +79,8 @@ class Reaper:
         self._tidied: Instant = -MINUTE
         self._wake = asyncio.Event()
         self._sweeping = asyncio.Lock()
+        self._ledger = Ledger(store, nodes)
+        self.bell = Bell()
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
 
@@ -99,6 +102,7 @@ class Reaper:
         """The container's rules changed, or it is gone: look again."""
         self._unknown.add(container)
         self._wake.set()
+        self.bell.ring()
 
     def wake(self) -> None:
         """Time was moved, or runs again."""
@@ -179,6 +183,8 @@ class Reaper:
         self._last = SweepResult(container, limit, removed, committed.held)
         self.purged[container] += removed
         self._monitor.swept(container, removed)
+        if removed:
+            self.bell.ring()
         self._unknown.add(container)
         return removed
 
@@ -203,7 +209,10 @@ class Reaper:
             self._next[container] = ahead
 
     async def _clear_dropped(self) -> None:
+        kept = {node.definition.keeps for node in await self._ledger.kept()}
         for container in await self._store.read(Dropped()):
+            if container in kept and not (await self._store.read(Count(container))).records:
+                continue  # Its history goes on.
             cleared = self._limits.records
             while cleared:
 
@@ -212,11 +221,14 @@ class Reaper:
                     yield
 
                 cleared = (await self._store.write(clear, "sweep")).purged[0].records
+                if container in kept and not (await self._store.read(Count(container))).records:
+                    break
 
     async def _forget_old(self, now: Instant) -> None:
         # Histories are kept for minutes: once in each is often enough, unless more is left than goes at once.
         if 0 <= now - self._tidied < MINUTE:
             return
+        await self._ledger.forget_old(now)
         if await forget_old(self._store, self._nodes, now):
             self._wake.set()
         else:

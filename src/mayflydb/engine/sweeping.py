@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.ledger import stamped
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
@@ -31,6 +32,8 @@ def purge_due(
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
     share = max(1, limit // max(1, len(ready)))
+    history, orderer = bool(node.definition.history), node.definition.ordered
+    stamp = (yield from stamped(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
         Purge(
             container=container,
@@ -43,8 +46,9 @@ def purge_due(
             rule_version=due.rule.version,
             purged=now,
             how=how,
-            history=bool(node.definition.history),
+            history=history,
             rivals=_rivals(ready, n),
+            stamp=stamp,
         )
         for n, due in enumerate(ready)
     )

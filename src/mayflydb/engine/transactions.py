@@ -8,24 +8,29 @@ from typing import Any, TypeAlias, TypeVar
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.past import Replaced
 from mayflydb.engine.workspace import Workspace
-from mayflydb.expiry.passes import Schedule, Upcoming
+from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
 from mayflydb.store.interface import Change, Load, Read, ask
 
 T = TypeVar("T")
+
+Mortals: TypeAlias = tuple[int, tuple[Rule, ...], tuple[Record, ...]]
+"""(container, its rules, records): who may die there."""
 
 
 class Transaction:
     """The workspaces of the containers that a body has asked for; all of them decide by the same `now`."""
 
-    __slots__ = ("_lsns", "_nodes", "_spaces", "now")
+    __slots__ = ("_lsns", "_nodes", "_spaces", "_stamps", "now")
 
     def __init__(self, nodes: Nodes, now: Instant) -> None:
         self.now = now
         self._nodes = nodes
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
+        self._stamps: dict[int, bytes] = {}
 
     def on(self, container: int) -> Generator[Read[Any], Any, Workspace]:
         """The workspace of a container, by its definition as it is in this transaction. OwnerNotFound if it is gone."""
@@ -34,7 +39,7 @@ class Transaction:
             row = yield from ask(Load(container))
             if row is None:
                 raise OwnerNotFound("Owner resource does not exist")
-            space = self._spaces[container] = Workspace(self._nodes.of(row), self.now)
+            space = self._spaces[container] = Workspace(self._nodes.of(row), self.now, self._stamps)
             self._lsns[container] = row.lsn
         return space
 
@@ -47,14 +52,15 @@ class Transaction:
         """Of all its containers."""
         return tuple([change for space in self._spaces.values() for change in space.changes])
 
+    @property
+    def mortals(self) -> tuple[Mortals, ...]:
+        """The records that were written in containers that have rules."""
+        spaces = self._spaces.items()
+        return tuple([(container, space.rules, tuple(space.kept)) for container, space in spaces if space.rules])
+
     def replaced(self) -> list[tuple[int, list[Replaced]]]:
         """The versions that end with this transaction, by container."""
         return [(container, space.replaced) for container, space in self._spaces.items() if space.replaced]
-
-    def ahead(self, schedule: Schedule) -> list[tuple[int, Upcoming]]:
-        """What lies ahead of the records that were written, by container."""
-        found = [(container, space.ahead(schedule)) for container, space in self._spaces.items()]
-        return [(container, upcoming) for container, upcoming in found if upcoming is not None]
 
 
 Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]

@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections import Counter
+from collections.abc import Generator, Sequence
 from typing import Any
 
-from mayflydb.engine.catalog import Node
+from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
+from mayflydb.engine.ledger import stamped
 from mayflydb.engine.past import Replaced
 from mayflydb.expiry.deadline import visible_at
-from mayflydb.expiry.passes import Schedule, Upcoming, upcoming
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import FIRST_ORDERED, Allocate, Change, Delete, Get, Holders, Put, Read, Remember, ask
+from mayflydb.store.interface import (
+    FIRST_ORDERED,
+    Allocate,
+    Change,
+    Delete,
+    Get,
+    Holders,
+    Put,
+    PutRow,
+    Read,
+    Remember,
+    ask,
+)
+
+
+def repeated(entries: Sequence[Entry]) -> set[int]:
+    """The indexes that have more than one of these entries."""
+    counts = Counter(entry.index for entry in entries)
+    return {number for number, count in counts.items() if count > 1}
 
 
 class Workspace:
     """Commands run one after the other against a container, at one instant, under its rules as they are there."""
 
-    def __init__(self, container: Node, now: Instant) -> None:
+    def __init__(self, container: Node, now: Instant, stamps: dict[int, bytes] | None = None) -> None:
+        """`stamps`: those that its transaction has got, in all its containers."""
+        self._stamps = {} if stamps is None else stamps
         self._container = container.id
+        self._node = container
         self._definition = container.definition
         self.rules = container.rules
         self._history = bool(container.definition.history)
@@ -32,6 +54,11 @@ class Workspace:
         self.replaced: list[Replaced] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
+
+    @property
+    def remembers(self) -> bool:
+        """Whether what happens here is told by a history."""
+        return self._history
 
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """The visible record with this identity, as it is here."""
@@ -46,7 +73,7 @@ class Workspace:
             return Written(Mode.READ, visible, False, self._now)
         if command.mode is Mode.DELETE and visible is not None:
             lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
-            self._remove(visible, lsn)
+            yield from self._remove(visible, lsn)
             return Written(Mode.DELETE, visible, False, self._now)
         draft = drafted(command, visible, self.rules)
         dates = dated(draft, self._definition)
@@ -69,9 +96,9 @@ class Workspace:
         if visible is not None:
             self.replaced.append(Replaced(visible, lsn))
         self._keep(record, entries, visible, moves)
-        self._remember(
-            Kind.CREATE if visible is None else Kind.REPLACE, lsn, record, visible, draft.remembered or record.value
-        )
+        self._mark_several(entries)
+        kind = Kind.CREATE if visible is None else Kind.REPLACE
+        yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
         return Written(command.mode, record, visible is None, self._now)
 
     def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
@@ -82,6 +109,17 @@ class Workspace:
         if dates or (before is not None and before.dates):
             entries = (*(entries or ()), *(Entry(slot, date_key(date)) for slot, date in dates))
         return entries
+
+    def _mark_several(self, entries: tuple[Entry, ...] | None) -> None:
+        """Let the catalogue know in which indexes a record has several entries."""
+        if not entries or len(entries) < 2:
+            return
+        known = {index.number for index in self._indexes if not index.several}
+        found = repeated(entries) & known
+        if found:
+            self._node = with_several(self._node, found)
+            self._indexes = [index for index in self._node.definition.indexes if index.state != "dropped"]
+            self.changes.append(PutRow(row_of(self._node)))
 
     def _unique(self, draft: Draft, entries: tuple[Entry, ...] | None) -> tuple[Entry, ...]:
         """Those that nobody else may own."""
@@ -115,14 +153,6 @@ class Workspace:
         """The records that were written here, and are there still."""
         return [record for record in self._records.values() if record is not None]
 
-    def ahead(self, schedule: Schedule) -> Upcoming | None:
-        """When the first of the records that were written here dies, and may be purged; None: none of them ever dies."""
-        earliest: Upcoming | None = None
-        for record in self.kept if self.rules else ():
-            found = upcoming(record, self.rules, schedule)
-            earliest = earliest if found is None else found.sooner(earliest)
-        return earliest
-
     def _holders(self, entries: tuple[Entry, ...]) -> Generator[Read[Any], Any, list[Record]]:
         stored = yield from ask(Holders(self._container, entries))
         holders = [record for each in stored if (record := self._holding(each)) is not None]
@@ -142,13 +172,13 @@ class Workspace:
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
         self.replaced.append(Replaced(dead, lsn))
-        self._remember(Kind.EXPIRE, lsn, dead, dead)
+        yield from self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
 
-    def _remove(self, record: Record, lsn: int) -> None:
+    def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))
         self.replaced.append(Replaced(record, lsn))
-        self._remember(Kind.DELETE, lsn, record, record)
+        yield from self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 
     def _forget(self, record: Record) -> None:
@@ -161,8 +191,15 @@ class Workspace:
         known = self._entries.get(record.seq, (None, None))[1]
         self._entries[record.seq] = (record, known if entries is None and before is not None else entries)
 
-    def _remember(self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b"") -> None:
-        if self._history:
-            previous = 0 if before is None else before.lsn
-            version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
-            self.changes.append(Remember(self._container, version))
+    def _remember(
+        self, kind: Kind, lsn: int, record: Record, before: Record | None, value: bytes = b""
+    ) -> Generator[Read[Any], Any, None]:
+        if not self._history:
+            return
+        orderer = self._definition.ordered
+        if orderer is not None:
+            stamp = yield from stamped(orderer, self._stamps)
+            value = stamp + (value or record.value)
+        previous = 0 if before is None else before.lsn
+        version = Version(kind, lsn, self._now, record.partition, record.key, record.seq, previous, value)
+        self.changes.append(Remember(self._container, version))

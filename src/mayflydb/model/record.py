@@ -71,20 +71,23 @@ class Expiry(msgspec.Struct, frozen=True):
 
 
 class Kind(Enum):
-    """What a line of a history tells. EXPIRE: age removed the record. GAP: what came before it is not kept, if there was any."""
+    """What a line of a history tells. EXPIRE: age removed the record. GAP: what came before it is not kept, if there was any.
+    NOTE: something about the container itself, in its front end's words."""
 
     CREATE = "create"
     REPLACE = "replace"
     DELETE = "delete"
     EXPIRE = "expire"
     GAP = "gap"
+    NOTE = "note"
 
 
 class Version(msgspec.Struct, frozen=True, gc=False):
     """One line of a container's history: a version that a record got, or its end.
 
     `lsn` is the change's own, `previous` that of the version before (0: there was none). `written` is the instant of the change,
-    for the dead that of their removal. `value` is empty unless the record is there after the change.
+    for the dead that of their removal. `value` is empty unless the record is there after the change. In an ordered history it
+    begins with the change's stamp, and is that of the record before where none is there after.
     """
 
     kind: Kind

@@ -297,7 +297,8 @@ class Purge(msgspec.Struct, frozen=True):
 
     Events get deadline = max(anchor + (span, or own ttl), not_before), and as anchor that of the record or its date in the slot.
     The answer is a `Purged` in `Committed.purged`. `history`: each death is a line of the container's history, too, with the
-    lsn of its event. `rivals`: a record that dies earlier by one of these is left to it.
+    lsn of its event, and with `stamp` these bytes and the record's own as its value. `rivals`: a record that dies earlier by one
+    of these is left to it.
     """
 
     container: int
@@ -312,6 +313,7 @@ class Purge(msgspec.Struct, frozen=True):
     how: str
     history: bool = False
     rivals: tuple[Rival, ...] = ()
+    stamp: bytes | None = None
 
 
 class Remember(msgspec.Struct, frozen=True):

@@ -377,7 +377,8 @@ class ReferenceStore:
             self._write_event(event)
             if change.history:
                 place = (record.partition, record.key, record.seq, record.lsn)
-                container.remember(Version(Kind.EXPIRE, event.lsn, change.purged, *place))
+                value = b"" if change.stamp is None else change.stamp + record.value
+                container.remember(Version(Kind.EXPIRE, event.lsn, change.purged, *place, value))
         return ask.Purged(len(doomed), sum(len(record.value) for record in doomed))
 
     def _left(self, record: Record, change: ask.Purge) -> bool:

@@ -126,8 +126,8 @@ def version_row(version: Version) -> tuple[Any, ...]:
 
 
 def _version_checksum(version: Version) -> int | None:
-    """CRC-32 over what a version says; None for one without a value, as sweeps write them in SQL."""
-    if not version.value:
+    """CRC-32 over what a version says; None for one without a value, and for the dead, whom sweeps write down in SQL."""
+    if not version.value or version.kind is Kind.EXPIRE:
         return None
     numbers = _NUMBERS(version.lsn, version.written, version.seq, version.previous)
     return crc32(version.value, crc32(version.key, crc32(version.partition, crc32(numbers))))

@@ -96,11 +96,11 @@ def test_hello(mongo_client: Client) -> None:
         "maxWriteBatchSize": 100000,
         "logicalSessionTimeoutMinutes": 30,
         "minWireVersion": 0,
-        "maxWireVersion": 21,
+        "maxWireVersion": 25,
         "readOnly": False,
         "ok": 1.0,
     }
-    assert mongo_client.server_info()["versionArray"] == [7, 0, 0, 0]
+    assert mongo_client.server_info()["versionArray"] == [8, 0, 0, 0]
 
 
 def test_an_old_query_opens_a_connection_and_asks_nothing_else(wire: Wire) -> None:

@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import raw
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.table import HANDLERS
+from mayflydb.frontends.mongo.concerns import check_read_concern, check_version
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.errors import answer_to, refusal
@@ -21,8 +22,10 @@ from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.sessions import Sessions, session_id
 from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.frontends.mongo.users import Accounts, User
 from mayflydb.frontends.mongo.wire import OP_QUERY, Message
+from mayflydb.frontends.mongo.work import concern_error
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
@@ -43,6 +46,9 @@ MOST_MILLISECONDS = (1 << 31) - 1
 
 HELLO = frozenset({"hello", "isMaster", "ismaster"})
 QUERIES = frozenset({"$query", "query"})
+
+CHANGING = frozenset({"write", "schema", "users"})
+"""Rights of commands that change something, and so are told how durable that is to be."""
 
 _OK = encode({"ok": 1.0})
 _FAILED = refusal(1, "An internal error occurred.")
@@ -69,8 +75,8 @@ class MongoApp:
 
         `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
         """
-        self.engine = engine
-        self.options = options
+        self.engine: Engine = engine
+        self.options: Options = options
         self.chance = chance
         self.monotonic = monotonic
         self.handlers = handlers
@@ -79,6 +85,8 @@ class MongoApp:
         self.data = Data(engine, options, chance, monotonic)
         self.failpoints = FailPoints(chance)
         self.started = started
+        self.began = monotonic()
+        self.tallies = Tallies()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
@@ -110,8 +118,14 @@ class MongoApp:
         """A random one."""
         return UUID(int=self.chance.getrandbits(128), version=4)
 
+    def connected(self) -> None:
+        """A connection has begun."""
+        self.tallies.connected += 1
+        self.tallies.connections += 1
+
     def disconnected(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
+        self.tallies.connected -= 1
         self.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
@@ -119,7 +133,9 @@ class MongoApp:
         if command is None or (command.test and not self.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
         call.require(command.right)
-        _check_generic(call)
+        self.tallies.count(call)
+        check_version(call)
+        check_read_concern(call)
         if "lsid" in call.body:
             self._enter_session(call)
         if self.sessions.ended:
@@ -131,6 +147,10 @@ class MongoApp:
         answer = await (answering if not limit else within(limit, answering))
         if isinstance(answer, bytes):
             return answer
+        if "writeConcern" in call.body and command.right in CHANGING and "writeConcernError" not in answer:
+            unmet = concern_error(call)
+            if unmet is not None:
+                answer["writeConcernError"] = unmet
         if not answer:
             return _OK
         if "ok" not in answer:
@@ -206,15 +226,6 @@ def _database_of(message: Message, name: str, body: Document) -> str:
         text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
         raise MqlError(352, text)
     return message.collection.partition(".")[0]
-
-
-def _check_generic(call: Call) -> None:
-    body = call.body
-    version = body.get("apiVersion")
-    if version is not None and version != "1":
-        raise MqlError(322, f"API version must be \"1\", got '{version}'")
-    if version is None and ("apiStrict" in body or "apiDeprecationErrors" in body):
-        raise MqlError(72, "Provided apiStrict and/or apiDeprecationErrors without passing apiVersion")
 
 
 def _milliseconds(call: Call) -> int:

@@ -48,7 +48,7 @@ def whole(given: Mapping[str, Any], field: str, command: str, default: int | Non
         return default
     if not is_number(value):
         raise type_mismatch(f"{command}.{field}", type_name(value), *NUMERIC)
-    number = _int(value)
+    number = integer(value)
     if number is None:
         raise bad_value(f"BSON field '{field}' value must be a whole number, actual value '{value}'")
     if number < 0:
@@ -56,7 +56,8 @@ def whole(given: Mapping[str, Any], field: str, command: str, default: int | Non
     return number
 
 
-def _int(value: Any) -> int | None:
+def integer(value: Any) -> int | None:
+    """A number cut towards zero; None for NaN and the infinite."""
     if type(value) is Decimal128:
         value = value.to_decimal()
     try:
@@ -73,7 +74,7 @@ def flag(given: Mapping[str, Any], field: str, command: str, default: bool = Fal
     if type(value) is bool:
         return value
     if is_number(value):
-        return bool(_int(value))
+        return bool(integer(value))
     raise type_mismatch(f"{command}.{field}", type_name(value), "bool", *NUMERIC)
 
 

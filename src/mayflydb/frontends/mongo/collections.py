@@ -17,22 +17,29 @@ from mayflydb.engine.building import entry
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.ledger import is_ordered
+from mayflydb.frontends.mongo.contracts import Contract, Contracts
 from mayflydb.frontends.mongo.documents import has_ttl, own_ttl
+from mayflydb.frontends.mongo.streams import notes
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Dates, Entry, Record
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.index_keys import dates_of, keys_of
-from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.index_keys import compile_keys, keys_of
+from mayflydb.query.mongo.index_specs import ID, IndexSpec
 from mayflydb.query.mongo.key_bytes import id_key
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.validation import check_collection, check_database
 from mayflydb.query.mongo.values import Document, Value, decode, encode
 
 SPACE: Final = "mongo"
 PARTITION_BYTES: Final = 8
+
+INTERNAL: Final = ("admin", "config", "local")
+"""Databases whose changes no stream tells."""
 
 ID_INDEX: Final[Document] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 
@@ -72,24 +79,36 @@ def ts_of(definition: Definition) -> IndexSpec | None:
 
 
 class Live(msgspec.Struct, frozen=True):
-    """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index."""
+    """An index that is complete: its number in the engine and what it is over. `slot`: where its dates are, for a TTL index.
+
+    `numbers`: they count as dates too, as on a custom path of profile `cosmos`. `several`: a document has had several keys in it.
+    """
 
     number: int
     spec: IndexSpec
     slot: int | None = None
+    numbers: bool = False
+    several: bool = False
+
+    def date(self, document: Document) -> Instant | None:
+        """The earliest date that this TTL index finds."""
+        return compile_keys(self.spec).date(document, self.numbers)
 
 
 def live_of(index: Index, slot: int | None = None) -> Live:
     """What a row of the catalogue says of an index."""
     assert index.spec is not None
-    return Live(index.number, IndexSpec.from_document(unpacked(index.spec["document"])), slot)
+    numbers = index.spec.get("numbers", False)
+    spec = IndexSpec.from_document(unpacked(index.spec["document"]))
+    return Live(index.number, spec, slot, numbers, index.several)
 
 
 class Collection:
     """One collection as a command sees it; made anew whenever its row changes."""
 
-    def __init__(self, node: Node, database: str) -> None:
+    def __init__(self, node: Node, database: str, contract: Contract) -> None:
         self.node = node
+        self.contract = contract
         self.id = node.id
         self.database = database
         self.name = node.name
@@ -99,10 +118,14 @@ class Collection:
         self.collation = Collation.parse(self.options["collation"]) if "collation" in self.options else SIMPLE
         slots = slots_of(node.definition)
         ready = [index for index in node.definition.indexes if index.state == "ready"]
-        self.indexes = tuple(live_of(index, slots.get(index.number)) for index in ready)
+        lives = [live_of(index, slots.get(index.number)) for index in ready]
+        self.indexes = tuple(live for live in lives if not live.spec.is_id)
+        self.ordered_ids = any(live.spec.is_id for live in lives)
+        self.multikey = frozenset(live.spec.name for live in lives if live.several)
         self.ts = ts_of(node.definition)
-        self._specs: dict[int, Live] = {live.number: live for live in self.indexes}
+        self._specs: dict[int, Live] = {live.number: live for live in lives}
         self._validator: Filter | None = None
+        self._by_now: bool | None = None
 
     @property
     def specs(self) -> list[IndexSpec]:
@@ -111,9 +134,35 @@ class Collection:
         return ordered if self.ts is None else [*ordered, self.ts]
 
     @property
+    def readable(self) -> list[IndexSpec]:
+        """The indexes that a query may be answered by; that of `_id` once it has been built."""
+        specs = [live.spec for live in self.indexes]
+        return [ID, *specs] if self.ordered_ids else specs
+
+    def number_of(self, spec: IndexSpec) -> int:
+        """The engine's number of a readable index."""
+        return next(number for number, live in self._specs.items() if live.spec.name == spec.name)
+
+    @property
+    def text(self) -> TextIndex | None:
+        """What `$text` searches."""
+        spec = next((live.spec for live in self.indexes if live.spec.kind == "text"), None)
+        return None if spec is None else TextIndex({path: float(by) for path, by in (spec.weights or {}).items()})
+
+    @property
+    def reserves_ts(self) -> bool:
+        """Whether `_ts` is the time of the last write here, so that no document can have a field of its own there."""
+        return self.ts is not None or self.contract.is_cosmos
+
+    @property
     def view_on(self) -> str | None:
         """The collection this is a view of; None: it is no view."""
         return self.options.get("viewOn")
+
+    @property
+    def keeps_images(self) -> bool:
+        """Whether change streams may ask what documents were before a change, and after it."""
+        return bool(self.options.get("changeStreamPreAndPostImages", {}).get("enabled"))
 
     @property
     def capped(self) -> bool:
@@ -160,7 +209,7 @@ class Collection:
         found: list[tuple[int, Instant]] = []
         for index in definition.indexes:
             if index.number in slots:
-                date = dates_of(self._live(index).spec, document)
+                date = self._live(index).date(document)
                 if date is not None:
                     found.append((slots[index.number], date))
         return tuple(found)
@@ -171,20 +220,37 @@ class Collection:
 
     def validator(self, env: Env) -> Filter | None:
         """What documents must match; None: anything goes."""
-        if self._validator is None and self.options.get("validator"):
-            self._validator = compile_filter(self.options["validator"], env)
+        validator = self.options.get("validator")
+        if not validator or self.options.get("validationLevel") == "off":
+            return None
+        if self._by_now is None:
+            self._by_now = b"$$NOW" in encode(validator)
+        if self._by_now:
+            return compile_filter(validator, env)
+        if self._validator is None:
+            self._validator = compile_filter(validator, env)
         return self._validator
 
 
 class Collections:
     """All of them, by name; views are kept while the catalogue stands still."""
 
-    def __init__(self, engine: Engine, uuid: Callable[[], bytes]) -> None:
-        """`uuid` gives sixteen random bytes."""
+    def __init__(self, engine: Engine, contracts: Contracts, uuid: Callable[[], bytes], retention: Span) -> None:
+        """`uuid` gives sixteen random bytes. `retention`: how long a history tells what has happened."""
+        self._retention = retention
         self._engine = engine
+        self._contracts = contracts
         self._uuid = uuid
         self._version = -1
         self._views: dict[tuple[str, str], Collection | None] = {}
+
+    def contract(self, database: str) -> Contract:
+        """Whose rules hold in a database."""
+        return self._contracts.of(database)
+
+    def view(self, node: Node, database: str) -> Collection:
+        """The collection that a row of the catalogue stands for."""
+        return Collection(node, database, self._contracts.of(database, node.name))
 
     def known(self, database: str, name: str) -> Collection | None:
         """One that has been asked for before, and stands."""
@@ -204,7 +270,7 @@ class Collections:
         while True:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
-            view = None if node is None else Collection(node, database)
+            view = None if node is None else self.view(node, database)
             if self._engine.store.catalog_version == version:
                 if view is not None:
                     self._views[database, name] = view
@@ -238,7 +304,7 @@ class Collections:
         while True:
             parent = await self._database(database, now)
             try:
-                await self._engine.definitions.create(parent.id, name, Definition(body, now))
+                await self._engine.definitions.create(parent.id, name, Definition(body, now), heir=True)
             except OwnerNotFound:
                 continue  # Dropped meanwhile.
             except Conflict:
@@ -261,7 +327,7 @@ class Collections:
                     )
                     raise MqlError(13297, text)
             try:
-                return await definitions.create(space.id, name, Definition({}, now))
+                return await definitions.create(space.id, name, Definition({}, now), heir=name not in INTERNAL)
             except Conflict:
                 continue
 
@@ -269,6 +335,8 @@ class Collections:
         """Those that have collections, by name."""
         space = await self._engine.node(SPACE)
         found = [] if space is None else await self._engine.children(space.id)
+        # Where change streams wait for what will come there may be none yet.
+        found = [each for each in found if not is_ordered(each) or await self._engine.children(each.id)]
         return sorted(found, key=lambda node: node.name)
 
     async def of(self, database: str) -> list[Collection]:
@@ -276,12 +344,33 @@ class Collections:
         check_database(database)
         node = await self._engine.node(SPACE, database)
         found = [] if node is None else await self._engine.children(node.id)
-        return sorted((Collection(each, database) for each in found), key=lambda each: each.name)
+        return sorted((self.view(each, database) for each in found), key=lambda each: each.name)
 
-    async def drop(self, collection: Collection) -> None:
+    async def remember(self, database: str | None, name: str | None, now: Instant) -> int:
+        """Remember, from now on, what happens to a collection, in a database (`name` None), or anywhere (both None), be it there
+        or still to come: the node that orders it."""
+        engine = self._engine
+        space = await engine.definitions.space(SPACE, now)
+        if database is None:
+            await engine.ledger.begin(space.id, space.id, self._retention, now, INTERNAL)
+            return space.id
+        check_database(database)
+        if name is not None:
+            check_collection(database, name)
+        while True:
+            with contextlib.suppress(NotFound):
+                home = await self._database(database, now)
+                await engine.ledger.begin(home.id, space.id, self._retention, now, () if name is None else None)
+                found = None if name is None else await self.find(database, name)
+                if found is not None:
+                    await engine.ledger.begin(found.id, space.id, self._retention, now)
+                return space.id
+
+    async def drop(self, collection: Collection, now: Instant) -> None:
         """Remove one; with its last collection a database is gone."""
+        words = notes.dropped(collection.view_on is not None)
         with contextlib.suppress(NotFound):
-            await self._engine.definitions.drop(collection.id)
+            await self._engine.definitions.drop(collection.id, words=lambda node: words, now=now)
             await self._engine.definitions.drop(collection.node.parent, only_empty=True)
 
     async def change(self, collection: Collection, options: Document, now: Instant) -> None:
@@ -295,15 +384,22 @@ class Collections:
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
-    async def rename(self, collection: Collection, database: str, name: str, replacing: Collection | None) -> None:
+    async def rename(
+        self, collection: Collection, database: str, name: str, replacing: Collection | None, now: Instant
+    ) -> None:
         """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
         check_database(database)
         check_collection(database, name)
         parent = await self._database(database, collection.node.definition.written)
+        old = None if replacing is None else replacing.id
+
+        def words(node: Node) -> bytes:
+            if node.id == old:
+                return notes.replaced(collection.database, collection.name, collection.uuid)
+            return notes.renamed(database, name, None if replacing is None else replacing.uuid)
+
         try:
-            await self._engine.definitions.move(
-                collection.id, parent.id, name, None if replacing is None else replacing.id
-            )
+            await self._engine.definitions.move(collection.id, parent.id, name, old, words, now)
         except Conflict:
             raise MqlError(48, "target namespace exists") from None
         except NotFound:
@@ -312,13 +408,21 @@ class Collections:
             with contextlib.suppress(NotFound):
                 await self._engine.definitions.drop(collection.node.parent, only_empty=True)
 
-    async def drop_database(self, name: str) -> bool:
+    async def drop_database(self, name: str, now: Instant) -> bool:
         """Remove a database with all it holds; False: there was none."""
         node = await self._engine.node(SPACE, name)
         if node is None:
             return False
+
+        def words(each: Node) -> bytes:
+            return (
+                notes.database_dropped()
+                if each.id == node.id
+                else notes.dropped(self.view(each, name).view_on is not None)
+            )
+
         try:
-            await self._engine.definitions.drop(node.id)
+            await self._engine.definitions.drop(node.id, words=words, now=now)
         except NotFound:
             return False
         return True

@@ -71,6 +71,7 @@ class Connection(Served):
     def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         self._service = service
         self._work = service.work
+        self._tallies = service.app.tallies
         self._loop = loop
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
         self.state = ConnectionState(next(service.connection_ids), tls=tls)
@@ -91,6 +92,7 @@ class Connection(Served):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         self._transport = transport
         self._work.connections.add(self)
+        self._service.app.connected()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.state.peer = f"{peer[0]}:{peer[1]}"
         self._timer = self._loop.call_at(self._expires, self._look_at_the_clock)
@@ -106,7 +108,9 @@ class Connection(Served):
         if self._ended or self._framer.broken is not None:
             return
         messages = self._framer.feed(data)
+        self._tallies.received += len(data)
         if messages:
+            self._tallies.requests += len(messages)
             self._expires = self._loop.time() + self._service.limits.idle
             self._waiting.extend(messages)
         self._advance()
@@ -138,7 +142,9 @@ class Connection(Served):
     def flush(self) -> None:
         outgoing = self._outgoing
         if outgoing and not self._transport.is_closing():
-            self._transport.write(outgoing[0] if len(outgoing) == 1 else b"".join(outgoing))
+            sent = outgoing[0] if len(outgoing) == 1 else b"".join(outgoing)
+            self._tallies.sent += len(sent)
+            self._transport.write(sent)
         outgoing.clear()
         if self._ended:
             self._transport.close()

@@ -7,7 +7,7 @@ Sizes of batches: https://www.mongodb.com/docs/manual/tutorial/iterate-a-cursor/
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
@@ -15,6 +15,7 @@ from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.model.instant import MINUTE, Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Document
 
 FIRST_BATCH: Final = 101
 IDLE: Final = 10 * MINUTE
@@ -57,7 +58,7 @@ class Cursor:
         self.keeps = False
         self.busy = False
         self.transaction: object = None
-        self.waits: Callable[[float], Any] | None = None
+        self.waits = False
         self._items = items
         self._rules = rules
         self._left = limit or None
@@ -65,9 +66,13 @@ class Cursor:
         self._at = 0
         self._ended = False
 
+    def fields(self, now: Instant) -> tuple[Document, Document]:
+        """What a reply says of it besides: within `cursor`, and beside that."""
+        return {}, {}
+
     @property
     def exhausted(self) -> bool:
-        """Whether nothing can follow."""
+        """Whether nothing can follow. One that `waits` stays open where nothing is there now."""
         return self._left == 0 or (self._ended and self._at >= len(self._buffer))
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:

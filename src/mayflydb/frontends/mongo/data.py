@@ -8,6 +8,7 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collections
+from mayflydb.frontends.mongo.contracts import Contracts
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.documents import ObjectIds
 from mayflydb.frontends.mongo.indexing import Indexing
@@ -25,8 +26,9 @@ class Data:
     def __init__(self, engine: Engine, options: Options, chance: Random, monotonic: Callable[[], int]) -> None:
         """`monotonic`: the host's microseconds, which no moved clock touches."""
         self.engine = engine
-        self.collections = Collections(engine, lambda: chance.randbytes(16))
-        self.indexing = Indexing(engine, self.collections, options)
+        self.contracts = Contracts(options)
+        self.collections = Collections(engine, self.contracts, lambda: chance.randbytes(16), options.retention)
+        self.indexing = Indexing(engine, self.collections)
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)
         self.records = SessionRecords(engine, self.collections, monotonic)

@@ -114,10 +114,13 @@ def document_of(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any]) 
     return _INT32.pack(len(body) + 4) + body
 
 
-def cursor_reply(namespace: str, cursor: int, batch: Sequence[bytes], first: bool, **rest: Any) -> bytes:
-    """The reply that hands out a batch."""
+def cursor_reply(
+    namespace: str, cursor: int, batch: Sequence[bytes], first: bool, inside: Document | None = None, **rest: Any
+) -> bytes:
+    """The reply that hands out a batch. `inside`: what else `cursor` says, `rest` what the reply does."""
     inner = document_of(
-        (("firstBatch" if first else "nextBatch", array_of(batch), 4),), {"id": Int64(cursor), "ns": namespace}
+        (("firstBatch" if first else "nextBatch", array_of(batch), 4),),
+        {"id": Int64(cursor), "ns": namespace, **(inside or {})},
     )
     return document_of((("cursor", inner, 3),), {**rest, "ok": 1.0})
 

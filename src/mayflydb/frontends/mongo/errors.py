@@ -36,7 +36,7 @@ RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
 PASSING: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 """Codes after which a write that has a number may be sent again."""
 
-ENDING: Final = frozenset({112, 246, 251})
+ENDING: Final = frozenset({24, 112, 239, 246, 251, 267})
 """Codes after which a transaction is over, and may be tried again from its beginning."""
 
 _THROTTLED = (

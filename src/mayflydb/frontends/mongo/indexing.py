@@ -7,40 +7,42 @@ a rule and nothing else, so that setting or dropping it is one row of the catalo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
-from mayflydb.engine.building import Wanted
+from mayflydb.engine.building import Choose, Wanted
 from mayflydb.engine.catalog import Definition, Index, Node
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.expiry.rules import Rule
-from mayflydb.frontends.mongo.collections import Collection, Collections, live_of, packed, slots_of, ts_of
-from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.writing import duplicate
-from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.frontends.mongo.collections import Collection, Collections, Live, live_of, packed, slots_of, ts_of
+from mayflydb.frontends.mongo.contracts import Contract, check_kept
+from mayflydb.frontends.mongo.writing import RESERVED, duplicate
+from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.index_changes import modify, target, to_drop
-from mayflydb.query.mongo.index_keys import dates_of
-from mayflydb.query.mongo.index_specs import IndexSpec, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.index_specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
-RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 TS_COUNTS: Final = 3
 """What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
 
-ID_SPEC: Final = IndexSpec("_id_", (("_id", 1),))
-
 
 class Created(msgspec.Struct, frozen=True):
-    """`before` and `after` count indexes as replies do; `ts`: whether a TTL index on `_ts` is concerned."""
+    """The collection before and after. `made`: whether an index is new; `ts`: whether a TTL index on `_ts` is concerned."""
 
-    before: int
-    after: int
+    before: Collection
+    after: Collection
     made: bool
     ts: bool
 
@@ -48,30 +50,34 @@ class Created(msgspec.Struct, frozen=True):
 class Indexing:
     """Changes of indexes."""
 
-    def __init__(self, engine: Engine, collections: Collections, options: Options) -> None:
+    def __init__(self, engine: Engine, collections: Collections) -> None:
         self._engine = engine
         self._collections = collections
-        self._options = options
+        self._ordering: dict[int, asyncio.Task[None]] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     # --- creating ------------------------------------------------------------------------------------------------------
 
     def parse(self, collection: Collection, documents: Sequence[Document]) -> list[IndexSpec]:
         """The indexes that documents ask for. Errors: those of `parse_spec`."""
-        default = collection.options.get("collation")
-        return [parse_spec(each, self._options.profile, default) for each in documents]
+        contract, default = collection.contract, collection.options.get("collation")
+        return [parse_spec(each, contract.profile, default, contract.custom_path) for each in documents]
 
-    def parse_for_none(self, documents: Sequence[Document]) -> None:
+    @staticmethod
+    def parse_for_none(contract: Contract, documents: Sequence[Document]) -> None:
         """The same for a collection that is to be made: refused before it is."""
         for each in documents:
-            parse_spec(each, self._options.profile)
+            parse_spec(each, contract.profile, None, contract.custom_path)
 
     async def create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
-        """Make those that are missing, all or none, and return when they are ready.
+        """Make those that are missing, all or none, and return when they are ready. It goes on when its caller does not wait.
 
         MqlError 85, 86, 67 for what does not go with the others, 11000 for two documents with one value of a unique index.
         """
-        profile = self._options.profile
-        before = counted(collection)
+        return await self._to_its_end(self._create(collection, specs, now))
+
+    async def _create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
+        profile = collection.contract.profile
         missing = self._missing(collection, specs)
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
         ts = next((spec for spec in missing if spec.is_cosmos_ttl(profile)), None)
@@ -82,16 +88,16 @@ class Indexing:
         if ts is not None or any(spec.reaps_dates(profile) for spec in ordinary):
             await self._put_rules(collection, now, ts)
         after = await self._collections.need(collection.database, collection.name)
-        concerned = any(spec.is_cosmos_ttl(profile) for spec in specs)
-        return Created(before, counted(after), bool(missing), concerned)
+        return Created(collection, after, bool(missing), any(spec.is_cosmos_ttl(profile) for spec in specs))
 
     def _missing(self, collection: Collection, specs: Sequence[IndexSpec]) -> list[IndexSpec]:
-        existing = [ID_SPEC, *collection.specs]
+        existing = [ID, *collection.specs]
         missing: list[IndexSpec] = []
         for spec in specs:
             if spec.is_id or compare_with_existing(spec, existing) == "same":
                 continue
-            check_beside(spec, existing, collection.namespace, self._options.profile)
+            contract = collection.contract
+            check_beside(spec, existing, collection.namespace, contract.profile, contract.custom_path)
             missing.append(spec)
             existing.append(spec)
         return missing
@@ -99,8 +105,8 @@ class Indexing:
     async def _build(self, collection: Collection, specs: Sequence[IndexSpec]) -> None:
         def choose(node: Node) -> list[Wanted]:
             # As the container is in the transaction: somebody may have been quicker.
-            missing = self._missing(Collection(node, collection.database), specs)
-            return [Wanted((), spec.unique, {"document": packed(spec.to_document())}) for spec in missing]
+            missing = self._missing(self._collections.view(node, collection.database), specs)
+            return [Wanted((), spec.unique, self._stored(spec, collection.contract)) for spec in missing]
 
         def keys(record: Record, index: Index) -> tuple[bytes, ...]:
             return collection.keys_of(record, index)
@@ -112,6 +118,12 @@ class Indexing:
         except OwnerNotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
+    @staticmethod
+    def _stored(spec: IndexSpec, contract: Contract) -> dict[str, Any]:
+        """What the catalogue keeps of an index. One on a custom path finds numbers too, whatever becomes of the contract."""
+        numbers = {"numbers": True} if contract.is_cosmos and spec.expire_after is not None else {}
+        return {"document": packed(spec.to_document()), **numbers}
+
     async def _check_unreserved(self, collection: Collection, now: Instant) -> None:
         async for batch in self._engine.scan(collection.node, Scope(), None, now):
             for record in batch.records:
@@ -121,58 +133,45 @@ class Indexing:
     async def _put_rules(self, collection: Collection, now: Instant, ts: IndexSpec | None) -> None:
         """Give TTL indexes their slots and rules: first the slots, then, when every record has its date, the rules."""
 
+        contract = collection.contract
+
         def with_slots(node: Node) -> Definition:
             definition = node.definition
             slots = slots_of(definition)
-            for index in self._reaping(definition):
+            for index in reaping(definition, contract):
                 if index.number not in slots:
                     definition, slots[index.number] = with_slot(definition)
             return _with_body(definition, slots={str(number): slot for number, slot in slots.items()})
 
         node = await self._replace(collection, with_slots, now)
-        for index in self._reaping(node.definition):
-            spec = live_of(index).spec
+        for index in reaping(node.definition, contract):
+            live = live_of(index)
 
-            def date_of(record: Record, spec: IndexSpec = spec) -> Instant | None:
-                return dates_of(spec, decode(record.value))
+            def date_of(record: Record, live: Live = live) -> Instant | None:
+                return live.date(decode(record.value))
 
             await self._engine.dates.build(collection.id, slots_of(node.definition)[index.number], date_of)
 
         def with_rules(node: Node) -> Definition:
             definition = node.definition
-            if ts is not None:
+            there = ts_of(definition)
+            if ts is not None and (there is None or compare_with_existing(ts, [there]) == "new"):
                 definition = _with_body(definition, ts=packed(ts.to_document()))
-            return msgspec.structs.replace(definition, rules=self.rules(definition))
+            return ruled(definition, contract)
 
         await self._replace(collection, with_rules, now)
 
-    def _reaping(self, definition: Definition) -> list[Index]:
-        ready = [index for index in definition.indexes if index.state == "ready"]
-        return [index for index in ready if live_of(index).spec.reaps_dates(self._options.profile)]
-
-    def rules(self, definition: Definition) -> tuple[Rule, ...]:
-        """What the TTL indexes of a collection come to."""
-        rules: list[Rule] = []
-        ts = ts_of(definition)
-        if ts is not None and ts.expire_after is not None:
-            after = None if ts.expire_after == -1 else ts.expire_after
-            rules.append(Rule("default", after, overrides=True, hides=True))
-        slots = slots_of(definition)
-        hides = self._options.expiry == "hide"
-        for index in self._reaping(definition):
-            if index.number in slots:
-                after = live_of(index).spec.expire_after
-                rules.append(Rule("index", after, hides=hides, slot=slots[index.number], passes=not hides))
-        return tuple(rules)
-
     # --- dropping and changing -----------------------------------------------------------------------------------------
 
-    async def drop(self, collection: Collection, which: Any, now: Instant) -> int:
-        """Drop what is named; how many there were. Expiry by them ends at once. MqlError 27, 72, 181."""
-        before = counted(collection)
-        gone = {spec.name for spec in to_drop(which, [ID_SPEC, *collection.specs])}
-        numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in gone}
-        ts = collection.ts is not None and collection.ts.name in gone
+    async def drop(self, collection: Collection, which: Any, now: Instant) -> bool:
+        """Drop what is named; whether a TTL index on `_ts` was among it. Expiry by them ends at once. MqlError 27, 72, 181."""
+        gone = to_drop(which, [ID, *collection.specs])
+        return await self._to_its_end(self._drop(collection, gone, now))
+
+    async def _drop(self, collection: Collection, gone: Sequence[IndexSpec], now: Instant) -> bool:
+        names = {spec.name for spec in gone}
+        numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in names}
+        ts = collection.ts is not None and collection.ts.name in names
 
         def without(node: Node) -> Definition:
             definition = node.definition
@@ -184,8 +183,8 @@ class Indexing:
             body: dict[str, Any] = {"slots": {str(number): slot for number, slot in slots.items()}}
             definition = _with_body(definition, **body, **({"ts": None} if ts else {}))
             kept = tuple(index for index in definition.indexes if index.number not in numbers)
-            rules = self.rules(msgspec.structs.replace(definition, indexes=kept))
-            return msgspec.structs.replace(definition, rules=rules)
+            after = ruled(msgspec.structs.replace(definition, indexes=kept), collection.contract)
+            return msgspec.structs.replace(after, indexes=definition.indexes)
 
         await self._replace(collection, without, now)
         if numbers:
@@ -193,34 +192,56 @@ class Indexing:
         for slot in numbers.values():
             if slot is not None:
                 await self._engine.dates.remove(collection.id, slot)
-        return before
+        return ts
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
-        existing = [ID_SPEC, *collection.specs]
+        existing = [ID, *collection.specs]
         meant = target(change, existing, collection.namespace)
-        changed, reply = modify(meant, change, self._options.profile)
+        changed, reply = modify(meant, change, collection.contract.profile)
         if dry or changed == meant:
             return reply
         if changed.unique and not meant.unique:
             raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
+        await self._to_its_end(self._modify(collection, meant, changed, now))
+        return reply
+
+    async def _modify(self, collection: Collection, meant: IndexSpec, changed: IndexSpec, now: Instant) -> None:
+        contract = collection.contract
+        if changed.is_cosmos_ttl(contract.profile) and collection.ts != meant:
+            await self._turn_into_ts(collection, meant, changed, now)
+            return
 
         def with_change(node: Node) -> Definition:
             definition = node.definition
             document = packed(changed.to_document())
             if ts_of(definition) == meant:
                 definition = _with_body(definition, ts=document)
-            indexes = tuple(
-                msgspec.structs.replace(index, spec={"document": document}) if live_of(index).spec == meant else index
-                for index in definition.indexes
-            )
-            definition = msgspec.structs.replace(definition, indexes=indexes)
-            return msgspec.structs.replace(definition, rules=self.rules(definition))
+            indexes = tuple(_with_spec(index, meant, document) for index in definition.indexes)
+            return ruled(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
-        if any(index.number not in slots_of(node.definition) for index in self._reaping(node.definition)):
+        if any(index.number not in slots_of(node.definition) for index in reaping(node.definition, contract)):
             await self._put_rules(collection, now, None)
-        return reply
+
+    async def _turn_into_ts(self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant) -> None:
+        """An ordinary index on `_ts` becomes the TTL index there, which has no entries."""
+        await self._check_unreserved(collection, now)
+        number = next(live.number for live in collection.indexes if live.spec == before)
+        await self._put_rules(collection, now, after)
+        await self._engine.indexes.drop(collection.id, {number})
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """A client that goes away, or that waits no longer, leaves nothing half done."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("a change of indexes ended: %s", error)
 
     async def _replace(self, collection: Collection, change: Callable[[Node], Definition], now: Instant) -> Node:
         try:
@@ -228,24 +249,86 @@ class Indexing:
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
+    def want_ids(self, collection: Collection) -> None:
+        """Begin to build an ordered index of `_id`, which no list shows; `_id_` is there for everybody from the first."""
+        if collection.id in self._ordering:
+            return
+
+        def choose(node: Node) -> list[Wanted]:
+            has = any(live_of(index).spec.is_id for index in node.definition.indexes)
+            return [] if has else [Wanted((), False, {"document": packed(ID.to_document())})]
+
+        task = asyncio.create_task(self._order_ids(collection, choose), name=f"_id_ of {collection.namespace}")
+        self._ordering[collection.id] = task
+        task.add_done_callback(lambda _: self._ordering.pop(collection.id, None))
+
+    async def _order_ids(self, collection: Collection, choose: Choose) -> None:
+        try:
+            await self._engine.indexes.define_and_build(collection.id, choose, collection.keys_of)
+        except MayflyError as error:
+            # Queries go on without it, and ask again.
+            log.warning("the order of _id in %s is not built: %s", collection.namespace, error)
+
     # --- after a start -------------------------------------------------------------------------------------------------
 
     async def heal(self, now: Instant) -> None:
-        """Finish or remove what a process before this one has left half done."""
-        for database in await self._collections.databases():
-            for collection in await self._collections.of(database.name):
-                await self._engine.indexes.abandon(collection.id)
-                definition = collection.node.definition
-                slots = slots_of(definition)
-                if any(index.number not in slots for index in self._reaping(definition)) or self.rules(
-                    definition
-                ) != _plain(definition.rules):
-                    await self._put_rules(collection, now, None)
+        """Finish or remove what a process before this one has left half done, and let rules be what the contracts say.
+
+        ProfileChanged where a collection's TTL index on `_ts` was made under another profile.
+        """
+        found = [each for one in await self._collections.databases() for each in await self._collections.of(one.name)]
+        for collection in found:
+            check_kept(collection.contract, collection.node.body.get("profile"), collection.namespace)
+        for collection in found:
+            await self._heal(collection, now)
+
+    async def _heal(self, collection: Collection, now: Instant) -> None:
+        await self._engine.indexes.abandon(collection.id)
+        definition = collection.node.definition
+        for slot in definition.slots:
+            if slot.state == "dropped":
+                await self._engine.dates.remove(collection.id, slot.number)
+        slots = slots_of(definition)
+        missing = any(index.number not in slots for index in reaping(definition, collection.contract))
+        rules = ruled(definition, collection.contract).rules
+        if missing or rules != _plain(definition.rules):
+            await self._put_rules(collection, now, None)
 
 
-def counted(collection: Collection) -> int:
-    """How many indexes a reply says there are."""
-    return 1 + len(collection.indexes) + (TS_COUNTS if collection.ts is not None else 0)
+def counted(collection: Collection, shaped: bool) -> int:
+    """How many indexes a reply says there are, in Cosmos DB's shape or in MongoDB's."""
+    return 1 + len(collection.specs) + (TS_COUNTS - 1 if shaped and collection.ts is not None else 0)
+
+
+def ruled(definition: Definition, contract: Contract) -> Definition:
+    """A definition with the rules that its TTL indexes come to, and with the profile that one on `_ts` was made under."""
+    rules: list[Rule] = []
+    ts = ts_of(definition)
+    if ts is not None and ts.expire_after is not None:
+        after = None if ts.expire_after == -1 else ts.expire_after
+        rules.append(Rule("default", after, overrides=True, hides=True))
+    slots = slots_of(definition)
+    on_ts = ts is not None
+    for index in reaping(definition, contract):
+        live = live_of(index)
+        on_ts = on_ts or live.spec.key[0][0] == "_ts"
+        if index.number in slots:
+            hides = contract.hides or live.numbers
+            after = live.spec.expire_after
+            rules.append(Rule("index", after, hides=hides, slot=slots[index.number], passes=not hides))
+    profile = definition.body.get("profile", contract.profile) if on_ts else None
+    return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
+
+
+def reaping(definition: Definition, contract: Contract) -> list[Index]:
+    ready = [index for index in definition.indexes if index.state == "ready"]
+    return [index for index in ready if live_of(index).spec.reaps_dates(contract.profile)]
+
+
+def _with_spec(index: Index, meant: IndexSpec, document: str) -> Index:
+    if index.spec is None or live_of(index).spec != meant:
+        return index
+    return msgspec.structs.replace(index, spec={**index.spec, "document": document})
 
 
 def _plain(rules: Sequence[Rule]) -> tuple[Rule, ...]:

@@ -11,7 +11,7 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Item, Moment
-from mayflydb.frontends.mongo.reading import rows
+from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work
@@ -73,18 +73,38 @@ class Collected:
             async for batch in inner.read(below, [*collection.options.get("pipeline", ()), *stages]):
                 yield batch
             return
-        pipeline = compile_pipeline(list(stages), self._env, self)
+        index = None if collection is None else collection.text
+        pipeline = compile_pipeline(list(stages), self._env, self, text=index)
+        if pipeline.count_only is not None and collection is not None:
+            id, field = pipeline.count_only
+            total = await self._counted(collection, pipeline, hint)
+            if total:
+                yield [{"_id": id, field: total}]
+            return
         async for batch in pipeline.run(self._head(collection, pipeline, hint)):
             yield batch
 
+    async def _counted(self, collection: Collection, pipeline: Pipeline, hint: Any) -> int:
+        """How many documents the pipeline's head lets through: none of them is looked into unless a filter does."""
+        total = 0
+        async for batch in self._found(collection, pipeline, hint):
+            total += len(batch)
+        return total
+
     async def _head(self, collection: Collection | None, pipeline: Pipeline, hint: Any) -> Batches:
-        """What the collection itself can do: the stages that the pipeline begins with and has left to us."""
+        """The documents that the collection itself finds."""
+        if collection is not None and not pipeline.starts_itself:
+            async for batch in self._found(collection, pipeline, hint):
+                yield [row.document for row in batch]
+
+    async def _found(self, collection: Collection, pipeline: Pipeline, hint: Any) -> AsyncIterator[list[Row]]:
+        """What the stages that the pipeline begins with, and has left to us, ask for."""
         head = pipeline.head
-        if collection is None or head.limit == 0 or pipeline.starts_itself:
+        if head.limit == 0:
             return
-        chosen = select(self._call, self._env, head.query, head.sort, hint, head.skip, head.limit or 0)
+        chosen = select(collection, self._env, head.query, head.sort, hint, head.skip, head.limit or 0)
         async for batch in rows(self._work.view, collection, chosen, self._moment):
-            yield [row.document for row in batch]
+            yield batch
 
     # --- $out and $merge ---------------------------------------------------------------------------------------------
 
@@ -107,9 +127,9 @@ class Collected:
             writer = Writer(fresh, self._env)
             async for batch in batches:
                 await self._insert(fresh, writer, batch)
-            await collections.rename(fresh, database, name, replacing=old)
+            await collections.rename(fresh, database, name, old, call.now)
         except BaseException:
-            await collections.drop(fresh)
+            await collections.drop(fresh, call.now)
             raise
 
     async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:
@@ -168,7 +188,7 @@ class Merger:
                 text = "$merge write error: 'on' field cannot be missing, null, undefined or an array"
                 raise MqlError(51132, text)
             query[path] = {"$eq": found[0]}
-        chosen = select(self._call, self._env, query, limit=1)
+        chosen = select(self._collection, self._env, query, limit=1)
         matching = rows(self._work.view, self._collection, chosen, Moment(self._call.now))
         return [Place(row.record.partition, row.record.key) async for batch in matching for row in batch]
 

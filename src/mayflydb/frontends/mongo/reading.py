@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import Any, Final, Protocol
 
 import msgspec
@@ -19,6 +19,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.index_keys import run_of
+from mayflydb.query.mongo.index_specs import ID
 from mayflydb.query.mongo.planner import Plan, plan
 from mayflydb.query.mongo.sort import Sort
 from mayflydb.query.mongo.values import Document, decode
@@ -26,6 +27,9 @@ from mayflydb.store.interface import KeyRange
 
 MANY: Final = 4_000
 """Rows that are sorted on a thread, so that others need not wait."""
+
+MOST_IN_VAIN: Final = 1_000
+"""Records that one query may read because `_id` has no order, before it is given one."""
 
 MOST_SOUGHT: Final = 10_000
 """Records that are found by their numbers; more of them are read in the order of the index."""
@@ -58,6 +62,7 @@ class Select(msgspec.Struct, frozen=True):
     skip: int = 0
     limit: int = 0
     hint: Any = None
+    score: Callable[[Document], float] | None = None
 
 
 _PATTERNS: Final = (Regex, re.Pattern)
@@ -90,8 +95,10 @@ class View(Protocol):
 class Committed:
     """Everything that is committed."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, want_ids: Callable[[Collection], None] = lambda collection: None) -> None:
+        """`want_ids`: told the collection that would have been read by ranges of `_id`, or in their order, if it could be."""
         self._engine = engine
+        self._want_ids = want_ids
 
     async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
         """By what the planner says; in the order asked for if the plan has it."""
@@ -99,8 +106,13 @@ class Committed:
         if ids is not None:
             yield await self._by_ids(collection, ids, moment)
             return
-        async for records in self._found(collection, planned(collection, select), select, moment):
+        chosen = planned(collection, select)
+        in_vain = 0
+        async for records in self._found(collection, chosen, select, moment):
+            in_vain += len(records)
             yield matching(records, select.filter)
+        if chosen.kind == "scan" and in_vain > MOST_IN_VAIN and needs_ids(collection, select):
+            self._want_ids(collection)
 
     def sorts(self, collection: Collection, select: Select) -> bool:
         return planned(collection, select).sorted
@@ -221,15 +233,22 @@ class Run:
 
 def planned(collection: Collection, select: Select) -> Plan:
     """How a query is answered. MqlError as `planner.plan` has them."""
-    specs = [live.spec for live in collection.indexes]
-    return plan(select.query, select.order or None, select.hint, specs, select.env, None, collection.namespace)
+    order, specs = select.order or None, collection.readable
+    return plan(select.query, order, select.hint, specs, select.env, collection.multikey, collection.namespace)
+
+
+def needs_ids(collection: Collection, select: Select) -> bool:
+    """Whether an ordered index of `_id` would spare a scan."""
+    if collection.ordered_ids or select.hint is not None:
+        return False
+    order = select.order or None
+    return plan(select.query, order, None, [ID], select.env, None, collection.namespace).kind != "scan"
 
 
 def index_of(collection: Collection, plan: Plan) -> Index:
     """The engine's index that a plan goes by."""
     assert plan.index is not None
-    name = plan.index.name
-    number = next(live.number for live in collection.indexes if live.spec.name == name)
+    number = collection.number_of(plan.index)
     return next(index for index in collection.node.definition.indexes if index.number == number)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from hashlib import sha256
 from typing import Any, Final
 
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.indexing import ID_SPEC
+from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.index_specs import ID
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value
 from mayflydb.store.interface import Count
@@ -53,7 +54,7 @@ async def storage(call: Call, collection: Collection) -> Document:
     """Sizes of a collection, as `collStats` has them."""
     counted = await call.app.data.engine.store.read(Count(collection.id, with_bytes=True))
     documents = await visible_count(call, collection)
-    names = [ID_SPEC.name, *(spec.name for spec in collection.specs)]
+    names = [ID.name, *(spec.name for spec in collection.specs)]
     found: Document = {
         "size": Int64(counted.value_bytes),
         "count": documents,
@@ -68,6 +69,28 @@ async def storage(call: Call, collection: Collection) -> Document:
     return found
 
 
+async def _local_sessions(call: Call, spec: Value) -> list[Document]:
+    """Sessions that have been used lately: one's own, `{allUsers: true}`, or those of `{users: [{user, db}]}`."""
+    if call.body[call.name] != 1:
+        raise MqlError(73, "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection")
+    for field in spec:
+        if field not in ("allUsers", "users"):
+            raise MqlError(40415, f"BSON field '$listLocalSessions.{field}' is an unknown field.")
+    owners: list[str] | None = [call.owner]
+    if spec.get("allUsers") or spec.get("users"):
+        call.require("server", "admin")
+        named = [f"{each.get('db')}.{each.get('user')}" for each in spec.get("users") or () if type(each) is dict]
+        owners = None if spec.get("allUsers") else named
+    return [
+        {
+            "_id": {"id": binary_uuid(session.id), "uid": sha256(session.owner.encode()).digest()},
+            "lastUse": DatetimeMS(milliseconds(call.now - idle)),
+        }
+        for session, idle in call.app.sessions.idle(owners)
+    ]
+
+
 _REPORTS: Final[Mapping[str, Callable[[Call, Any], Awaitable[list[Document]]]]] = {
     "$collStats": _coll_stats,
+    "$listLocalSessions": _local_sessions,
 }

@@ -56,6 +56,13 @@ class Sessions:
             self._sessions.move_to_end(key)
         return session
 
+    def idle(self, owners: Iterable[str] | None = None) -> list[tuple[Session, int]]:
+        """Those of these users, or all, and for how many microseconds nobody has used them."""
+        now = self._monotonic()
+        self._end_idle(now)
+        wanted = None if owners is None else set(owners)
+        return [(each, now - each.used) for each in self._sessions.values() if wanted is None or each.owner in wanted]
+
     def end(self, ids: Iterable[bytes], owner: str) -> None:
         """What is unknown has ended already."""
         for id in ids:

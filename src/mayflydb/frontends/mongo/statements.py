@@ -22,8 +22,9 @@ from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.filter import compile_filter, text_search
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.values import MISSING, Document, type_name
@@ -38,12 +39,23 @@ def environment(call: Call, collection: Collection | None, given: Mapping[str, A
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
-    variables = arguments.document(call.body, "let", call.name) or {}
-    return Env(milliseconds(call.now), variables, chosen, call.app.chance.random)
+    env = Env(milliseconds(call.now), {}, chosen, call.app.chance.random)
+    variables = arguments.document(call.body, "let", call.name)
+    return msgspec.structs.replace(env, variables=_evaluated(variables, env)) if variables else env
+
+
+def _evaluated(variables: Document, env: Env) -> Document:
+    """`let`: expressions that see no document. MqlError as expressions have them, 4890500 for one that wants a field."""
+    for expression in variables.values():
+        if depends_on(expression) != frozenset():
+            text = "Command let Expression tried to access a field, but this is not allowed because command let expressions"
+            raise MqlError(4890500, f"{text} run before the query examines any documents.")
+    frame = frame_of({}, env)
+    return {name: compile_expression(expression, env)(frame) for name, expression in variables.items()}
 
 
 def select(
-    call: Call,
+    collection: Collection | None,
     env: Env,
     query: Document,
     order: Document | None = None,
@@ -52,22 +64,31 @@ def select(
     limit: int = 0,
 ) -> Select:
     """A query, compiled. Errors: those of filters and sorts."""
+    text = None if collection is None or "$text" not in query else collection.text
+    search = text_search(query, text) if text is not None else None
+    score = None if search is None else search.score
+    by = None if order is None or "$natural" in order else order
     return Select(
         query,
         env,
-        compile_filter(query, env) if query else None,
-        compile_sort(order, env) if order else None,
+        compile_filter(query, env, text) if query else None,
+        compile_sort(by, env, score) if by else None,
         order or {},
         skip,
         limit,
         hint,
+        score,
     )
 
 
 async def existing(call: Call) -> Collection | None:
     """The collection a command names. MqlError 166 for a view."""
-    name = arguments.text(call.body, call.name, call.name)
-    found: Collection | None = await call.app.data.collections.find(call.database, name)
+    return await existing_in(call, call.database, arguments.text(call.body, call.name, call.name))
+
+
+async def existing_in(call: Call, database: str, name: str) -> Collection | None:
+    """The same of a collection by name."""
+    found: Collection | None = await call.app.data.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
     if found is not None and found.capped and call.transaction is not None:
@@ -77,11 +98,16 @@ async def existing(call: Call) -> Collection | None:
 
 
 async def writable(call: Call, work: Work) -> Collection:
-    """The same, made if it is missing."""
-    found = await existing(call)
+    """The collection a command names, made if it is missing."""
+    return await writable_in(call, work, call.database, arguments.text(call.body, call.name, call.name))
+
+
+async def writable_in(call: Call, work: Work, database: str, name: str) -> Collection:
+    """The same of a collection by name."""
+    found = await existing_in(call, database, name)
     if found is not None:
         return found
-    return await call.app.data.collections.ensure(call.database, call.body[call.name], call.now)
+    return await call.app.data.collections.ensure(database, name, call.now)
 
 
 class Statement(msgspec.Struct, frozen=True):
@@ -101,9 +127,9 @@ class Statement(msgspec.Struct, frozen=True):
     def environment(self, collection: Collection) -> Env:
         return environment(self.call, collection, self.given)
 
-    def select(self, env: Env) -> Select:
+    def select(self, collection: Collection, env: Env) -> Select:
         limit = 0 if self.many else 1
-        return select(self.call, env, self.query, self.order, self.given.get("hint"), limit=limit)
+        return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit)
 
     async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
@@ -164,7 +190,7 @@ class Modification(Statement, frozen=True):
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[Updated, bool]:
         """What it did, and whether it had been done before. `id`: its number within a numbered write."""
         env = self.environment(collection)
-        chosen, update = self.select(env), self.compiled(env)
+        chosen, update = self.select(collection, env), self.compiled(env)
         writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
         while True:
             places, was_read = await self.places(work, collection, chosen)
@@ -279,7 +305,7 @@ class Deletion(Statement, frozen=True):
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
         """How many are gone, the last of them, and whether that had been done before."""
         env = self.environment(collection)
-        chosen = self.select(env)
+        chosen = self.select(collection, env)
         writer = Writer(collection, env)
         while True:
             places, was_read = await self.places(work, collection, chosen)

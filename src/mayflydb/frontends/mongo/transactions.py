@@ -270,7 +270,7 @@ class Transactions:
 
 def is_cosmos(call: Call) -> bool:
     """Whether a transaction that begins with this command lives by Cosmos DB's rules."""
-    return call.app.options.profile == "cosmos"
+    return call.app.data.contracts.of(call.database).is_cosmos
 
 
 def _session(call: Call) -> Session:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol, TypeVar
 
-from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import retries
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body
@@ -38,11 +38,11 @@ class Single:
 
     aborts = False
 
-    def __init__(self, engine: Engine, now: Instant, attempt: Attempt | None = None) -> None:
-        self._engine = engine
+    def __init__(self, data: Data, now: Instant, attempt: Attempt | None = None) -> None:
+        self._engine = data.engine
         self._now = now
         self.attempt = attempt
-        self.view: View = Committed(engine)
+        self.view: View = Committed(data.engine, data.indexing.want_ids)
 
     async def perform(self, body: Body[T]) -> T:
         return await self._engine.transact(body, self._now)
@@ -57,7 +57,7 @@ async def begin(call: Call) -> Work:
     if call.transaction is not None:
         return call.transaction
     if "txnNumber" not in call.body:
-        return Single(data.engine, call.now)
+        return Single(data, call.now)
     number = retries.number_of(call)
     if call.name not in retries.RETRYABLE:
         text = "txnNumber may only be provided for multi-document transactions and retryable write commands."
@@ -68,7 +68,7 @@ async def begin(call: Call) -> Work:
     await data.transactions.numbered(call.session, number)
     sessions = await data.collections.ensure(retries.DATABASE, retries.NAME, call.now)
     await data.records.sweep(sessions, call.now)
-    return Single(data.engine, call.now, Attempt(sessions, call.session, number))
+    return Single(data, call.now, Attempt(sessions, call.session, number))
 
 
 def concern_error(call: Call) -> Document | None:

@@ -6,7 +6,7 @@ A statement first reads who may be meant, then decides about each of them inside
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
@@ -15,6 +15,7 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.documents import LARGEST, check_id
+from mayflydb.frontends.mongo.streams.notes import remember
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
@@ -22,10 +23,12 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.index_specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
-from mayflydb.query.mongo.update import Update, difference, upserted
+from mayflydb.query.mongo.update import Update, upserted
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
 from mayflydb.store.interface import Read
+
+RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 
 T = TypeVar("T")
 
@@ -54,7 +57,6 @@ class Writer:
         """`validated`: documents must be what the collection's validator demands."""
         self._collection = collection
         self._env = env
-        self._streams = bool(collection.node.definition.history)
         self._validator = collection.validator(env) if validated else None
 
     # --- documents ---------------------------------------------------------------------------------------------------
@@ -69,14 +71,16 @@ class Writer:
         except Conflict as error:
             raise duplicate(self._collection, document, error) from None
 
-    def _replace(self, space: Workspace, record: Record, before: Document, after: Document) -> Steps[None]:
+    def _replace(
+        self, space: Workspace, record: Record, before: Document, after: Document, replaced: bool
+    ) -> Steps[None]:
         if len(raw := encode(after)) > LARGEST:
             raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
         self._validate(after)
         # A change stream tells what changed, which only this moment knows.
         remembered = None
-        if self._streams:
-            remembered = encode({"document": after, "change": difference(before, after)})
+        if space.remembers:
+            remembered = remember(before, after, replaced, self._collection.keeps_images)
         draft = self._collection.draft(after, raw, remembered)
         try:
             yield from space.run(Command(Mode.REPLACE, record.partition, record.key, draft))
@@ -84,8 +88,8 @@ class Writer:
             raise duplicate(self._collection, after, error) from None
 
     def _validate(self, document: Document) -> None:
-        if "_ts" in document and self._collection.ts is not None:
-            raise bad_value("'_ts' is a reserved field; use the 'native' profile to keep your own")
+        if "_ts" in document and self._collection.reserves_ts:
+            raise bad_value(RESERVED)
         validator = self._validator
         if validator is None or validator.matches(document):
             return
@@ -113,8 +117,10 @@ class Writer:
             position = None if filter is None else filter.position(document)
             before, after = document, update.apply(document, position, False)
             matched += 1
+            # An update that changes nothing writes nothing, so it does not move the time of the last write either, although it
+            # does in the original: who writes nothing lengthens no life.
             if after is not before:
-                yield from self._replace(space, record, before, after)
+                yield from self._replace(space, record, before, after, update.is_replacement)
                 modified += 1
             if not many:
                 break

@@ -10,6 +10,7 @@ import msgspec
 from starlette.responses import Response
 
 from mayflydb.engine.engine import Scope
+from mayflydb.engine.proposals import Change
 from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, NotFound
@@ -104,13 +105,13 @@ class ItemsPage:
     async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
         """Items that would expire at once with another default, and why."""
         place, now = visit.place, await self._admin.engine.now()
-        rules = place.targets.rules(_default(wanted))
+        rules = place.targets.proposal(place.node, Change(_default(wanted))).rules
         found = await self._admin.engine.insight.victims(place.node, rules, now, MOST)
         return [self._row(place, record, rules, now) for record in found]
 
     def _row(self, place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
         id, pk = place.targets.identity(place.node, record.partition, record.key)
-        why = explain(record, rules, now)
+        why = explain(record, rules, now, place.targets.names(place.node))
         return {
             "id": id,
             "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),

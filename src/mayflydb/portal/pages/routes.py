@@ -25,7 +25,6 @@ from mayflydb.portal.pages.settings import SettingsPage
 from mayflydb.portal.pages.shell import Shell, Visit, keep
 from mayflydb.portal.pages.static import Static
 from mayflydb.portal.problems import CONTENT_TYPE, STATUS, problem_of
-from mayflydb.portal.targets import target_of
 
 Found = Callable[[Visit], Awaitable[Response]]
 
@@ -41,7 +40,7 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
     def of_container(answer: Found) -> Callable[[Request], Awaitable[Response]]:
         async def found(request: Request) -> Response:
             database, name = request.path_params["database"], request.path_params["container"]
-            place = await admin.directory.container(target_of("cosmos", database, name))
+            place = await admin.directory.place("cosmos", database, name)
             return await answer(Visit(request, place, database))
 
         return found

@@ -113,6 +113,7 @@ NAMES: Final[Mapping[int, str]] = {
     13436: "NotPrimaryOrSecondary",
     14031: "OutOfDiskSpace",
     16500: "TooManyRequests",
+    31082: "SearchNotEnabled",
     40414: "IDLFailedToParse",
     40415: "IDLUnknownField",
 }

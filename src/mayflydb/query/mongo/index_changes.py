@@ -51,7 +51,7 @@ def target(change: Document, existing: Sequence[IndexSpec], namespace: str) -> I
 def modify(spec: IndexSpec, change: Document, profile: Profile = "both") -> tuple[IndexSpec, Document]:
     """The index after collMod's `index` and what the reply says of it.
 
-    Who makes an index unique must have seen that its keys are. MqlError: 2, 14, 72; 67 as of createIndexes on `_ts`.
+    Who makes an index unique must have seen that its keys are. MqlError: 2, 14, 72.
     """
     given = {field: change[field] for field in _CHANGES if change.get(field) is not None}
     if not given:
@@ -80,7 +80,7 @@ def _with_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) 
         raise MqlError(72, "wildcard indexes do not support TTL")
     seconds = modified_ttl(value, least=-1 if cosmos else 0)
     if cosmos:
-        check_cosmos_ttl(spec, seconds)
+        check_cosmos_ttl(spec, seconds, 72)
         if spec.unique or spec.sparse or spec.partial is not None:
             raise MqlError(72, "A TTL index on '_ts' is neither unique nor sparse nor partial")
     if spec.expire_after is not None:

@@ -320,12 +320,12 @@ def _expiry(document: Document, spec: IndexSpec, profile: Profile, custom_path: 
     return seconds
 
 
-def check_cosmos_ttl(spec: IndexSpec, seconds: int) -> None:
-    """Refuses what no TTL index on `_ts` can be; 0 would hide the whole collection."""
+def check_cosmos_ttl(spec: IndexSpec, seconds: int, code: int = 67) -> None:
+    """Refuses with this code what no TTL index on `_ts` can be; 0 would hide the whole collection."""
     if spec.kind != "ordered":
-        raise refused(f"Index type '{spec.kind}' cannot be a TTL index on '_ts'")
+        raise MqlError(code, f"Index type '{spec.kind}' cannot be a TTL index on '_ts'")
     if seconds == 0:
-        raise bad_value("The 'expireAfterSeconds' option on '_ts' must be -1 or between 1 and 2147483647.")
+        raise MqlError(code, "The 'expireAfterSeconds' option on '_ts' must be -1 or between 1 and 2147483647.")
 
 
 def _check_together(spec: IndexSpec) -> None:

@@ -310,6 +310,9 @@ def _sort_way(question: _Question, spec: IndexSpec, fields: Sequence[_Field], by
     """1 if an index has the order that is asked for, -1 if it has the opposite one, else 0."""
     if not question.sort or spec.kind != "ordered" or not by.alike:
         return 0
+    if len({split(path)[0] for path in question.sort}) < len(question.sort):
+        # Through one array a sort takes all its elements, an index those that have fields.
+        return 0
     wanted = []
     for path, way in question.sort.items():
         if not is_number(way) or any(index_of(part) is not None for part in split(path)):

@@ -38,8 +38,8 @@ def _removal(source: str, chosen: str, order: str, returned: str, distributed: b
 
 
 _REMEMBERED = (
-    f", remembered AS ({history.ADD} SELECT $1, hash, '{Kind.EXPIRE.value}', $4 + n, $9, partition, key, seq, lsn, '', NULL"
-    " FROM gone)"
+    f", remembered AS ({history.ADD} SELECT $1, hash, '{Kind.EXPIRE.value}', $4 + n, $9, partition, key, seq, lsn,"
+    " {0}, NULL FROM gone)"
 )
 
 _ENTRY = (
@@ -48,8 +48,13 @@ _ENTRY = (
 
 
 @cache
-def _purge(path: DuePath | None, rivals: tuple[tuple[DuePath | None, bool], ...], distributed: bool, told: bool) -> str:
-    """The statement for this due path, None for a slot; `rivals` are those of the change, and which have their turn before."""
+def _purge(
+    path: DuePath | None, rivals: tuple[tuple[DuePath | None, bool], ...], distributed: bool, told: bool, full: bool
+) -> str:
+    """The statement for this due path, None for a slot; `rivals` are those of the change, and which have their turn before.
+
+    `told`: deaths are lines of the history, `full`: with a stamp, the last argument, and the record's value.
+    """
     numbers = count(11)
     if path is None:
         value, order = DATE.format("e.key"), "e.key, e.record"
@@ -71,9 +76,11 @@ def _purge(path: DuePath | None, rivals: tuple[tuple[DuePath | None, bool], ...]
         # `greatest` passes NULL by, and who is not on the other path does not die there.
         condition += f" AND ({there} IS NULL OR {rival} {'>' if first else '>='} {own})"
     due = f"{condition} ORDER BY {order} LIMIT $3"
+    value_of_line = f"${next(numbers)}::bytea || value" if full else "''"
+    returned = ", r.partition, r.key, r.lsn, r.override" + (", r.value" if full else "")
     return (
-        _removal(source, due, order, ", r.partition, r.key, r.lsn, r.override", distributed)
-        + (_REMEMBERED if told else "")
+        _removal(source, due, order, returned, distributed)
+        + (_REMEMBERED.format(value_of_line) if told else "")
         + ", numbered AS (UPDATE mayfly.meta SET value = value + (SELECT count(*) FROM chosen) WHERE name = 'events'"
         " RETURNING value - (SELECT count(*) FROM chosen) AS before),"
         f" told AS ({EVENT} SELECT numbered.before + n, hash, $1, partition, key, lsn, $4 + n, began, override, $5, $6,"
@@ -91,8 +98,9 @@ async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed
     for rival in change.rivals:
         more += [rival.path] if isinstance(rival.path, int) else []
         more += [clamp(rival.span or 0), _floor(rival)]
+    full = change.history and change.stamp is not None
     records, size = await connection.fetchrow(
-        _purge(_kind(change.path), rivals, distributed, change.history),
+        _purge(_kind(change.path), rivals, distributed, change.history, full),
         change.container,
         instant_key(change.upto) if isinstance(change.path, int) else fit(change.upto),
         change.limit,
@@ -104,6 +112,7 @@ async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed
         change.purged,
         change.how,
         *more,
+        *([change.stamp] if full else []),
     )
     return ask.Purged(records, int(size))
 

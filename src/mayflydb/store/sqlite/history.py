@@ -31,9 +31,10 @@ def remember(connection: apsw.Connection, counters: Counters, change: ask.Rememb
 def remember_doomed(connection: apsw.Connection, change: ask.Purge, lsn: int) -> None:
     """The deaths that this purge is about, with the lsns that follow `lsn`, as their events have them."""
     connection.execute(
-        f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn, x'', NULL"
+        f"{_ADD} SELECT container, ?1, ?2 + n, ?3, partition, key, id & {SEQ_MASK}, lsn,"
+        " CASE WHEN ?4 IS NULL THEN x'' ELSE CAST(?4 || value AS BLOB) END, NULL"
         " FROM temp.doomed JOIN main.record USING (id) ORDER BY n",
-        (Kind.EXPIRE.value, lsn, change.purged),
+        (Kind.EXPIRE.value, lsn, change.purged, change.stamp),
     )
 
 

@@ -104,15 +104,43 @@ async def drop(call: Call) -> Document:
     collection = await call.app.data.collections.find(call.database, name)
     if collection is None:
         return {"ok": 1.0}
-    await call.app.data.collections.drop(collection)
-    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.indexes)}
+    await call.app.data.collections.drop(collection, call.now)
+    answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
+
+
+async def rename_collection(call: Call) -> Document:
+    """Give a collection another name, in another database perhaps, in the place of another one if `dropTarget`."""
+    call.fields({"to", "dropTarget", "stayTemp"})
+    source, target = _namespace(call, call.name), _namespace(call, "to")
+    call.require("schema", source[0])
+    call.require("schema", target[0])
+    if source == target:
+        raise MqlError(20, "Can't rename a collection to itself")
+    collections = call.app.data.collections
+    collection = await collections.find(*source)
+    if collection is None:
+        raise MqlError(26, f"Source collection {'.'.join(source)} does not exist")
+    if collection.view_on is not None:
+        raise MqlError(166, f"cannot rename view: {collection.namespace}")
+    old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
+    if old is not None and old.view_on is not None:
+        raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
+    await collections.rename(collection, *target, old, call.now)
+    return {"ok": 1.0}
+
+
+def _namespace(call: Call, field: str) -> tuple[str, str]:
+    database, dot, name = arguments.text(call.body, field, call.name).partition(".")
+    if not dot:
+        raise MqlError(73, f"Invalid namespace specified '{database}'")
+    return database, name
 
 
 async def drop_database(call: Call) -> Document:
     """Remove a database with all it holds."""
     call.fields(())
-    gone = await call.app.data.collections.drop_database(call.database)
+    gone = await call.app.data.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 
@@ -181,6 +209,7 @@ HANDLERS = {
     "create": Command(create, "schema", help="makes a collection or a view"),
     "drop": Command(drop, "schema", help="removes a collection"),
     "dropDatabase": Command(drop_database, "schema", help="removes a database"),
+    "renameCollection": Command(rename_collection, "anyone", admin=True, help="gives a collection another name"),
     "listCollections": Command(list_collections, "read", help="gives the collections of a database"),
     "listDatabases": Command(list_databases, "read", admin=True, help="gives the databases"),
 }

@@ -12,21 +12,23 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.catalog import listed
+from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.indexing import ID_SPEC
+from mayflydb.frontends.mongo.indexing import counted
 from mayflydb.frontends.mongo.statements import existing
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
+from mayflydb.query.mongo.index_specs import ID, IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
 UNCHANGED: Final = "all indexes already exist"
+NEVER_REAPED: Final = "hashed and text indexes find no dates: 'expireAfterSeconds' lets nothing expire there"
 
 
-def in_cosmos(call: Call, ts: bool) -> bool:
+def in_cosmos(contract: Contract, ts: bool) -> bool:
     """Whether a reply has Cosmos DB's shape: always in profile `cosmos`, in `both` where `_ts` is concerned."""
-    profile = call.app.options.profile
-    return profile == "cosmos" or (profile == "both" and ts)
+    return contract.is_cosmos or (contract.profile == "both" and ts)
 
 
 async def create_indexes(call: Call) -> Document:
@@ -43,17 +45,21 @@ async def create_indexes(call: Call) -> Document:
     created = collection is None
     if collection is None:
         # What is refused must not leave a collection behind.
-        data.indexing.parse_for_none(documents)
+        contract = data.contracts.of(call.database, call.body[call.name])
+        data.indexing.parse_for_none(contract, documents)
         collection = await data.collections.ensure(call.database, call.body[call.name], call.now)
-    done = await data.indexing.create(collection, data.indexing.parse(collection, documents), call.now)
-    answer: Document = {"_t": "CreateIndexesResponse", "ok": 1.0} if in_cosmos(call, done.ts) else {}
-    counts = {"numIndexesBefore": done.before, "numIndexesAfter": done.after}
-    if answer:
-        answer = {**answer, "createdCollectionAutomatically": created, **counts}
+    specs = data.indexing.parse(collection, documents)
+    done = await data.indexing.create(collection, specs, call.now)
+    shaped = in_cosmos(collection.contract, done.ts)
+    counts = {"numIndexesBefore": counted(done.before, shaped), "numIndexesAfter": counted(done.after, shaped)}
+    if shaped:
+        answer = {"_t": "CreateIndexesResponse", "ok": 1.0, "createdCollectionAutomatically": created, **counts}
     else:
         answer = {**counts, "createdCollectionAutomatically": created}
     if not done.made:
         answer["note"] = UNCHANGED
+    elif any(each.expire_after is not None and each.kind in ("hashed", "text") for each in specs):
+        answer["note"] = NEVER_REAPED
     answer.setdefault("ok", 1.0)
     return answer
 
@@ -65,15 +71,13 @@ async def list_indexes(call: Call) -> bytes:
     collection = await call.app.data.collections.need(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = [_printed(call, collection, spec) for spec in (ID_SPEC, *collection.specs)]
+    found = [_printed(collection, spec) for spec in (ID, *collection.specs)]
     return await listed(call, found, collection.namespace)
 
 
-def _printed(call: Call, collection: Collection, spec: object) -> Document:
-    ts = spec is collection.ts
-    namespace = collection.namespace if in_cosmos(call, ts) else None
-    document: Document = spec.to_document(namespace)  # type: ignore[attr-defined]
-    return document
+def _printed(collection: Collection, spec: IndexSpec) -> Document:
+    shaped = in_cosmos(collection.contract, spec is collection.ts)
+    return spec.to_document(collection.namespace if shaped else None)
 
 
 async def drop_indexes(call: Call) -> Document:
@@ -83,10 +87,10 @@ async def drop_indexes(call: Call) -> Document:
     if "index" not in call.body:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
-    ts = collection.ts is not None
-    was = await call.app.data.indexing.drop(collection, which, call.now)
-    answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if in_cosmos(call, ts) else {}
-    answer["nIndexesWas"] = was
+    ts = await call.app.data.indexing.drop(collection, which, call.now)
+    shaped = in_cosmos(collection.contract, ts)
+    answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
+    answer["nIndexesWas"] = counted(collection, shaped)
     if which == "*":
         answer["msg"] = "non-_id indexes dropped for collection"
     answer.setdefault("ok", 1.0)
@@ -111,7 +115,7 @@ COLL_MOD: Final = frozenset(
 async def coll_mod(call: Call) -> Document:
     """Change an index, a validator, or a view: one row of the catalogue."""
     call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"})
-    if call.app.options.profile == "cosmos":
+    if call.app.data.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
     for name in ("expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"):
         if name in call.body:
@@ -148,7 +152,15 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}
 
 
+async def search_indexes(call: Call) -> Document:
+    """Refused by name."""
+    raise MqlError(31082, f"{call.name} is not supported by Mayfly: search indexes are a part of Atlas")
+
+
 HANDLERS = {
+    "createSearchIndexes": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "updateSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
+    "dropSearchIndex": Command(search_indexes, "schema", help="refused: search indexes are a part of Atlas"),
     "createIndexes": Command(create_indexes, "schema", help="makes indexes"),
     "listIndexes": Command(list_indexes, "read", help="gives the indexes of a collection"),
     "dropIndexes": Command(drop_indexes, "schema", help="removes indexes"),

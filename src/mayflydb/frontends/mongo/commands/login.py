@@ -51,6 +51,11 @@ async def _begin(call: Call, asked: Document, database: str) -> Document:
     return {"conversationId": CONVERSATION, "done": False, "payload": conversation.answer}
 
 
+async def authenticate(call: Call) -> Document:
+    """Logins without a conversation are those by certificate, which is not one of the mechanisms here."""
+    raise MqlError(334, f"Received authentication for mechanism {call.body.get('mechanism')} which is not supported")
+
+
 async def sasl_continue(call: Call) -> Document:
     """The server's last message, if the client's proof is one."""
     call.fields(("conversationId", "payload"))
@@ -129,6 +134,7 @@ async def logout(call: Call) -> Document:
 
 
 HANDLERS: Final[dict[str, Command]] = {
+    "authenticate": Command(authenticate, "open", help="Logs in by a certificate, which is refused."),
     "saslStart": Command(sasl_start, "open", help="Begins a login."),
     "saslContinue": Command(sasl_continue, "open", help="Goes on with a login."),
     "logout": Command(logout, "open", help="Ends what a login allowed."),

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any, Final
 
+import msgspec
 from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
+from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.pipelines import encoded, find_in_view
+from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
-from mayflydb.frontends.mongo.work import begin
+from mayflydb.frontends.mongo.work import Work, begin
+from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
@@ -47,6 +51,13 @@ FIND_FIELDS: Final = frozenset(
 )
 
 
+AWAIT: Final = 1000
+"""Milliseconds that a cursor waits for more, unless its client says so."""
+
+LOOK: Final[Span] = 100 * MILLISECOND
+"""What other nodes have written is noticed within so long."""
+
+
 def session_of(call: Call) -> bytes | None:
     """The session a command comes in, by its bytes."""
     lsid = call.body.get("lsid")
@@ -69,9 +80,9 @@ async def find(call: Call) -> Document | bytes:
     env = environment(call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
-    chosen = select(call, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
+    chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter) if projecting else None
+    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
     size = arguments.whole(body, "batchSize", name)
     namespace = f"{call.database}.{coll}"
     if collection is None:
@@ -112,11 +123,12 @@ async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool
         await cursor.close()
     else:
         id = call.app.data.cursors.keep(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
-    return cursor_reply(cursor.namespace, id, batch, True)
+    inside, beside = cursor.fields(call.now)
+    return cursor_reply(cursor.namespace, id, batch, True, inside, **beside)
 
 
 async def get_more(call: Call) -> bytes:
-    """The next batch of an open cursor, of what is visible now."""
+    """The next batch of an open cursor, of what is visible now. One that waits for more does so for `maxTimeMS`, or a second."""
     call.fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
     id = call.body["getMore"]
     if type(id) is not Int64:
@@ -125,15 +137,34 @@ async def get_more(call: Call) -> bytes:
     size = arguments.whole(call.body, "batchSize", call.name) or None
     cursors = call.app.data.cursors
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
+    limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:
-        batch = await cursor.batch(size, call.now)
+        if cursor.waits:
+            batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
+        else:
+            batch = await (within(limit, cursor.batch(size, call.now)) if limit else cursor.batch(size, call.now))
     finally:
         cursor.busy = False
+    inside, beside = cursor.fields(call.now)
     if cursor.exhausted:
         cursors.leave(cursor)
-        return cursor_reply(cursor.namespace, 0, batch, False)
-    return cursor_reply(cursor.namespace, cursor.id, batch, False)
+    return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, inside, **beside)
+
+
+async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds: int) -> list[bytes]:
+    """A batch as soon as there is something to hand out; an empty one when the time, the host's, is over."""
+    engine, monotonic = call.app.data.engine, call.app.monotonic
+    bell = engine.reaper.bell
+    end = monotonic() + milliseconds * MILLISECOND
+    while True:
+        heard = bell.rings
+        batch = await cursor.batch(size, await engine.now())
+        left = end - monotonic()
+        if batch or cursor.exhausted or left <= 0:
+            return batch
+        # Other nodes ring no bell here.
+        await bell.wait(heard, left if engine.lease is None else min(left, LOOK))
 
 
 async def kill_cursors(call: Call) -> Document:
@@ -156,10 +187,10 @@ async def count(call: Call) -> Document:
     collection, chosen = await _chosen(call)
     total = 0
     if collection is not None:
-        if collection.view_on is not None:
-            raise MqlError(238, "count on a view is not supported; use aggregate")
         work = await begin(call)
-        async for batch in rows(work.view, collection, chosen, Moment(call.now)):
+        if chosen == Select({}, chosen.env) and collection.view_on is None and not work.aborts:
+            return {"n": await visible_count(call, collection), "ok": 1.0}
+        async for batch in _documents(call, work, collection, chosen):
             total += len(batch)
     return {"n": total, "ok": 1.0}
 
@@ -171,15 +202,35 @@ async def distinct(call: Call) -> Document:
     collection, chosen = await _chosen(call)
     values: dict[Any, Any] = {}
     if collection is not None:
-        work = await begin(call)
         parts = split(key)
-        async for batch in rows(work.view, collection, chosen, Moment(call.now)):
+        async for batch in _documents(call, await begin(call), collection, chosen):
             for row in batch:
                 for value in lookup(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:
                         if each is not MISSING:
                             values.setdefault(chosen.env.collation.order_key(each), each)
     return {"values": list(values.values()), "ok": 1.0}
+
+
+async def _documents(
+    call: Call, work: Work, collection: Collection, chosen: Select
+) -> AsyncIterator[Sequence[Row | Seen]]:
+    """What a query finds in a collection or a view."""
+    moment = Moment(call.now)
+    if collection.view_on is None:
+        async for batch in rows(work.view, collection, chosen, moment):
+            yield batch
+        return
+    stages: list[Document] = [{"$match": chosen.query}] if chosen.query else []
+    stages += [{f"${name}": number} for name, number in (("skip", chosen.skip), ("limit", chosen.limit)) if number]
+    async for documents in Collected(call, work, chosen.env, moment).read(collection, stages):
+        yield [Seen(document) for document in documents]
+
+
+class Seen(msgspec.Struct, frozen=True, gc=False):
+    """A document that is no record: a view's."""
+
+    document: Document
 
 
 async def _chosen(call: Call) -> tuple[Collection | None, Select]:
@@ -189,12 +240,12 @@ async def _chosen(call: Call) -> tuple[Collection | None, Select]:
     env = environment(call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole(body, "skip", name, 0) or 0
-    return collection, select(call, env, query, None, body.get("hint"), skip, _limit(body, name))
+    return collection, select(collection, env, query, None, body.get("hint"), skip, _limit(body, name))
 
 
 HANDLERS = {
     "find": Command(find, "read", help="gives documents that match"),
-    "getMore": Command(get_more, "read", help="gives the next batch of a cursor"),
+    "getMore": Command(get_more, "read", own_time=True, help="gives the next batch of a cursor"),
     "killCursors": Command(kill_cursors, "read", help="closes cursors"),
     "count": Command(count, "read", help="counts documents that match"),
     "distinct": Command(distinct, "read", help="gives the different values of a field"),

@@ -7,14 +7,17 @@ from typing import Final
 from mayflydb.frontends.mongo.calls import Command
 from mayflydb.frontends.mongo.commands import (
     aggregate,
+    bulk_write,
     catalog,
     find_and_modify,
     handshake,
     indexes,
     login,
+    parameters,
     queries,
     server,
     sessions,
+    status,
     users,
     writes,
 )
@@ -25,10 +28,13 @@ HANDLERS: Final[dict[str, Command]] = {
     **users.HANDLERS,
     **sessions.HANDLERS,
     **server.HANDLERS,
+    **parameters.HANDLERS,
+    **status.HANDLERS,
     **catalog.HANDLERS,
     **indexes.HANDLERS,
     **queries.HANDLERS,
     **writes.HANDLERS,
     **find_and_modify.HANDLERS,
+    **bulk_write.HANDLERS,
     **aggregate.HANDLERS,
 }

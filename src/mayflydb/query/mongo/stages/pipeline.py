@@ -59,10 +59,13 @@ STAGES: Final[Mapping[str, Compile]] = {
 }
 
 UNSUPPORTED: Final = frozenset({
-    "$changeStreamSplitLargeEvent", "$geoNear", "$listCatalog", "$listSampledQueries", "$listSearchIndexes",
-    "$planCacheStats", "$rankFusion", "$scoreFusion", "$search", "$searchMeta", "$shardedDataDistribution", "$vectorSearch",
+    "$changeStreamSplitLargeEvent", "$geoNear", "$listCatalog", "$listSampledQueries", "$planCacheStats",
+    "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 })  # fmt: skip
 """Stages of MongoDB that are refused by name."""
+
+ATLAS: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
+"""Those that Atlas alone has, refused with the code that a server outside of it has for them."""
 
 _FIRST: Final = frozenset({"$documents", *_SPECIAL})
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -179,6 +182,8 @@ def _asks_text(query: Value) -> bool:
 
 
 def _unknown(name: str) -> MqlError:
+    if name in ATLAS:
+        return MqlError(31082, f"{name} is not supported by Mayfly: search indexes are a part of Atlas")
     if name in UNSUPPORTED:
         return MqlError(238, f"{name} is not supported")
     return MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")

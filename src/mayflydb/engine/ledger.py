@@ -1,0 +1,207 @@
+"""Histories of several containers as one: what orders their lines, how they begin, and how they outlive their containers.
+
+Lines of an ordered history begin with a stamp: the number of their transaction, which one node gives out for all of them, and
+their place within it. Whoever reads several histories merges them by it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Generator, Iterable
+from functools import partial
+from struct import Struct
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
+from mayflydb.model.errors import NotFound
+from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.model.record import Kind, Version
+from mayflydb.store.interface import (
+    Allocate,
+    Change,
+    Children,
+    Decision,
+    DropRow,
+    Find,
+    Load,
+    NewId,
+    Outcome,
+    PutRow,
+    Read,
+    Remember,
+    Store,
+    ask,
+)
+
+STAMP: Final = Struct(">QI")
+"""The number of a transaction, and a place within it."""
+
+KEPT: Final = "dropped containers"
+"""The space of the rows that keep histories of containers which are gone, each named for the container's id."""
+
+Words = Callable[[Node], bytes]
+"""What a front end says of a node that is about to go, or to move."""
+
+
+def stamped(orderer: int, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, bytes]:
+    """The next stamp of a transaction. `stamps`: the last one it has got from each node that orders."""
+    known = stamps.get(orderer)
+    if known is None:
+        number, place = (yield from ask(Allocate(orderer, seq=False)))[0], 0
+    else:
+        number, place = STAMP.unpack(known)
+        place += 1
+    stamp = stamps[orderer] = STAMP.pack(number, place)
+    return stamp
+
+
+def noted(node: Node, words: bytes, now: Instant, stamps: dict[int, bytes]) -> Generator[Read[Any], Any, Remember]:
+    """A line about a node itself, in its own history."""
+    assert node.definition.ordered is not None
+    stamp = yield from stamped(node.definition.ordered, stamps)
+    lsn, _ = yield from ask(Allocate(node.id, seq=False))
+    return Remember(node.id, Version(Kind.NOTE, lsn, now, value=stamp + words))
+
+
+def outlived(
+    nodes: Nodes, gone: Iterable[int], words: Words, now: Instant
+) -> Generator[Read[Any], Any, tuple[Change, ...]]:
+    """What makes the histories of these nodes, which are dropped now, outlive them: a last line, and a row that keeps them."""
+    stamps: dict[int, bytes] = {}
+    changes: list[Change] = []
+    home: int | None = None
+    for id in gone:
+        row = yield from ask(Load(id))
+        if row is None or not is_ordered(nodes.of(row)):
+            continue
+        node = nodes.of(row)
+        parent = yield from ask(Load(node.parent))
+        if home is None:
+            space = yield from ask(Find(ROOT, KEPT))
+            if space is None:
+                home = yield from ask(NewId())
+                changes.append(PutRow(row_of(Node(home, ROOT, KEPT, Definition({}, now)))))
+            else:
+                home = space.id
+        body = {"name": node.name, "parent": node.parent, "parent_name": "" if parent is None else parent.name}
+        definition = msgspec.structs.replace(
+            node.definition, body=body, written=now, rules=(), indexes=(), slots=(), keeps=id
+        )
+        kept = Node((yield from ask(NewId())), home, str(id), definition)
+        changes += [(yield from noted(node, words(node), now, stamps)), PutRow(row_of(kept))]
+    return tuple(changes)
+
+
+def is_ordered(node: Node) -> bool:
+    """Whether its history is one of several that are read together."""
+    return bool(node.definition.history) and node.definition.ordered is not None
+
+
+class Ledger:
+    """Begins such histories, and finds those that are kept."""
+
+    def __init__(self, store: Store, nodes: Nodes) -> None:
+        self._store = store
+        self._nodes = nodes
+
+    async def begin(
+        self, id: int, orderer: int, history: Span, now: Instant, apart: Collection[str] | None = ()
+    ) -> None:
+        """Remember, from now on, every change of a node and of all that is below it, or comes there, but for children of these
+        names. `apart` None: of what comes there, not of what is there. NotFound if the node is gone."""
+        if await self._is_begun(id, orderer, history, apart):
+            return
+
+        def decide() -> Decision[None]:
+            if (yield from ask(Load(id))) is None:
+                raise NotFound("Resource Not Found")
+            changes: list[Change] = []
+            for each in (yield from self._below(id, apart)):
+                if self._remembers(each, orderer, history):
+                    continue
+                definition = msgspec.structs.replace(each.definition, history=history, ordered=orderer)
+                changes.append(PutRow(row_of(msgspec.structs.replace(each, definition=definition))))
+                if not is_ordered(each):
+                    lsn, _ = yield from ask(Allocate(each.id, seq=False))
+                    changes.append(Remember(each.id, Version(Kind.GAP, lsn, now)))
+            return Outcome(tuple(changes), None)
+
+        await self._store.write(decide)
+
+    async def _is_begun(self, id: int, orderer: int, history: Span, apart: Collection[str] | None) -> bool:
+        nodes = [await self._store.read(Load(id))]
+        if apart is not None:
+            nodes += [row for row in await self._store.read(Children(id)) if row.name not in apart]
+        return all(row is not None and self._remembers(self._nodes.of(row), orderer, history) for row in nodes)
+
+    def _remembers(self, node: Node, orderer: int, history: Span) -> bool:
+        return node.definition.ordered == orderer and node.definition.history == history
+
+    def _below(self, id: int, apart: Collection[str] | None) -> Generator[Any, Any, list[Node]]:
+        row = yield from ask(Load(id))
+        found = [] if row is None else [self._nodes.of(row)]
+        if apart is None:
+            return found
+        for child in (yield from ask(Children(id))):
+            if child.name not in apart:
+                found += yield from self._below(child.id, ())
+        return found
+
+    async def kept(self) -> list[Node]:
+        """The rows that keep histories of what is gone."""
+        space = await self._store.read(Find(ROOT, KEPT))
+        if space is None:
+            return []
+        return [self._nodes.of(row) for row in await self._store.read(Children(space.id))]
+
+    async def forget_old(self, now: Instant) -> None:
+        """Let go of those whose last line is too old."""
+        for node in await self.kept():
+            if node.definition.written <= now - (node.definition.history or 0):
+                await self._store.write(partial(_dropped, node.id), "sweep")
+
+
+def _dropped(id: int) -> Decision[None]:
+    return Outcome((DropRow(id),), None)
+    yield
+
+
+class Bell:
+    """Tells those who wait that something may have changed."""
+
+    def __init__(self) -> None:
+        self._waiting: set[asyncio.Future[None]] = set()
+        self._rings = 0
+
+    @property
+    def rings(self) -> int:
+        """How often it was rung: whoever waits says what he has heard."""
+        return self._rings
+
+    def ring(self) -> None:
+        """Wake everybody."""
+        self._rings += 1
+        for waiting in self._waiting:
+            _end(waiting)
+
+    async def wait(self, heard: int, span: Span) -> None:
+        """Until it has been rung since, or for so long in host time."""
+        if self._rings != heard:
+            return
+        loop = asyncio.get_running_loop()
+        waiting: asyncio.Future[None] = loop.create_future()
+        self._waiting.add(waiting)
+        # Not asyncio.timeout: what waits here may have begun outside of any task.
+        timer = loop.call_later(span / SECOND, _end, waiting)
+        try:
+            await waiting
+        finally:
+            timer.cancel()
+            self._waiting.discard(waiting)
+
+
+def _end(waiting: asyncio.Future[None]) -> None:
+    if not waiting.done():
+        waiting.set_result(None)

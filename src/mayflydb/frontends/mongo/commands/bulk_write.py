@@ -1,0 +1,250 @@
+"""bulkWrite: inserts, updates and deletes in several collections with one command.
+
+Rules: https://github.com/mongodb/specifications/blob/master/source/crud/bulk-write.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.frontends.mongo import arguments, raw
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.queries import session_of
+from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Insertion, Outcome, statement_ids, statements
+from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
+from mayflydb.frontends.mongo.documents import cursor_reply
+from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing_in, writable_in
+from mayflydb.frontends.mongo.work import Work, begin, concern_error
+from mayflydb.frontends.mongo.writing import Writer
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.values import MISSING, Document, decode, encode
+
+NAMESPACE: Final = "admin.$cmd.bulkWrite"
+
+FIELDS: Final[Mapping[str, frozenset[str]]] = {
+    "insert": frozenset({"insert", "document"}),
+    "update": frozenset(
+        {
+            "update",
+            "filter",
+            "updateMods",
+            "multi",
+            "upsert",
+            "arrayFilters",
+            "hint",
+            "collation",
+            "constants",
+            "sort",
+            "upsertSupplied",
+        }
+    ),
+    "delete": frozenset({"delete", "filter", "multi", "hint", "collation"}),
+}
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """One of `ops`: its kind, where, and what it says. `raw`: its bytes. `id`: its number within a numbered write."""
+
+    index: int
+    id: int
+    kind: str
+    namespace: tuple[str, str]
+    given: Document
+    raw: bytes
+
+
+class Results:
+    """What has become of the operations so far, and the totals."""
+
+    def __init__(self, ordered: bool, errors_only: bool) -> None:
+        self.ordered = ordered
+        self._errors_only = errors_only
+        self.lines: list[bytes] = []
+        self.retried: list[int] = []
+        self.totals = dict.fromkeys(("nErrors", "nInserted", "nMatched", "nModified", "nUpserted", "nDeleted"), 0)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether no more operations are to be tried."""
+        return self.ordered and bool(self.totals["nErrors"])
+
+    def add(self, operation: Operation, n: int, retried: bool, totals: Mapping[str, int], **rest: Any) -> None:
+        """One that was carried out. `totals`: what it adds to them."""
+        for name, number in totals.items():
+            self.totals[name] += number
+        if retried:
+            self.retried.append(operation.id)
+        if not self._errors_only:
+            self.lines.append(encode({"ok": 1.0, "idx": operation.index, "n": n, **rest}))
+
+    def refuse(self, operation: Operation, error: Document) -> None:
+        """One that failed; `error` as a statement's of `writeErrors`."""
+        self.totals["nErrors"] += 1
+        found = {name: value for name, value in error.items() if name != "index"}
+        counts = {"n": 0, "nModified": 0} if operation.kind == "update" else {"n": 0}
+        self.lines.append(encode({"ok": 0.0, "idx": operation.index, **found, **counts}))
+
+
+async def bulk_write(call: Call) -> bytes:
+    """A cursor over what became of each operation, and the totals."""
+    call.fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
+    operations = _operations(call)
+    work = await begin(call)
+    if work.attempt is not None and any(each.given.get("multi") for each in operations):
+        raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
+    ordered = arguments.flag(call.body, "ordered", call.name, True)
+    results = Results(ordered, arguments.flag(call.body, "errorsOnly", call.name))
+    for run in _runs(operations):
+        if run[0].kind == "insert":
+            await _insert(call, work, results, run)
+        else:
+            await _change(call, work, results, run[0])
+        if results.stopped:
+            break
+    return await _reply(call, results)
+
+
+def _operations(call: Call) -> list[Operation]:
+    ops, spaces = statements(call, "ops"), [_namespace(call, each) for each in statements(call, "nsInfo")]
+    ids = statement_ids(call, len(ops))
+    return [_operation(index, ids[index], each, spaces) for index, each in enumerate(ops)]
+
+
+def _namespace(call: Call, data: bytes) -> tuple[str, str]:
+    given = decode(data)
+    for field in given:
+        if field != "ns":
+            raise MqlError(40415, f"BSON field 'bulkWrite.nsInfo.{field}' is an unknown field.")
+    database, dot, name = arguments.text(given, "ns", "bulkWrite.nsInfo").partition(".")
+    if not dot:
+        raise MqlError(73, f"Invalid namespace specified '{database}'")
+    call.require("write", database)
+    return database, name
+
+
+def _operation(index: int, id: int, data: bytes, spaces: Sequence[tuple[str, str]]) -> Operation:
+    given = decode(data)
+    kind = next(iter(given), "")
+    allowed = FIELDS.get(kind)
+    if allowed is None:
+        raise failed_to_parse("Unrecognized bulkWrite operation: it must begin with insert, update or delete")
+    unknown = next((field for field in given if field not in allowed), None)
+    if unknown is not None:
+        raise MqlError(40415, f"BSON field 'bulkWrite.ops.{unknown}' is an unknown field.")
+    for field in {"insert": ("document",), "update": ("filter", "updateMods"), "delete": ("filter",)}[kind]:
+        if field not in given:
+            raise arguments.missing(field, "bulkWrite.ops")
+    where = arguments.whole(given, kind, "bulkWrite.ops")
+    if where is None or where >= len(spaces):
+        raise bad_value(f"BulkWrite ops entry {index} has an invalid nsInfo index: {given[kind]}")
+    return Operation(index, id, kind, spaces[where], given, data)
+
+
+def _runs(operations: Sequence[Operation]) -> list[list[Operation]]:
+    """Inserts into one collection that follow one another lie together, some at a time; everything else by itself."""
+    runs: list[list[Operation]] = []
+    for each in operations:
+        last = runs[-1] if runs else None
+        if last and each.kind == last[0].kind == "insert" and each.namespace == last[0].namespace and len(last) < CHUNK:
+            last.append(each)
+        else:
+            runs.append([each])
+    return runs
+
+
+async def _insert(call: Call, work: Work, results: Results, run: Sequence[Operation]) -> None:
+    outcome = Outcome(results.ordered)
+    try:
+        collection = await writable_in(call, work, *run[0].namespace)
+    except MqlError as error:
+        if work.aborts:
+            raise
+        for each in run[:1] if results.ordered else run:
+            results.refuse(each, {"code": error.code, "errmsg": error.message})
+        return
+    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
+    insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
+    await insertion.perform([Insert.of(call, each.index, each.id, _document(each.raw)) for each in run], collection)
+    refused = {error["index"]: error for error in outcome.errors}
+    for each in run:
+        if each.index in refused:
+            results.refuse(each, refused[each.index])
+            if results.ordered:
+                return
+        else:
+            results.add(each, 1, each.id in outcome.retried, {"nInserted": 1})
+
+
+def _document(data: bytes) -> bytes:
+    """The bytes of `document`."""
+    return next(data[each.value : each.end] for each in raw.elements(data) if each.name == b"document")
+
+
+async def _change(call: Call, work: Work, results: Results, operation: Operation) -> None:
+    try:
+        if operation.kind == "update":
+            await _update(call, work, results, operation)
+        else:
+            await _delete(call, work, results, operation)
+    except MqlError as error:
+        if work.aborts:
+            raise
+        outcome = Outcome(results.ordered)
+        outcome.refused(operation.index, error)
+        results.refuse(operation, outcome.errors[0])
+
+
+async def _update(call: Call, work: Work, results: Results, operation: Operation) -> None:
+    given = operation.given
+    statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
+    statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
+    modification = Modification.of_statement(call, statement)
+    find = writable_in(call, work, *operation.namespace) if modification.upsert else None
+    collection = await (find or existing_in(call, *operation.namespace))
+    if collection is None:
+        modification.compiled(environment(call, None, statement))
+        results.add(operation, 0, False, {}, nModified=0)
+        return
+    done, retried = await modification.run(work, collection, operation.id)
+    totals = {"nMatched": done.matched, "nModified": done.modified}
+    if done.upserted is MISSING:
+        results.add(operation, done.matched, retried, totals, nModified=done.modified)
+    else:
+        results.add(operation, 1, retried, {"nUpserted": 1}, nModified=0, upserted={"_id": done.upserted})
+
+
+async def _delete(call: Call, work: Work, results: Results, operation: Operation) -> None:
+    given = operation.given
+    many = arguments.flag(given, "multi", "bulkWrite.ops")
+    deletion = Deletion.of_statement(call, {**given, "q": given["filter"], "limit": 0 if many else 1})
+    collection = await existing_in(call, *operation.namespace)
+    count, retried = 0, False
+    if collection is not None:
+        count, _, retried = await deletion.run(work, collection, operation.id)
+    results.add(operation, count, retried, {"nDeleted": count})
+
+
+async def _reply(call: Call, results: Results) -> bytes:
+    async def lines() -> AsyncIterator[list[Item]]:
+        yield [(None, line) for line in results.lines]
+
+    options = arguments.document(call.body, "cursor", call.name) or {}
+    cursor = Cursor(NAMESPACE, lines(), Moment(call.now), lambda: (), 0, session_of(call))
+    # Without a size, as much as fits: nobody wants to ask again for what is known already.
+    batch = await cursor.batch(arguments.whole(options, "batchSize", call.name), call.now)
+    id = 0 if cursor.exhausted else call.app.data.cursors.keep(cursor)
+    rest: dict[str, Any] = dict(results.totals)
+    if results.retried:
+        rest["retriedStmtIds"] = results.retried
+    concern = concern_error(call)
+    if concern is not None:
+        rest["writeConcernError"] = concern
+    return cursor_reply(NAMESPACE, id, batch, True, **rest)
+
+
+HANDLERS = {
+    "bulkWrite": Command(bulk_write, "anyone", admin=True, help="writes to several collections"),
+}

@@ -1,0 +1,134 @@
+"""getParameter and setParameter: names, values, refusals.
+
+Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/commands/parameters.cpp`, `src/mongo/db/ttl/ttl.idl`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
+from mayflydb.frontends.mongo.commands.handshake import version_of
+from mayflydb.frontends.mongo.transactions import Transactions
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.values import INT32_MAX, Document, Value, is_number, shell, truthy
+
+Get: TypeAlias = Callable[[Call], Value]
+Set: TypeAlias = Callable[[Call, str, Value], Coroutine[Any, Any, None]]
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One that can be read and, where `set` is there, written. `why`: for what reason it is not."""
+
+    get: Get
+    set: Set | None = None
+    why: str = "it is what the server was started with"
+
+
+async def _set_sleep(call: Call, name: str, value: Value) -> None:
+    seconds = whole(name, value)
+    if seconds <= 0:
+        raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than 0")
+    await call.app.engine.monitor.set_sleep(seconds, call.now)
+
+
+async def _set_enabled(call: Call, name: str, value: Value) -> None:
+    if type(value) is not bool and not is_number(value):
+        raise bad_value(f"Invalid value for parameter {name}: {shell(value)} is not a boolean")
+    await call.app.engine.monitor.set_enabled(truthy(value), call.now)
+
+
+def whole(name: str, value: Value) -> int:
+    """A parameter's value as an int32, cut towards zero. MqlError 2 for anything else."""
+    number = arguments.integer(value) if is_number(value) else None
+    if number is None or not -INT32_MAX <= number <= INT32_MAX:
+        raise bad_value(f"Invalid value for parameter {name}: {shell(value)} is not an integer of 32 bits")
+    return number
+
+
+def _lifetime(call: Call) -> Value:
+    transactions: Transactions = call.app.data.transactions
+    return transactions.lifetime
+
+
+async def _set_lifetime(call: Call, name: str, value: Value) -> None:
+    seconds = whole(name, value)
+    if seconds < 1:
+        raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than or equal to 1")
+    transactions: Transactions = call.app.data.transactions
+    transactions.lifetime = seconds
+
+
+def _constant(value: Value, why: str) -> Parameter:
+    return Parameter(lambda _: value, None, why)
+
+
+_FIXED: Final = (
+    "sweeps are bounded by the time they keep writers waiting, and go round all indexes until nothing is due"
+)
+
+PARAMETERS: Final[dict[str, Parameter]] = {
+    "enableTestCommands": Parameter(lambda call: call.app.options.test_commands),
+    "featureCompatibilityVersion": Parameter(
+        lambda call: {"version": "{}.{}".format(*version_of(call.app.options))},
+        why="it follows from the wire version",
+    ),
+    "requireApiVersion": _constant(False, "no client has to name a version of the API"),
+    "transactionLifetimeLimitSeconds": Parameter(_lifetime, _set_lifetime),
+    "ttlMonitorEnabled": Parameter(lambda call: call.app.engine.monitor.enabled, _set_enabled),
+    "ttlMonitorSleepSecs": Parameter(lambda call: call.app.engine.monitor.sleep, _set_sleep),
+    "ttlMonitorBatchDeletes": _constant(True, "what is due is always removed in batches"),
+    "ttlMonitorSubPassTargetSecs": _constant(60, _FIXED),
+    "ttlIndexDeleteTargetTimeMS": _constant(1000, _FIXED),
+    "ttlIndexDeleteTargetDocs": _constant(50_000, _FIXED),
+}
+"""All there are, by name. Whoever has more to say of the server adds rows."""
+
+
+async def get_parameter(call: Call) -> Document:
+    """The parameters that are named, or all: `"*"`. MqlError 72 where none of those named is known."""
+    asked = call.body[call.name]
+    everything, details = asked == "*", False
+    if type(asked) is dict:
+        everything = arguments.flag(asked, "allParameters", call.name)
+        details = arguments.flag(asked, "showDetails", call.name)
+    names = list(PARAMETERS) if everything else [name for name in call.body if name in PARAMETERS]
+    if not names:
+        raise MqlError(72, "no option found to get")
+    return {name: _shown(call, PARAMETERS[name], details) for name in names}
+
+
+def _shown(call: Call, parameter: Parameter, details: bool) -> Value:
+    value = parameter.get(call)
+    if not details:
+        return value
+    return {"value": value, "settableAtRuntime": parameter.set is not None, "settableAtStartup": False}
+
+
+async def set_parameter(call: Call) -> Document:
+    """Other values for parameters, from now on; what the first of them was. MqlError 72 for one that is not known."""
+    given = {name: value for name, value in call.body.items() if name != call.name and name not in GENERIC}
+    for name in given:
+        if name not in PARAMETERS:
+            raise MqlError(72, f"attempted to set unrecognized parameter [{name}], use help:true to see options ")
+    if not given:
+        raise MqlError(72, "no option found to set, use help:true to see options ")
+    answer: Document = {}
+    for name, value in given.items():
+        parameter = PARAMETERS[name]
+        answer.setdefault("was", parameter.get(call))
+        if parameter.set is not None:
+            await parameter.set(call, name, value)
+        elif value != parameter.get(call):
+            raise MqlError(20, f"not allowed to change [{name}]: {parameter.why}")
+    return answer
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "getParameter": Command(get_parameter, "server", admin=True, help="Values of the server's parameters."),
+    "setParameter": Command(set_parameter, "server", admin=True, help="Changes parameters of the server."),
+}

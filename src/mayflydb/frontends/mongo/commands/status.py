@@ -1,0 +1,115 @@
+"""serverStatus: what this server is, and what it has done since it began."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from collections.abc import Callable
+from typing import Final
+
+from bson import DatetimeMS, Int64
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
+from mayflydb.frontends.mongo.commands.handshake import version_of
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.tallies import OPERATIONS
+from mayflydb.model.instant import SECOND
+from mayflydb.query.mongo.values import Document
+
+_RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
+"""Bytes in which the system gives a process's memory."""
+
+
+def _head(call: Call) -> Document:
+    """What is always there."""
+    app = call.app
+    major, minor = version_of(app.options)
+    up = app.monotonic() - app.began
+    return {
+        "host": socket.gethostname(),
+        "version": f"{major}.{minor}.0",
+        "process": "mongos" if app.options.topology == "mongos" else "mongod",
+        "pid": Int64(os.getpid()),
+        "uptime": up / SECOND,
+        "uptimeMillis": Int64(up // 1000),
+        "uptimeEstimate": Int64(up // SECOND),
+        "localTime": DatetimeMS(milliseconds(call.now)),
+    }
+
+
+def _connections(call: Call) -> Document:
+    tallies = call.app.tallies
+    return {
+        "current": tallies.connected,
+        "available": max(0, call.app.options.max_connections - tallies.connected),
+        "totalCreated": Int64(tallies.connections),
+    }
+
+
+def _operations(call: Call) -> Document:
+    counted = call.app.tallies.operations
+    return {name: Int64(counted[name]) for name in OPERATIONS}
+
+
+def _network(call: Call) -> Document:
+    tallies = call.app.tallies
+    return {
+        "bytesIn": Int64(tallies.received),
+        "bytesOut": Int64(tallies.sent),
+        "numRequests": Int64(tallies.requests),
+    }
+
+
+def _memory(call: Call) -> Document:
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
+    return {"bits": 64, "resident": most >> 20, "supported": True}
+
+
+def _engine(call: Call) -> Document:
+    return {"name": "mayfly", "persistent": call.app.engine.store.durable}
+
+
+def _metrics(call: Call) -> Document:
+    monitor = call.app.engine.monitor
+    ttl = {
+        "deletedDocuments": Int64(monitor.deleted_documents),
+        "passes": Int64(monitor.passes(call.now)),
+        "subPasses": Int64(monitor.sub_passes(call.now)),
+    }
+    return {"ttl": ttl}
+
+
+def _batches(call: Call) -> Document:
+    monitor = call.app.engine.monitor
+    return {"batches": Int64(monitor.batches), "docs": Int64(monitor.deleted_documents)}
+
+
+SECTIONS: Final[dict[str, Callable[[Call], Document]]] = {
+    "connections": _connections,
+    "opcounters": _operations,
+    "network": _network,
+    "mem": _memory,
+    "storageEngine": _engine,
+    "metrics": _metrics,
+    "batchedDeletes": _batches,
+}
+"""By name; `name: 0` leaves one out. Whoever has more to tell adds rows."""
+
+
+async def server_status(call: Call) -> Document:
+    """The head and all sections that are not turned off."""
+    wanted = {
+        name: arguments.flag(call.body, name, call.name)
+        for name in call.body
+        if name in SECTIONS and name not in GENERIC
+    }
+    sections = {name: make(call) for name, make in SECTIONS.items() if wanted.get(name, True)}
+    return {**_head(call), **sections}
+
+
+HANDLERS: Final[dict[str, Command]] = {
+    "serverStatus": Command(server_status, "server", help="What this server has done since it began."),
+}

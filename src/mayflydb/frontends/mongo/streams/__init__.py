@@ -1,0 +1,1 @@
+"""Change streams: the histories of collections, told as events."""

@@ -1,0 +1,145 @@
+"""The cursor of a change stream: open though nothing is there now."""
+
+from __future__ import annotations
+
+from collections import deque
+from typing import Any
+
+from bson import Int64
+
+from mayflydb.engine.ledger import Bell
+from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.documents import LARGEST
+from mayflydb.frontends.mongo.streams.events import Teller, head
+from mayflydb.frontends.mongo.streams.feed import Feed
+from mayflydb.frontends.mongo.streams.options import time_of
+from mayflydb.frontends.mongo.streams.tokens import Token
+from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.stages import Batches, Pipeline
+from mayflydb.query.mongo.values import Document, encode
+
+
+class StreamCursor(Cursor):
+    """Events, made of whatever has been committed. `ends`: the token of an event behind which only the invalidation comes."""
+
+    def __init__(
+        self,
+        namespace: str,
+        feed: Feed,
+        teller: Teller,
+        pipeline: Pipeline | None,
+        session: bytes | None,
+        bell: Bell,
+        ends: Token | None = None,
+    ) -> None:
+        super().__init__(namespace, _nothing(), Moment(0), lambda: (), 0, session)
+        self.waits = True
+        self._bell = bell
+        self._feed = feed
+        self._teller = teller
+        self._pipeline = pipeline
+        self._events: deque[tuple[bytes, Document]] = deque()
+        self._token = feed.token("idle").document
+        self._fault: MqlError | None = None
+        self._done = False
+        self._closed = False
+        if ends is not None:
+            self._token = ends.document
+            self._finish(feed.at)
+
+    @property
+    def exhausted(self) -> bool:
+        return self._closed or (self._done and not self._events)
+
+    def fields(self, now: Instant) -> tuple[Document, Document]:
+        """What a reply says of the stream: within `cursor`, and beside it."""
+        time = time_of(now)
+        signature = {"hash": bytes(20), "keyId": Int64(0)}
+        gossip = {"operationTime": time, "$clusterTime": {"clusterTime": time, "signature": signature}}
+        return {"postBatchResumeToken": self._token}, gossip
+
+    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+        found: list[bytes] = []
+        total = 0
+        while size is None or len(found) < size:
+            if not self._events and not await self._read_on(now):
+                break
+            if self._events and found and total + len(self._events[0][0]) + 16 > LARGEST:
+                break
+            if self._events:
+                raw, self._token = self._events.popleft()
+                found.append(raw)
+                total += len(raw) + 16
+        if not self._events and not self._done and self._fault is None:
+            self._token = self._feed.token("idle").document if not found else self._token
+        return found
+
+    async def _read_on(self, now: Instant) -> bool:
+        """Whether lines were read; what they tell is in `_events`."""
+        if self._done or self._closed:
+            return False
+        if self._fault is not None:
+            raise self._fault
+        lines = await self._feed.lines(now)
+        for line in lines:
+            if not self._feed.take(line):
+                continue
+            try:
+                event = await self._teller.event(line, now)
+                if event is None:
+                    continue
+                last = self._teller.invalidates(event)
+                token = self._feed.token("last" if last else "event").document
+                await self._add({"_id": token, **event})
+            except MqlError as error:
+                self._fail(error)
+                return bool(self._events)
+            if last:
+                await self._finish_with(line.version.written)
+                return True
+        return bool(lines)
+
+    def _fail(self, error: MqlError) -> None:
+        # What came before is handed out first.
+        self._fault = error
+        if not self._events:
+            raise error
+
+    async def _add(self, event: Document) -> None:
+        told = event
+        if self._pipeline is not None:
+            out = [each async for batch in self._pipeline.over(_one(event)) for each in batch]
+            if not out:
+                return
+            told = out[0]
+        if told.get("_id") != event["_id"]:
+            text = (
+                "Encountered an event whose _id field, which contains the resume token, was modified by the pipeline."
+            )
+            raise MqlError(280, f"{text} Modifying the _id field of an event makes it impossible to resume the stream.")
+        self._events.append((encode(told), event["_id"]))
+
+    async def _finish_with(self, written: Instant) -> None:
+        token = self._feed.token("invalidate").document
+        await self._add({"_id": token, **head("invalidate", written)})
+        self._done = True
+
+    def _finish(self, written: Instant) -> None:
+        token = self._feed.token("invalidate").document
+        event = {"_id": token, **head("invalidate", written)}
+        self._events.append((encode(event), token))
+        self._done = True
+
+    async def close(self) -> None:
+        self._closed = True
+        self._bell.ring()
+
+
+async def _one(event: Document) -> Batches:
+    yield [event]
+
+
+async def _nothing() -> Any:
+    return
+    yield

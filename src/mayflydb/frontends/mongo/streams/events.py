@@ -1,0 +1,134 @@
+"""Lines of histories as the events of a change stream.
+
+Their fields: https://www.mongodb.com/docs/manual/reference/change-events/
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bson import DatetimeMS
+
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.mongo.collections import Collections
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.streams.feed import Feed, Line, Scope
+from mayflydb.frontends.mongo.streams.notes import recall
+from mayflydb.frontends.mongo.streams.options import StreamOptions, time_of
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Kind
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Document, decode
+
+_DEATHS: Final = (Kind.DELETE, Kind.EXPIRE)
+
+
+class Teller:
+    """Makes events of lines, for one stream."""
+
+    def __init__(
+        self, engine: Engine, feed: Feed, scope: Scope, options: StreamOptions, collections: Collections
+    ) -> None:
+        self._engine = engine
+        self._feed = feed
+        self._scope = scope
+        self._options = options
+        self._collections = collections
+
+    async def event(self, line: Line, now: Instant) -> Document | None:
+        """What a line tells, without `_id`; None: nothing."""
+        if line.version.kind is Kind.NOTE:
+            return self._of_note(line)
+        if not self._scope.holds(line.database, line.name):
+            return None
+        if line.version.kind in _DEATHS:
+            return self._of_death(line)
+        return await self._of_write(line, now)
+
+    def invalidates(self, event: Document) -> bool:
+        """Whether nothing can come after this event."""
+        if self._scope.collection is not None:
+            return event["operationType"] in ("drop", "rename")
+        return self._scope.database is not None and event["operationType"] == "dropDatabase"
+
+    async def _of_write(self, line: Line, now: Instant) -> Document:
+        version = line.version
+        found = recall(line.value)
+        namespace = {"db": line.database, "coll": line.name}
+        key = {"_id": found.document.get("_id")}
+        if version.kind is Kind.CREATE:
+            event = head("insert", version.written)
+            return {**event, "fullDocument": found.document, "ns": namespace, "documentKey": key}
+        event = head("update" if found.change is not None else "replace", version.written)
+        if found.change is None:
+            event["fullDocument"] = found.document
+        elif self._options.full_document == "updateLookup":
+            event["fullDocument"] = await self._looked_up(line, now)
+        elif self._options.full_document != "default":
+            image = found.document if found.before is not None else None
+            event["fullDocument"] = self._image(image, self._options.full_document, event, "post")
+        event.update({"ns": namespace, "documentKey": key})
+        if found.change is not None:
+            event["updateDescription"] = found.change
+        self._add_before(event, found.before)
+        return event
+
+    async def _looked_up(self, line: Line, now: Instant) -> Document | None:
+        """As it is now, if it is there."""
+        node = self._feed.node(line.container)
+        if node is None or node.name != line.name:
+            return None
+        record = await self._engine.get(node, line.version.partition, line.version.key, now)
+        return None if record is None else decode(record.value)
+
+    def _of_death(self, line: Line) -> Document | None:
+        if self._collections.contract(line.database).is_cosmos:
+            return None  # As that service has it.
+        document = decode(line.value)
+        event = head("delete", line.version.written)
+        event.update({"ns": {"db": line.database, "coll": line.name}, "documentKey": {"_id": document.get("_id")}})
+        node = self._feed.node(line.container)
+        kept = node is not None and self._collections.view(node, line.database).keeps_images
+        self._add_before(event, document if kept else None)
+        return event
+
+    def _add_before(self, event: Document, image: Document | None) -> None:
+        wanted = self._options.before_change
+        if wanted != "off":
+            event["fullDocumentBeforeChange"] = self._image(image, wanted, event, "pre")
+
+    def _image(self, image: Document | None, wanted: str, event: Document, which: str) -> Document | None:
+        if image is None and wanted == "required":
+            text = f"Change stream was configured to require a {which}-image for all update"
+            text += " and replace events" if which == "post" else ", delete and replace events"
+            raise MqlError(280, f"{text}, but the {which}-image was not found for event: {event['operationType']}")
+        return image
+
+    def _of_note(self, line: Line) -> Document | None:
+        note = decode(line.value)
+        op = note["op"]
+        own = {"db": line.database, "coll": line.name}
+        if op == "dropDatabase":
+            return {**head(op, line.version.written), "ns": {"db": line.database}}
+        if op == "drop" and self._scope.holds(line.database, line.name):
+            return {**head(op, line.version.written), "ns": own}
+        if op == "rename":
+            to = note["to"]
+            if self._scope.holds(line.database, line.name) or self._scope.holds(to["db"], to["coll"]):
+                return _renamed(line, own, to)
+        if op == "replaced" and self._scope.collection is not None:
+            return _renamed(line, note["from"], own)
+        return None
+
+
+def _renamed(line: Line, source: Document, target: Document) -> Document:
+    return {**head("rename", line.version.written), "ns": source, "to": target}
+
+
+def head(operation: str, written: Instant) -> Document:
+    """What all events begin with, behind `_id`."""
+    return {
+        "operationType": operation,
+        "clusterTime": time_of(written),
+        "wallTime": DatetimeMS(milliseconds(written)),
+    }

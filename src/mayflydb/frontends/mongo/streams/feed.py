@@ -1,0 +1,273 @@
+"""What a change stream reads: the histories of all collections in its scope, merged by their stamps."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.history import HistoryLost, versions
+from mayflydb.engine.ledger import STAMP
+from mayflydb.frontends.mongo.collections import INTERNAL
+from mayflydb.frontends.mongo.streams.tokens import NO_STAMP, Purpose, Token
+from mayflydb.model.instant import Instant, Span
+from mayflydb.model.record import Kind, Version
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.store.interface import Children, History, Row
+
+PAGE: Final = 256
+
+
+class Scope(msgspec.Struct, frozen=True):
+    """What is watched: a collection, a database, or everything."""
+
+    database: str | None = None
+    collection: str | None = None
+
+    @property
+    def digest(self) -> bytes:
+        """Tells it from others."""
+        names = [name for name in (self.database, self.collection) if name is not None]
+        return blake2b("\0".join(names).encode(), digest_size=8).digest()
+
+    def holds(self, database: str, name: str) -> bool:
+        """Whether a collection is in it. Those of the system are in none."""
+        if name.startswith("system."):
+            return False
+        if self.collection is not None:
+            return (database, name) == (self.database, self.collection)
+        return database == self.database if self.database is not None else database not in INTERNAL
+
+
+class Line(msgspec.Struct, frozen=True, gc=False):
+    """One line of a history: `value` without its stamp, `database` and `name` as they were then."""
+
+    version: Version
+    stamp: bytes
+    value: bytes
+    container: int
+    database: str
+    name: str
+
+
+class _Queue:
+    """One history. `node` is the container's row, or the one that keeps its history."""
+
+    def __init__(self, id: int, position: int) -> None:
+        self.id = id
+        self.position = position
+        self.node: Node | None = None
+        self.database = ""
+        self.name = ""
+        self.lsn: int | None = 0
+        self.read_to = position
+        self.lines: deque[Version] = deque()
+
+    def seen_as(self, node: Node, database: str, name: str, lsn: int | None) -> None:
+        """As the catalogue has it now; `lsn` None: there may be more."""
+        self.node, self.database, self.name, self.lsn = node, database, name, lsn
+
+    async def fill(self, engine: Engine, now: Instant) -> None:
+        assert self.node is not None
+        if self.lines or (self.lsn is not None and self.lsn <= self.read_to):
+            return
+        history = msgspec.structs.replace(self.node, id=self.id)
+        self.lines.extend(await versions(engine.store, history, self.read_to, now, PAGE))
+        if self.lines:
+            self.read_to = self.lines[-1].lsn
+
+    def named(self, lsn: int) -> tuple[str, str]:
+        """What it was called when it wrote this."""
+        assert self.node is not None
+        for upto, database, name in self.node.definition.former:
+            if lsn <= upto:
+                return database, name
+        return self.database, self.name
+
+
+class Feed:
+    """Reads on, line by line; where it stands is a token."""
+
+    def __init__(self, engine: Engine, scope: Scope, orderer: int) -> None:
+        self._engine = engine
+        self._scope = scope
+        self._orderer = orderer
+        self._queues: dict[int, _Queue] = {}
+        self._known = 0
+        self._at: Instant = 0
+        self._stamp = NO_STAMP
+        self._from: Instant | None = None
+        self._heard = -1
+
+    # --- where it begins -------------------------------------------------------------------------------------------------
+
+    async def begin_now(self, now: Instant) -> None:
+        """With what happens next."""
+        self._at = now
+        self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
+        for row, _, _ in await self._found():
+            self._queues[row.id] = _Queue(row.id, row.lsn)
+            self._known = max(self._known, row.id)
+        for node in await self._engine.ledger.kept():
+            self._known = max(self._known, node.definition.keeps or 0)
+
+    async def begin_at(self, instant: Instant, now: Instant, retention: Span) -> None:
+        """With what happened at an instant. MqlError 286 if that is not remembered."""
+        if instant <= now - retention:
+            raise lost()
+        self._at = self._from = instant
+        found = [(row.id, row) for row, _, _ in await self._found()]
+        kept = [(node.definition.keeps or 0, None) for node, _, _ in await self._kept()]
+        for id, _ in [*found, *kept]:
+            self._queues[id] = _Queue(id, await self._position(id, instant))
+            self._known = max(self._known, id)
+
+    async def _position(self, id: int, instant: Instant) -> int:
+        """The lsn behind which this history tells what happened at an instant and since."""
+        after = 0
+        while page := await self._engine.store.read(History(id, after, PAGE)):
+            for version in page:
+                if version.kind is Kind.GAP and version.written > instant:
+                    raise lost()
+                if version.written >= instant and version.kind is not Kind.GAP:
+                    return after
+                after = version.lsn
+        return after
+
+    def resume(self, token: Token) -> None:
+        """Behind a token. MqlError 260 for one of another stream."""
+        if token.scope != self._scope.digest:
+            raise MqlError(260, "The resume token is one of a stream on something else.")
+        self._known, self._at, self._stamp = token.known, token.at, token.stamp
+        for id, lsn in token.lsns.items():
+            self._queues[id] = _Queue(id, lsn)
+
+    # --- reading ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def at(self) -> Instant:
+        """The instant of the last line."""
+        return self._at
+
+    def token(self, purpose: Purpose = "event") -> Token:
+        """Behind the last line that was told."""
+        lsns = {queue.id: queue.position for queue in self._queues.values()}
+        return Token(self._scope.digest, self._at, self._stamp, self._known, lsns, purpose)
+
+    async def lines(self, now: Instant) -> list[Line]:
+        """What comes next, as far as it has been read; `take` each of them. MqlError 286 if some of it is not kept."""
+        newest = await self._engine.lsn(self._orderer)
+        if newest == self._heard:
+            return []
+        if newest < STAMP.unpack(self._stamp)[0]:
+            raise lost()  # Everything was reset.
+        await self._look()
+        ready = [queue for queue in self._queues.values() if queue.node is not None]
+        found: list[tuple[bytes, _Queue, Version]] = []
+        ends: list[bytes] = []
+        try:
+            for queue in ready:
+                await queue.fill(self._engine, now)
+                found += [(version.value[: STAMP.size], queue, version) for version in queue.lines]
+                if queue.lines and (queue.lsn is None or queue.lsn > queue.read_to):
+                    ends.append(queue.lines[-1].value[: STAMP.size])
+        except HistoryLost:
+            raise lost() from None
+        # What has been committed since the number was read may be seen in one history and not yet in another.
+        bound = min([STAMP.pack(newest + 1, 0), *ends])
+        told = sorted((each for each in found if each[0] < bound), key=lambda each: (each[0], each[2].lsn))
+        if ends and not told:
+            told = [min(found, key=lambda each: (each[0], each[2].lsn))]
+        if not found:
+            self._heard = newest
+        return [self._line(*each) for each in told]
+
+    def _line(self, stamp: bytes, queue: _Queue, version: Version) -> Line:
+        return Line(version, stamp, version.value[STAMP.size :], queue.id, *queue.named(version.lsn))
+
+    def take(self, line: Line) -> bool:
+        """Go behind a line. Whether it belongs to the stream."""
+        queue = self._queues[line.container]
+        queue.position = queue.lines.popleft().lsn
+        self._at, self._stamp = line.version.written, line.stamp
+        if self._from is not None and line.version.written < self._from:
+            return False
+        return line.version.kind is not Kind.GAP
+
+    def node(self, container: int) -> Node | None:
+        """A container as it is now."""
+        queue = self._queues.get(container)
+        return None if queue is None or queue.node is None or queue.node.definition.keeps is not None else queue.node
+
+    # --- the catalogue ---------------------------------------------------------------------------------------------------
+
+    async def _look(self) -> None:
+        """Learn of what has come and gone."""
+        found = [
+            (row.id, self._engine.nodes.of(row), database, name, row.lsn) for row, database, name in await self._found()
+        ]
+        kept = [(node.definition.keeps or 0, node, database, name, None) for node, database, name in await self._kept()]
+        everything: Sequence[tuple[int, Node, str, str, int | None]] = [*found, *kept]
+        ids = {id for id, *_ in everything}
+        for gone in [id for id in self._queues if id not in ids]:
+            del self._queues[gone]
+        known = self._known
+        for id, node, database, name, lsn in everything:
+            queue = self._queues.get(id)
+            if queue is None:
+                position = self._entry(id, node)
+                if position is None:
+                    continue
+                queue = self._queues[id] = _Queue(id, position)
+            queue.seen_as(node, database, name, lsn)
+            known = max(known, id)
+        self._known = known
+
+    def _entry(self, id: int, node: Node) -> int | None:
+        """Where the telling of a history begins that the stream has not met yet; None: it is none of its."""
+        if id > self._known:
+            return 0
+        if node.definition.keeps is None and node.definition.former:
+            return node.definition.former[-1][0] - 1  # It came by another name.
+        return None
+
+    async def _found(self) -> list[tuple[Row, str, str]]:
+        """The rows in scope: of collections, and of databases, whose name is empty then."""
+        store, scope = self._engine.store, self._scope
+        found: list[tuple[Row, str, str]] = []
+        for database in await store.read(Children(self._orderer)):
+            if scope.database is None and database.name in INTERNAL:
+                continue
+            ours = scope.database in (None, database.name)
+            if ours and scope.collection is None:
+                found.append((database, database.name, ""))
+            rows = await store.read(Children(database.id))
+            concerned = [row for row in rows if self._concerns(self._engine.nodes.of(row), database.name, row.name)]
+            found += [(row, database.name, row.name) for row in concerned]
+        return found
+
+    async def _kept(self) -> list[tuple[Node, str, str]]:
+        found: list[tuple[Node, str, str]] = []
+        for node in await self._engine.ledger.kept():
+            body: Any = node.definition.body
+            if body["parent"] == self._orderer:
+                if self._scope.collection is None and self._scope.database in (None, body["name"]):
+                    found.append((node, body["name"], ""))
+            elif self._concerns(node, body["parent_name"], body["name"]):
+                found.append((node, body["parent_name"], body["name"]))
+        return found
+
+    def _concerns(self, node: Node, database: str, name: str) -> bool:
+        names = [(database, name), *((parent, former) for _, parent, former in node.definition.former)]
+        return any(self._scope.holds(*each) for each in names)
+
+
+def lost() -> MqlError:
+    """286 ChangeStreamHistoryLost, which no driver resumes from."""
+    text = "Resume of change stream was not possible, as the resume point may no longer be in the oplog."
+    return MqlError(286, text, labels=("NonResumableChangeStreamError",))

@@ -1,0 +1,62 @@
+"""What histories of collections say beside their documents: how an update is remembered, and what became of the collection."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from mayflydb.query.mongo.update import difference
+from mayflydb.query.mongo.values import Document, decode, encode
+
+_MARK: Final = b"\0\0\0\0"
+"""No document begins so: it would have no bytes."""
+
+
+class Remembered(msgspec.Struct, frozen=True, gc=False):
+    """A version of a document. `change`: what an update did to the one before; None: it was put in its place.
+
+    `before`: the one before, where the collection keeps such images.
+    """
+
+    document: Document
+    change: Document | None = None
+    before: Document | None = None
+
+
+def remember(before: Document, after: Document, replaced: bool, image: bool) -> bytes:
+    """A changed document as its history keeps it. `image`: with the one before."""
+    kept: Document = {"document": after}
+    if not replaced:
+        kept["change"] = difference(before, after)
+    if image:
+        kept["before"] = before
+    return _MARK + encode(kept)
+
+
+def recall(value: bytes) -> Remembered:
+    """It again."""
+    if not value.startswith(_MARK):
+        return Remembered(decode(value))
+    kept = decode(value[len(_MARK) :])
+    return Remembered(kept["document"], kept.get("change"), kept.get("before"))
+
+
+def dropped(view: bool) -> bytes:
+    """A collection was dropped."""
+    return encode({"op": "dropView" if view else "drop"})
+
+
+def database_dropped() -> bytes:
+    """A database was dropped."""
+    return encode({"op": "dropDatabase"})
+
+
+def renamed(database: str, name: str, target: bytes | None) -> bytes:
+    """A collection got this name. `target`: the UUID of the collection that had it."""
+    return encode({"op": "rename", "to": {"db": database, "coll": name}, "dropTarget": target})
+
+
+def replaced(database: str, name: str, target: bytes) -> bytes:
+    """Another collection, which was called this, took its place. `target`: its own UUID."""
+    return encode({"op": "replaced", "from": {"db": database, "coll": name}, "dropTarget": target})

@@ -1,0 +1,69 @@
+"""Opening change streams."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import INTERNAL, Collection
+from mayflydb.frontends.mongo.streams.cursor import StreamCursor
+from mayflydb.frontends.mongo.streams.events import Teller
+from mayflydb.frontends.mongo.streams.feed import Feed, Scope
+from mayflydb.frontends.mongo.streams.options import AFTERWARDS, StreamOptions, parse
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.stages import Source, compile_pipeline
+from mayflydb.query.mongo.values import Document
+
+
+def is_stream(stages: list[Any]) -> bool:
+    """Whether a pipeline begins with `$changeStream`."""
+    return bool(stages) and isinstance(stages[0], dict) and "$changeStream" in stages[0]
+
+
+async def open_stream(
+    call: Call, target: Any, collection: Collection | None, stages: list[Document], env: Env, source: Source
+) -> StreamCursor:
+    """The cursor of a pipeline that begins with `$changeStream`. MqlError 40573, 166, 73, 20, and those of its arguments."""
+    if call.app.options.topology == "standalone":
+        raise MqlError(40573, "The $changeStream stage is only supported on replica sets")
+    spec = stages[0]["$changeStream"]
+    options = parse(spec)
+    scope, namespace = _scope(call, target, options)
+    if collection is not None and collection.view_on is not None:
+        raise MqlError(166, f"Namespace {namespace} is a view, not a collection")
+    compile_pipeline(stages, env, source)  # Refused as everywhere, before they are as no part of a stream.
+    for name in (next(iter(stage)) for stage in stages[1:]):
+        if name not in AFTERWARDS:
+            raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")
+    pipeline = compile_pipeline(stages[1:], env, source) if len(stages) > 1 else None
+    orderer = await call.app.data.collections.remember(scope.database, scope.collection, call.now)
+    engine = call.app.data.engine
+    feed = Feed(engine, scope, orderer)
+    token = options.after
+    if token is not None:
+        feed.resume(token)
+    elif options.instant is not None:
+        await feed.begin_at(options.instant, call.now, call.app.options.retention)
+    else:
+        await feed.begin_now(call.now)
+    teller = Teller(engine, feed, scope, options, call.app.data.collections)
+    ends = token if token is not None and token.purpose == "last" else None
+    lsid = call.body.get("lsid")
+    session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
+    return StreamCursor(namespace, feed, teller, pipeline, session, engine.reaper.bell, ends)
+
+
+def _scope(call: Call, target: Any, options: StreamOptions) -> tuple[Scope, str]:
+    if options.everything:
+        if call.database != "admin" or type(target) is str:
+            text = "A $changeStream with 'allChangesForCluster:true' may only be opened on the 'admin' database"
+            raise MqlError(72, f"{text}, and with no collection name")
+        return Scope(), "admin.$cmd.aggregate"
+    if call.database in INTERNAL:
+        raise MqlError(73, f"$changeStream may not be opened on the internal {call.database} database")
+    if type(target) is str:
+        if target.startswith("system."):
+            raise MqlError(73, f"$changeStream may not be opened on the internal {call.database}.{target} collection")
+        return Scope(call.database, target), f"{call.database}.{target}"
+    return Scope(call.database), f"{call.database}.$cmd.aggregate"

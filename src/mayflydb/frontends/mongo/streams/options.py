@@ -1,0 +1,117 @@
+"""The arguments of `$changeStream`.
+
+https://www.mongodb.com/docs/manual/reference/operator/aggregation/changeStream/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+from bson import Timestamp
+
+from mayflydb.frontends.mongo.streams.tokens import Token
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.values import Document, type_name
+
+_IMAGES: Final = ("off", "whenAvailable", "required")
+_DOCUMENTS: Final = ("default", "updateLookup", "whenAvailable", "required")
+_FIELDS: Final = (
+    "fullDocument",
+    "fullDocumentBeforeChange",
+    "resumeAfter",
+    "startAfter",
+    "startAtOperationTime",
+    "allChangesForCluster",
+    "showExpandedEvents",
+)
+
+AFTERWARDS: Final = frozenset(
+    {"$addFields", "$match", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set", "$unset"}
+)
+"""Stages that may follow."""
+
+
+class StreamOptions(msgspec.Struct, frozen=True):
+    """`after`: the token to go on behind; `restart`: even if that is an invalidation. `instant`: when to begin."""
+
+    full_document: str = "default"
+    before_change: str = "off"
+    after: Token | None = None
+    restart: bool = False
+    instant: Instant | None = None
+    everything: bool = False
+
+
+def parse(spec: Document) -> StreamOptions:
+    """MqlError 40415, 14, 2, 40674 and 260 for what cannot be."""
+    for field in spec:
+        if field not in _FIELDS:
+            raise MqlError(40415, f"BSON field '$changeStream.{field}' is an unknown field.")
+    given = [field for field in ("resumeAfter", "startAfter", "startAtOperationTime") if spec.get(field) is not None]
+    if len(given) > 1:
+        if "startAtOperationTime" in given:
+            text = "Only one type of resume option is allowed, but multiple were found."
+            raise MqlError(40674, text)
+        raise MqlError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage.")
+    if _flag(spec, "showExpandedEvents"):
+        raise MqlError(238, "$changeStream with 'showExpandedEvents' is not supported")
+    after = None
+    if given and given[0] != "startAtOperationTime":
+        after = Token.of_document(_document(spec, given[0]))
+        if after.purpose == "invalidate" and given[0] == "resumeAfter":
+            text = "Attempting to resume a change stream using 'resumeAfter' is not allowed from an invalidate notification."
+            raise MqlError(260, text)
+    return StreamOptions(
+        _choice(spec, "fullDocument", _DOCUMENTS),
+        _choice(spec, "fullDocumentBeforeChange", _IMAGES),
+        after,
+        given == ["startAfter"],
+        _instant(spec),
+        _flag(spec, "allChangesForCluster"),
+    )
+
+
+def time_of(instant: Instant) -> Timestamp:
+    """An instant as cluster time: the microseconds of its second are the increment, and one more, since none is 0."""
+    return Timestamp(instant // SECOND, instant % SECOND + 1)
+
+
+def _instant(spec: Mapping[str, Any]) -> Instant | None:
+    given = spec.get("startAtOperationTime")
+    if given is None:
+        return None
+    if type(given) is not Timestamp:
+        raise _mismatch("startAtOperationTime", given, "timestamp")
+    return given.time * SECOND + min(max(given.inc - 1, 0), SECOND)
+
+
+def _choice(spec: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:
+    given = spec.get(field, choices[0])
+    if type(given) is not str:
+        raise _mismatch(field, given, "string")
+    if given not in choices:
+        raise bad_value(f"Enumeration value '{given}' for field '$changeStream.{field}' is not a valid value.")
+    return given
+
+
+def _flag(spec: Mapping[str, Any], field: str) -> bool:
+    given = spec.get(field, False)
+    if type(given) is not bool:
+        raise _mismatch(field, given, "bool")
+    return given
+
+
+def _document(spec: Mapping[str, Any], field: str) -> Document:
+    given = spec[field]
+    if type(given) is not dict:
+        raise _mismatch(field, given, "object")
+    return given
+
+
+def _mismatch(field: str, given: Any, wanted: str) -> MqlError:
+    return MqlError(
+        14, f"BSON field '$changeStream.{field}' is the wrong type '{type_name(given)}', expected type '{wanted}'"
+    )

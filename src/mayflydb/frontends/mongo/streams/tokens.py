@@ -1,0 +1,107 @@
+"""Resume tokens: where a change stream stands in each history it reads.
+
+Their text sorts as the events they are of: it begins with the instant and the stamp of the last one.
+"""
+
+from __future__ import annotations
+
+import binascii
+from collections.abc import Mapping
+from struct import Struct
+from typing import Any, Final, Literal
+
+import msgspec
+
+from mayflydb.engine.ledger import STAMP
+from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Document
+
+Purpose = Literal["event", "idle", "last", "invalidate"]
+"""`idle`: nothing has happened since. `last`: of an event after which the stream is invalidated."""
+
+_PURPOSES: Final[tuple[Purpose, ...]] = ("event", "idle", "last", "invalidate")
+_HEAD: Final = Struct(">BQ12s8sB")
+_CHECK: Final = Struct(">I")
+_VERSION: Final = 0x82
+_BIAS: Final = 1 << 63
+
+
+class Token(msgspec.Struct, frozen=True):
+    """`scope`: eight bytes that tell streams on one thing from those on another. `at` and `stamp` are those of the last event.
+
+    `lsns`: the last line told of each container. Those that are not among them and have ids up to `known` are not told at all.
+    """
+
+    scope: bytes
+    at: Instant
+    stamp: bytes
+    known: int
+    lsns: Mapping[int, int]
+    purpose: Purpose = "event"
+
+    @property
+    def document(self) -> Document:
+        """As clients get it."""
+        data = bytearray(_HEAD.pack(_VERSION, self.at + _BIAS, self.stamp, self.scope, _PURPOSES.index(self.purpose)))
+        _append(data, self.known)
+        last = 0
+        for id, lsn in sorted(self.lsns.items()):
+            _append(data, id - last)
+            _append(data, lsn)
+            last = id
+        return {"_data": (bytes(data) + _CHECK.pack(binascii.crc32(data))).hex().upper()}
+
+    @classmethod
+    def of_document(cls, given: Any) -> Token:
+        """MqlError 260 for what is no token of ours."""
+        text = given.get("_data") if isinstance(given, dict) else None
+        if not isinstance(text, str):
+            raise invalid("Bad resume token: _data of missing or of wrong type")
+        try:
+            data = bytes.fromhex(text)
+            body, check = data[: -_CHECK.size], data[-_CHECK.size :]
+            if _CHECK.pack(binascii.crc32(body)) != check:
+                raise ValueError("it was not made here")
+            version, at, stamp, scope, purpose = _HEAD.unpack_from(body)
+            if version != _VERSION:
+                raise ValueError("another version")
+            numbers = _numbers(body[_HEAD.size :])
+            known, pairs = numbers[0], numbers[1:]
+            lsns: dict[int, int] = {}
+            id = 0
+            for delta, lsn in zip(pairs[::2], pairs[1::2], strict=True):
+                id += delta
+                lsns[id] = lsn
+            return cls(scope, at - _BIAS, stamp, known, lsns, _PURPOSES[purpose])
+        except (ValueError, IndexError, ArithmeticError) as error:
+            raise invalid(f"KeyString format error: resume token string was not a valid one: {error}") from None
+        except Exception as error:  # struct.error is no ValueError.
+            raise invalid("Bad resume token: it is too short") from error
+
+
+NO_STAMP: Final = STAMP.pack(0, 0)
+
+
+def invalid(text: str) -> MqlError:
+    """260 InvalidResumeToken."""
+    return MqlError(260, text)
+
+
+def _append(data: bytearray, number: int) -> None:
+    while number > 0x7F:
+        data.append(number & 0x7F | 0x80)
+        number >>= 7
+    data.append(number)
+
+
+def _numbers(data: bytes) -> list[int]:
+    found: list[int] = []
+    number = shift = 0
+    for byte in data:
+        number |= (byte & 0x7F) << shift
+        shift += 7
+        if not byte & 0x80:
+            found.append(number)
+            number = shift = 0
+    return found

@@ -1,0 +1,69 @@
+"""Queries find the same with indexes and without, while documents come, change and go; arrays come late."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+
+DOCUMENTS, QUERIES = 120, 150
+
+
+def value(chance: random.Random, arrays: bool) -> Any:
+    if arrays and chance.random() < 0.15:
+        return [value(chance, False) for _ in range(chance.randrange(3))]
+    return chance.choice([None, chance.randrange(6), chance.randrange(6) + 0.5, chance.choice("abc"), True, {"x": 1}])
+
+
+def document(chance: random.Random, arrays: bool) -> dict[str, Any]:
+    # Arrays in one field alone: no compound index takes two.
+    return {field: value(chance, arrays and field == "a") for field in "ab" if chance.random() < 0.9}
+
+
+def condition(chance: random.Random) -> Any:
+    operator = chance.choice(["$gt", "$gte", "$lt", "$lte", "$eq", "$in", "$exists", "both"])
+    if operator == "both":
+        return {"$gt": chance.randrange(6), "$lt": chance.randrange(6)}
+    if operator == "$in":
+        return {"$in": [value(chance, True) for _ in range(3)]}
+    return {operator: True if operator == "$exists" else value(chance, False)}
+
+
+def query(chance: random.Random) -> dict[str, Any]:
+    field = chance.choice(["a", "b", "_id"])
+    plain = {field: condition(chance)}
+    if chance.random() < 0.3:
+        return {"$or": [plain, {"b": condition(chance)}]}
+    return {**plain, **({"b": condition(chance)} if chance.random() < 0.4 else {})}
+
+
+def order(chance: random.Random) -> list[tuple[str, int]]:
+    return chance.choice([[], [("a", 1)], [("a", -1), ("b", 1)], [("_id", -1)], [("b", 1)]])
+
+
+@pytest.mark.parametrize("arrays", [False, True])
+def test_indexes_change_no_answer(
+    mongo_client: MongoClient[dict[str, Any]], chance: random.Random, arrays: bool
+) -> None:
+    database = mongo_client[f"indexed{arrays}"]
+    plain, indexed = database["plain"], database["indexed"]
+    for key in ([("a", 1)], [("a", -1), ("b", 1)], [("b", 1)]):
+        indexed.create_index(key)
+    for id in range(DOCUMENTS):
+        # The indexes have seen many single values before the first array comes.
+        written = {"_id": id, **document(chance, arrays and id > DOCUMENTS // 2)}
+        for collection in (plain, indexed):
+            collection.insert_one(written)
+        if chance.random() < 0.2:
+            gone = chance.randrange(id + 1)
+            for collection in (plain, indexed):
+                collection.delete_one({"_id": gone})
+    for _ in range(QUERIES):
+        asked, by = query(chance), order(chance)
+        expected, found = (list(each.find(asked, sort=by or None)) for each in (plain, indexed))
+        assert sorted(found, key=lambda each: each["_id"]) == sorted(expected, key=lambda each: each["_id"]), asked
+        for field, _ in by[:1]:
+            if field == "_id":
+                assert found == expected, (asked, by)
