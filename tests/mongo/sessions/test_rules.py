@@ -429,3 +429,26 @@ def test_a_standalone_server_knows_no_numbers() -> None:
         for more in ({}, {"autocommit": False, "startTransaction": True}):
             wire.send({"insert": "things", "documents": [{}], **given, **more})
             assert (wire.receive() or {})["code"] == 20
+
+
+BULKS: list[tuple[list[dict[str, Any]], bool, int]] = [
+    # Operations, whether they are in order, and how many of them are tried.
+    ([{"insert": 0, "document": {"_id": 4}}, {"delete": 0, "filter": {"_id": 1}}], True, 2),
+    ([{"insert": 0, "document": {"_id": 1}}, {"delete": 0, "filter": {"_id": 1}}], True, 1),
+    ([{"insert": 0, "document": {"_id": 1}}, {"delete": 0, "filter": {"_id": 1}}], False, 1),
+    ([{"update": 0, "filter": {}, "updateMods": {"$set": {"_id": 9}}}, {"delete": 0, "filter": {}}], False, 1),
+]
+
+
+@pytest.mark.parametrize(("ops", "ordered", "tried"), BULKS)
+def test_bulk_writes(raw: Raw, ops: list[dict[str, Any]], ordered: bool, tried: int) -> None:
+    command = {"bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": f"shop.{raw.name}"}], "ordered": ordered}
+    lines = raw.run(command, db="admin", startTransaction=True)["cursor"]["firstBatch"]
+    assert len(lines) == tried
+    assert raw.end("commit") == (None if all(line["ok"] for line in lines) else 251)
+
+
+def test_bulk_writes_stay_out_of_the_servers_own(raw: Raw) -> None:
+    ops = [{"insert": 0, "document": {}}]
+    command = {"bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": "config.transactions"}]}
+    assert raw.code(command, db="admin", startTransaction=True) == 263
