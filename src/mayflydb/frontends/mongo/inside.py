@@ -124,6 +124,9 @@ class _Inside:
 class _Space:
     """Stands in a decision for a workspace: what it is asked is answered by the snapshot."""
 
+    remembers = True
+    """At the commit somebody may watch who does not yet."""
+
     def __init__(self, container: int) -> None:
         self._container = container
 
