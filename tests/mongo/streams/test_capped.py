@@ -95,7 +95,8 @@ def test_a_tailable_cursor_on_nothing_ends_at_once(db: Database[Doc]) -> None:
     ],
 )
 def test_cursors_that_cannot_follow_are_refused(db: Database[Doc], capped: bool, arguments: Doc, code: int) -> None:
-    db.command("create", "c", **({"capped": True, "size": 1000} if capped else {}))
+    options: Doc = {"capped": True, "size": 1000} if capped else {}
+    db.command("create", "c", **options)
     with pytest.raises(OperationFailure) as refused:
         db.command("find", "c", **arguments)
     assert refused.value.code == code
