@@ -18,17 +18,26 @@ SEED = int(os.environ.get("SEED") or random.SystemRandom().randrange(1 << 32))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    everything = stores.everything()
-    parser.addoption("--stores", default=everything, help=f"stores that tests run on; default: {everything}")
+    text = f"stores that all tests run on; default: the first of {stores.everything()}, and the others for what they decide"
+    parser.addoption("--stores", default=None, help=text)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line(
+        "markers", "everywhere: a wire test that `make test` runs on every store, not on memory alone"
+    )
 
 
 def pytest_report_header(config: pytest.Config) -> str:
-    chosen = f"stores: {config.getoption('stores')}"
+    chosen = f"stores: {config.getoption('stores') or stores.everything()}"
     return chosen if citus.named() else f"{chosen}; not on Citus: {citus.URL} is not set"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    on, off = stores.split(items, stores.chosen(config.getoption("stores")))
+    named = config.getoption("stores")
+    if named is None:
+        stores.first(items)
+    on, off = stores.split(items, stores.chosen(named or stores.everything()))
     if off:
         config.hook.pytest_deselected(items=off)
         items[:] = on

@@ -24,6 +24,10 @@ PATIENCE = 60
 ATTEMPTS = 5
 """How many ports are tried: a free one may be taken before the server listens on it."""
 
+MEMORY = Path("/dev/shm")
+ROOM = 4 << 30
+"""Bytes that must be free in MEMORY for data to be there: it outlives every end of a server, and a sync costs nothing."""
+
 SETTINGS = """
 listen_addresses = '127.0.0.1'
 port = {port}
@@ -48,14 +52,16 @@ class Cluster:
     def __init__(self) -> None:
         # Not below pytest's directory, which nobody else may enter, and short enough for a socket's path.
         self.directory = Path(tempfile.mkdtemp(prefix="mayfly-pg-"))
-        self._data = self.directory / "data"
+        self._memory = Path(tempfile.mkdtemp(prefix="mayfly-pg-", dir=MEMORY)) if _is_roomy() else None
+        self._data = (self._memory or self.directory) / "data"
         self._log = self.directory / "log"
         self._account = _account()
         self._numbers = count(1)
         self.port = 0
         try:
-            if self._account:
-                os.chown(self.directory, self._account["user"], self._account["group"])
+            for place in (self.directory, self._memory):
+                if self._account and place:
+                    os.chown(place, self._account["user"], self._account["group"])
             self._programs = self._reachable(_programs())
             self._make()
         except BaseException:
@@ -113,6 +119,8 @@ class Cluster:
                 self.kill()
         finally:
             shutil.rmtree(self.directory)
+            if self._memory:
+                shutil.rmtree(self._memory)
 
     def _make(self) -> None:
         password = self.directory / "password"
@@ -178,6 +186,10 @@ class Cluster:
             copy = self.directory / "programs" / part.relative_to(package.parent)
             shutil.copytree(part, copy, ignore=shutil.ignore_patterns("include"))
         return self.directory / "programs" / programs.relative_to(package.parent)
+
+
+def _is_roomy() -> bool:
+    return MEMORY.is_dir() and os.access(MEMORY, os.W_OK | os.X_OK) and shutil.disk_usage(MEMORY).free >= ROOM
 
 
 def _programs() -> Path:

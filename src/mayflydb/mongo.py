@@ -6,6 +6,7 @@ import hashlib
 import hmac
 import logging
 import secrets
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -24,6 +25,8 @@ from mayflydb.sockets.work import Served, Work
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
+    from mayflydb.frontends.mongo.caller import MongoCaller
+    from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import DatabaseOptions, Options
     from mayflydb.frontends.mongo.users import User
 
@@ -45,6 +48,7 @@ class MongoPort:
         self._compressors = _compressors(settings)
         self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
+        self._app: MongoApp | None = None
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
         try:
@@ -68,17 +72,23 @@ class MongoPort:
         name, password = (quote(each, safe="") for each in (self._administrator.name, self._administrator.password))
         return f"mongodb://{name}:{password}@{self.address}/?authSource=admin&directConnection=true"
 
+    def caller(self, engine: Engine, now: Instant) -> MongoCaller:
+        """The front end for others in this process."""
+        from mayflydb.frontends.mongo.caller import MongoCaller
+
+        return MongoCaller(self._front(engine, now))
+
     async def serve(self, engine: Engine, certificate: CertificateSource, now: Instant) -> None:
         """Take connections from now on. StartFailed where the store holds what another setting has made."""
+        if await engine.node("mongo") is not None:
+            await self._heal(engine, now)
         work = Work()
         made: list[Introduce] = []
-        if await engine.node("mongo") is not None:
-            made.append(await self._healed(engine, work, now))
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:
-                # Nothing of the front end is loaded before somebody wants it, as long as it has nothing in the store.
-                made.append(self._front(engine, work, now)[0])
+                # Nothing of the front end is loaded before somebody wants it.
+                made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
         room = Room(self._settings.max_connections, PATIENCE)
@@ -98,26 +108,31 @@ class MongoPort:
         for each in self._sockets:
             each.close()
 
-    async def _healed(self, engine: Engine, work: Work, now: Instant) -> Introduce:
+    async def _heal(self, engine: Engine, now: Instant) -> None:
+        """Put right what a process before this one has left half done, before anybody meets it."""
         from mayflydb.frontends.mongo.contracts import ProfileChanged
 
-        introduce, app = self._front(engine, work, now)
         try:
-            await app.data.indexing.heal(now)
+            await self._front(engine, now).data.indexing.heal(now)
         except ProfileChanged as error:
-            raise StartFailed(
-                str(error), setting="mongo.profile", hint="start with the profile of before to do so", exit_code=4
-            ) from error
-        return introduce
+            hint = "start with the profile of before to do so"
+            raise StartFailed(str(error), setting="mongo.profile", hint=hint, exit_code=4) from error
 
-    def _front(self, engine: Engine, work: Work, now: Instant) -> tuple[Introduce, MongoApp]:
-        from mayflydb.frontends.mongo.app import MongoApp
+    def _front(self, engine: Engine, now: Instant) -> MongoApp:
+        if self._app is None:
+            from mayflydb.frontends.mongo.app import MongoApp
+
+            options, users = self._options(), self._users()
+            self._app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
+        return self._app
+
+    def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
         from mayflydb.frontends.mongo.compression import Codecs
         from mayflydb.frontends.mongo.connection import Limits, Service
 
-        options, users = self._options(), self._users()
-        app = MongoApp(engine, options, secrets.SystemRandom(), monotonic_us, users, started=now)
-        return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce, app
+        app = self._front(engine, now)
+        options = app.options
+        return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
 
     def _options(self) -> Options:
         from mayflydb.frontends.mongo.options import Options
@@ -192,6 +207,18 @@ class MongoPort:
         if not password:
             raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
         return Administrator("admin", password)
+
+
+def contracts(settings: MongoSettings) -> Contracts:
+    """Whose rules of expiry hold where, also where MongoDB itself is off."""
+    from mayflydb.frontends.mongo.contracts import Contracts
+    from mayflydb.frontends.mongo.options import Options
+
+    databases = {name: _database(each) for name, each in settings.databases.items()}
+    own = Options(
+        profile=settings.profile, expiry=settings.expiry, custom_path=settings.custom_path_ttl, databases=databases
+    )
+    return Contracts(own)
 
 
 def _database(settings: MongoDatabase) -> DatabaseOptions:

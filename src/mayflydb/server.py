@@ -16,6 +16,7 @@ import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
@@ -36,15 +37,17 @@ from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.cosmos.throughput import ceiling
+from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
 from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
-from mayflydb.mongo import MongoPort
+from mayflydb.mongo import MongoPort, contracts
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
+from mayflydb.portal.targets import Targets
 from mayflydb.ports import address, make_secret, take, within_reach
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
@@ -108,9 +111,12 @@ class Server:
         except MayflyError as error:
             raise StartFailed(str(error), setting="storage.url") from error
         travel = settings.server.allow_time_travel
-        self.admin = Admin(engine, [CosmosTargets()], travel, settings.storage.shared, self.info, self._ca_pem)
         cosmos = self._cosmos(engine)
-        portal = self._portal(self.admin, Caller(cosmos, Keys.from_base64(self._key)))
+        caller = Caller(cosmos, Keys.from_base64(self._key))
+        mongo = self._mongo_targets(engine, await engine.now())
+        spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo)
+        self.admin = Admin(engine, spaces, travel, settings.storage.shared, self.info, self._ca_pem)
+        portal = self._portal(self.admin, caller)
         gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
         self._readiness.cosmos = "ok"
         if self._mongo is not None:
@@ -157,6 +163,11 @@ class Server:
             serverless=cosmos.capacity == "serverless",
         )
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
+
+    def _mongo_targets(self, engine: Engine, now: Instant) -> MongoTargets:
+        port = self._mongo
+        caller = None if port is None else partial(port.caller, engine, now)
+        return MongoTargets(partial(contracts, self._settings.mongo), caller)
 
     @staticmethod
     def _portal(admin: Admin, cosmos: Caller) -> Callable[[], Handler]:

@@ -20,14 +20,18 @@ from mayflydb.cli import demonstrate
 Run = Callable[..., Result]
 
 TABLE = """\
- clock     cosmos shop/sessions
-           s1 60s   s2 120s   s3 -1
- +0 s      alive    alive     alive
- +30 s     alive    alive     alive
- +60 s     -        alive     alive
- +2 min    -        -         alive
- +2 h      -        -         alive
-15 of 15 as expected. 2 expired, 2 purged, 2 hours in N s. s3 has ttl -1: it never expires.
+ clock     cosmos shop/sessions       mongo app.otps
+           s1 60s   s2 120s   s3 -1   o1 _ts 30s   o2 date +90s
+ +0 s      alive    alive     alive   alive        alive
+ +29 s     alive    alive     alive   alive        alive
+ +30 s     alive    alive     alive   -            alive
+ +59 s     alive    alive     alive   -            alive
+ +60 s     -        alive     alive   -            alive
+ +89 s     -        alive     alive   -            alive
+ +90 s     -        alive     alive   -            -
+ +2 min    -        -         alive   -            -
+ +2 h      -        -         alive   -            -
+45 of 45 as expected. 4 expired, 4 purged, 2 hours in N s. s3 has ttl -1: it never expires.
 """
 
 
@@ -52,8 +56,9 @@ def test_rows_for_programs(run: Run) -> None:
     result = run("demo", "-o", "json")
     rows = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert len(rows) == 15
-    assert rows[6] == {
+    assert len(rows) == 45
+    assert [rows[13][name] for name in ("target", "id", "life", "expected")] == ["mongo:app.otps", "o1", "_ts 30s", "-"]
+    assert rows[20] == {
         "clock": "+60 s",
         "target": "cosmos:shop/sessions",
         "id": "s1",
@@ -76,9 +81,9 @@ def test_what_differs_is_marked_and_fails(run: Run, monkeypatch: pytest.MonkeyPa
     result = run("demo")
     assert result.exit_code == 1
     lines = without_time(result.stdout).splitlines()
-    assert lines[4] == " +60 s     - (!)    alive     alive"
+    assert lines[6] == " +60 s     - (!)    alive     alive   -            alive"
     assert lines[-2] == "(!) s1 at +60 s: expected alive, point read -, query -"
-    assert lines[-1].startswith("14 of 15 as expected. 2 expired, 2 purged")
+    assert lines[-1].startswith("44 of 45 as expected. 4 expired, 4 purged")
     assert run("demo", "-o", "json").exit_code == 1
 
 
@@ -86,7 +91,7 @@ def test_what_differs_is_marked_and_fails(run: Run, monkeypatch: pytest.MonkeyPa
 def test_read_and_query_have_to_agree(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     from mayflydb.cli import demo
 
-    monkeypatch.setattr(demo, "_can_be_read", lambda container, id: True)
+    monkeypatch.setattr(demo.CosmosShelf, "has", lambda shelf, id: True)
     result = run("demo")
     assert result.exit_code == 1
     assert "(!) s2 at +2 h: expected -, point read alive, query -" in result.stdout
@@ -102,7 +107,7 @@ def test_a_lost_immortal_is_not_praised(run: Run, monkeypatch: pytest.MonkeyPatc
     result = run("demo")
     assert result.exit_code == 1
     assert "never expires" not in result.stdout
-    assert "14 of 15 as expected. 3 expired, 3 purged" in result.stdout
+    assert "44 of 45 as expected. 5 expired, 5 purged" in result.stdout
 
 
 @pytest.mark.usefixtures("client")

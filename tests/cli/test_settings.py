@@ -9,7 +9,7 @@ import pytest
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config import TABLE, Given, Loaded, Settings, load
-from mayflydb.config.values import Advertised
+from mayflydb.config.values import Advertised, MongoCollection, MongoDatabase
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND
 
 
@@ -51,6 +51,20 @@ def test_flag_over_variable_over_file_over_default() -> None:
     assert read(toml=toml).settings.server.port == 1
     assert read(variable, toml).settings.server.port == 2
     assert read(variable, toml, server__port="3").settings.server.port == 3
+
+
+def test_databases_of_mongo_are_tables_of_a_file() -> None:
+    toml = """
+        [mongo.databases.shop]
+        profile = "cosmos"
+        [mongo.databases.shop.collections."a.b"]
+        expiry = "hide"
+    """
+    loaded = read(toml=toml)
+    expected = {"shop": MongoDatabase("cosmos", collections={"a.b": MongoCollection("hide")})}
+    assert loaded.settings.mongo.databases == expected
+    shown = {key: value for key, value, _ in loaded.shown()}["mongo.databases"]
+    assert shown == {"shop": {"profile": "cosmos", "collections": {"a.b": {"expiry": "hide"}}}}
 
 
 def test_origins() -> None:
@@ -113,6 +127,29 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("mongo.auth", "on", "mongo.auth", True),
         ("mongo.compressors", "zlib,zstd", "mongo.compressors", ("zlib", "zstd")),
         ("mongo.max_connections", "5", "mongo.max_connections", 5),
+        ("mongo.databases", "", "mongo.databases", {}),
+        ("mongo.databases", "shop.profile=cosmos", "mongo.databases", {"shop": MongoDatabase("cosmos")}),
+        (
+            "mongo.databases",
+            "shop.expiry=hide, shop.a.b.expiry=show,log.profile=native",
+            "mongo.databases",
+            {
+                "shop": MongoDatabase(expiry="hide", collections={"a.b": MongoCollection("show")}),
+                "log": MongoDatabase("native"),
+            },
+        ),
+        (
+            "mongo.databases",
+            ["shop.profile=cosmos", "shop.custom_path_ttl=on"],
+            "mongo.databases",
+            {"shop": MongoDatabase("cosmos", custom_path_ttl=True)},
+        ),
+        (
+            "mongo.databases",
+            {"shop": {"collections": {"a": {"expiry": "hide"}}}},
+            "mongo.databases",
+            {"shop": MongoDatabase(collections={"a": MongoCollection("hide")})},
+        ),
         ("ydb.port", "0", "unserved", ("YDB",)),
         ("ydb.tls_port", "0", "unserved", ("YDB",)),
     ],
@@ -199,6 +236,13 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"mongo__advertise": "db.test"}, 2, "stay where they connected", "mongo.advertise"),
         ({"mongo__compressors": "lz4"}, 2, "'lz4' is none of", "mongo.compressors"),
         ({"mongo__auth": "off", "mongo__password_file": "p"}, 2, "nobody logs in", "mongo.auth"),
+        ({"mongo__databases": "shop"}, 2, "does not look like shop.profile=cosmos", "mongo.databases"),
+        ({"mongo__databases": "shop.a.profile=cosmos"}, 2, "does not look like", "mongo.databases"),
+        ({"mongo__databases": "shop.profile=azure"}, 2, "azure", "mongo.databases"),
+        ({"mongo__databases": "shop.ttl=1"}, 2, "ttl", "mongo.databases"),
+        ({"mongo__databases": {"shop": {"expiry": "never"}}}, 2, "never", "mongo.databases"),
+        ({"mongo__custom_path_ttl": "on"}, 2, "only profile cosmos", "mongo.custom_path_ttl"),
+        ({"mongo__databases": "shop.custom_path_ttl=on"}, 2, "only profile cosmos", "mongo.databases"),
         ({"ydb__port": "2136"}, 2, "YDB is not served by this version; use --ydb-port -1", "ydb.port"),
         ({"ydb__tls_port": "2135"}, 2, "use --ydb-tls-port -1", "ydb.tls_port"),
         ({"cosmos__key_file": "k", "cosmos__generate_key": True}, 2, "either read from a file", "cosmos.generate_key"),

@@ -40,6 +40,8 @@ API_VERSION = "2020-07-15"
 GONE = 404
 in_memory = pytest.mark.parametrize("session_service", ["memory"], indirect=True, scope="session")
 """Marks what the front end decides before a store is asked: one of them is enough."""
+everywhere = pytest.mark.everywhere
+"""Marks what a store has a part in (transactions, expiry, indexes, feeds, uniqueness, ranges): stores.first says how."""
 BULK: dict[str, str | bytes | None] = {
     "x-ms-cosmos-is-batch-request": "True",
     "x-ms-cosmos-batch-atomic": "False",

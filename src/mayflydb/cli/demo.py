@@ -1,10 +1,12 @@
-"""What `mayfly demo` does: items written through the vendor's client, a clock that is moved, and everything read back."""
+"""What `mayfly demo` does: records written through the vendors' clients, a clock that is moved, and everything read back."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 import msgspec
@@ -15,17 +17,22 @@ from mayflydb.model.instant import HOUR, MINUTE, SECOND
 
 if TYPE_CHECKING:
     from azure.cosmos import ContainerProxy
+    from pymongo.collection import Collection
 
 DATABASE, CONTAINER = "shop", "sessions"
 DEFAULT_TTL = 120
 """The container's default, which items without a ttl of their own follow."""
+
+APP, OTPS = "app", "otps"
+TS_TTL, DATED = 30, 90
+"""Seconds that the index on `_ts` counts from the last write, and after which the date of a document lies."""
 
 ALIVE, GONE = "alive", "-"
 OWNER = "u1"
 
 
 class Item(msgspec.Struct, frozen=True):
-    """An item to be written: `life` is its heading, `lives` the seconds it is expected to be there, None for ever."""
+    """A record to be written: `life` is its heading, `lives` the seconds it is expected to be there, None for ever."""
 
     id: str
     life: str
@@ -34,14 +41,14 @@ class Item(msgspec.Struct, frozen=True):
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A place of the clock, `seconds` after the items were written."""
+    """A place of the clock, `seconds` after the records were written."""
 
     label: str
     seconds: int
 
 
 class Cell(msgspec.Struct, frozen=True):
-    """One item at one step: what is expected, and what a point read and a query over all items have found."""
+    """One record at one step: what is expected, and what a point read and a query over all of them have found."""
 
     clock: str
     target: str
@@ -60,7 +67,7 @@ class Cell(msgspec.Struct, frozen=True):
 
 
 class Found(msgspec.Struct, frozen=True):
-    """Everything that was seen, how many items expired and were purged, how far time went and how long that took."""
+    """Everything that was seen, how many records expired and were purged, how far time went and how long that took."""
 
     cells: Sequence[Cell]
     expired: int
@@ -74,12 +81,27 @@ ITEMS: tuple[Item, ...] = (
     Item("s2", f"{DEFAULT_TTL}s", {}, DEFAULT_TTL),
     Item("s3", "-1", {"ttl": -1}, None),
 )
-STEPS = (Step("+0 s", 0), Step("+30 s", 30), Step("+60 s", 60), Step("+2 min", 120), Step("+2 h", 7200))
+OTPS_ITEMS: tuple[Item, ...] = (
+    Item("o1", f"_ts {TS_TTL}s", {}, TS_TTL),
+    # Every move of the clock ends with a pass of the TTL monitor.
+    Item("o2", f"date +{DATED}s", {"ttl": -1}, DATED),
+)
+STEPS = (
+    Step("+0 s", 0),
+    Step("+29 s", 29),
+    Step("+30 s", 30),
+    Step("+59 s", 59),
+    Step("+60 s", 60),
+    Step("+89 s", 89),
+    Step("+90 s", 90),
+    Step("+2 min", 120),
+    Step("+2 h", 7200),
+)
 
 
 def run(*, output: str, keep: bool, stopwatch: Stopwatch = monotonic_us) -> int:
     """Print what was found as table, json or jsonl. 0: all as expected, 1: not. `keep`: serve on until Ctrl+C."""
-    with serve(memory=True, port=0, clock="virtual") as server:
+    with serve(memory=True, port=0, mongo_port=0, clock="virtual") as server:
         found = observe(server, stopwatch)
         click.echo(_FORMS[output](found))
         if keep:
@@ -88,56 +110,99 @@ def run(*, output: str, keep: bool, stopwatch: Stopwatch = monotonic_us) -> int:
 
 
 def observe(server: RunningServer, stopwatch: Stopwatch) -> Found:
-    """Write the items, then look at all of them at each step of the clock."""
+    """Write the records, then look at all of them at each step of the clock."""
     began = stopwatch()
     cells: list[Cell] = []
     expired = purged = passed = 0
-    with server.cosmos.client() as client:
-        container = _filled_container(client)
+    with ExitStack() as clients:
+        shelves: list[Shelf] = [
+            CosmosShelf(clients.enter_context(server.cosmos.client())),
+            MongoShelf(clients.enter_context(server.mongo.client()), server),
+        ]
         for step in STEPS:
             moved = server.clock.advance(seconds=step.seconds - passed)
             expired, purged = expired + moved["expired"], purged + moved["purged"]
             passed += moved["advanced_seconds"]
-            cells += _look(container, step)
+            for shelf in shelves:
+                cells += _look(shelf, step)
     return Found(cells, expired, purged, passed, stopwatch() - began)
 
 
-def _filled_container(client: Any) -> ContainerProxy:
-    from azure.cosmos import PartitionKey
+class Shelf(Protocol):
+    """Where one protocol's records are."""
 
-    database = client.create_database(DATABASE)
-    container: ContainerProxy = database.create_container(CONTAINER, PartitionKey("/user"), default_ttl=DEFAULT_TTL)
-    for item in ITEMS:
-        container.create_item({"id": item.id, "user": OWNER, **item.own})
-    return container
+    @property
+    def target(self) -> str:
+        """As the admin API names it."""
+
+    @property
+    def items(self) -> Sequence[Item]:
+        """What has been written."""
+
+    def listed(self) -> set[Any]:
+        """The ids that a query over all of them finds."""
+
+    def has(self, id: str) -> bool:
+        """Whether a point read finds it."""
 
 
-def _look(container: ContainerProxy, step: Step) -> Iterator[Cell]:
-    listed: set[Any] = set(container.query_items("SELECT VALUE c.id FROM c", enable_cross_partition_query=True))
-    for item in ITEMS:
+class CosmosShelf:
+    """A container with a default, and items with a ttl of their own."""
+
+    target = f"cosmos:{DATABASE}/{CONTAINER}"
+
+    def __init__(self, client: Any) -> None:
+        from azure.cosmos import PartitionKey
+
+        self.items = ITEMS
+        database = client.create_database(DATABASE)
+        key = PartitionKey("/user")
+        self._container: ContainerProxy = database.create_container(CONTAINER, key, default_ttl=DEFAULT_TTL)
+        for item in self.items:
+            self._container.create_item({"id": item.id, "user": OWNER, **item.own})
+
+    def listed(self) -> set[Any]:
+        return set(self._container.query_items("SELECT VALUE c.id FROM c", enable_cross_partition_query=True))
+
+    def has(self, id: str) -> bool:
+        from azure.cosmos.exceptions import CosmosResourceNotFoundError
+
+        try:
+            self._container.read_item(id, OWNER)
+        except CosmosResourceNotFoundError:
+            return False
+        return True
+
+
+class MongoShelf:
+    """A collection with a TTL index on `_ts`, and one on dates."""
+
+    target = f"mongo:{APP}.{OTPS}"
+
+    def __init__(self, client: Any, server: RunningServer) -> None:
+        self.items = OTPS_ITEMS
+        self._collection: Collection[dict[str, Any]] = client[APP][OTPS]
+        self._collection.create_index("_ts", expireAfterSeconds=TS_TTL)
+        self._collection.create_index("at", expireAfterSeconds=0)
+        dated = {"at": server.clock.now() + timedelta(seconds=DATED)}
+        o1, o2 = self.items
+        self._collection.insert_many([{"_id": o1.id, **o1.own}, {"_id": o2.id, **o2.own, **dated}])
+
+    def listed(self) -> set[Any]:
+        return {document["_id"] for document in self._collection.find({}, {"_id": 1})}
+
+    def has(self, id: str) -> bool:
+        return self._collection.find_one({"_id": id}) is not None
+
+
+def _look(shelf: Shelf, step: Step) -> Iterator[Cell]:
+    listed = shelf.listed()
+    for item in shelf.items:
         expected = ALIVE if item.lives is None or step.seconds < item.lives else GONE
-        read = ALIVE if _can_be_read(container, item.id) else GONE
+        read = ALIVE if shelf.has(item.id) else GONE
         query = ALIVE if item.id in listed else GONE
-        yield Cell(
-            step.label,
-            f"cosmos:{DATABASE}/{CONTAINER}",
-            item.id,
-            item.life,
-            expected,
-            read,
-            query,
-            as_expected=read == query == expected,
-        )
-
-
-def _can_be_read(container: ContainerProxy, id: str) -> bool:
-    from azure.cosmos.exceptions import CosmosResourceNotFoundError
-
-    try:
-        container.read_item(id, OWNER)
-    except CosmosResourceNotFoundError:
-        return False
-    return True
+        good = read == query == expected
+        yield Cell(step.label, shelf.target, item.id, item.life, expected, read, query, as_expected=good)
 
 
 def _serve_on(server: RunningServer) -> None:
@@ -156,14 +221,24 @@ def _serve_on(server: RunningServer) -> None:
 
 
 def table(found: Found) -> str:
-    """One line per step, one column per item, and what it comes to."""
-    names = dict.fromkeys(f"{cell.id} {cell.life}" for cell in found.cells)
-    rows = [[" clock", f"cosmos {DATABASE}/{CONTAINER}"], [" " * 8, *names]]
+    """One line per step, one column per record, and what it comes to."""
+    first = [cell for cell in found.cells if cell.clock == STEPS[0].label]
+    rows = [[" " * 8, *(f"{cell.id} {cell.life}" for cell in first)]]
     rows += [[f" {step.label}", *(cell.text for cell in found.cells if cell.clock == step.label)] for step in STEPS]
-    # The first line holds one heading for all items, which makes no column wider.
-    widths = [max(map(len, column)) for column in zip(*rows[1:], strict=True)]
-    lines = ["".join(text.ljust(width + 3) for text, width in zip(row, widths, strict=False)) for row in rows]
+    widths = [max(map(len, column)) + 3 for column in zip(*rows, strict=True)]
+    lines = [_heading(first, widths)]
+    lines += ["".join(text.ljust(width) for text, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join([*(line.rstrip() for line in lines), *_differences(found), _summary(found)])
+
+
+def _heading(cells: Sequence[Cell], widths: Sequence[int]) -> str:
+    """Each target above the first of its columns."""
+    line, at, shown = " clock", widths[0], ""
+    for cell, width in zip(cells, widths[1:], strict=True):
+        if cell.target != shown:
+            line, shown = line.ljust(at) + cell.target.replace(":", " "), cell.target
+        at += width
+    return line
 
 
 def _differences(found: Found) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""`mayfly demo`: the vendor's own client against a clock that is moved."""
+"""`mayfly demo`: the vendors' own clients against a clock that is moved."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CLIENTS = ("azure.cosmos", "aiohttp")
 @output_option
 @click.pass_context
 def demo(ctx: click.Context, keep: bool) -> None:
-    """Write items through the official client, move the clock, and read everything back after each step."""
+    """Write records through the official clients, move the clock, and read everything back after each step."""
     if not all(_installed(name) for name in CLIENTS):
         raise CommandFailed("the demo needs the vendor's client", hint='pip install "mayflydb[demo]"')
     from mayflydb.cli.demo import run

@@ -14,30 +14,114 @@ LONGEST_TTL = 2_147_483_647
 
 @click.group()
 def ttl() -> None:
-    """What expires, when and why. A TARGET is cosmos:database/container, or cosmos:database."""
+    """What expires, when and why. A TARGET is cosmos:database/container, mongo:database.collection, or a database alone."""
 
 
-def _default_ttl(ctx: click.Context, parameter: click.Parameter, value: str) -> int | None:
+UNSAID = "unsaid"
+Wanted = int | str | None
+"""Seconds, -1 for on without a default, None for off; UNSAID where the command line does not say."""
+
+
+def _default_ttl(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Wanted:
     """`off`: no expiry. `on`: items with a ttl of their own. A duration: the default in whole seconds."""
+    if value is None:
+        return UNSAID
     if value in ("off", "on"):
         return None if value == "off" else -1
     try:
         seconds, rest = divmod(parse_span(value), SECOND)
     except ValueError as error:
         raise click.BadParameter(f"{error}; or off, or on", ctx, parameter) from error
-    if rest or not 1 <= seconds <= LONGEST_TTL:
-        raise click.BadParameter(f"{value!r} is not a whole number of seconds from 1 to {LONGEST_TTL}", ctx, parameter)
+    lowest = 0 if _of_index(ctx) else 1
+    if rest or not lowest <= seconds <= LONGEST_TTL:
+        wanted = f"a whole number of seconds from {lowest} to {LONGEST_TTL}"
+        raise click.BadParameter(f"{value!r} is not {wanted}", ctx, parameter)
     return seconds
+
+
+def _of_index(ctx: click.Context) -> bool:
+    return any(ctx.params.get(name) is not None for name in ("field", "index"))
+
+
+_field = click.option("--field", is_eager=True, metavar="NAME", help="MongoDB: the TTL index over this field of dates.")
+_index = click.option("--index", is_eager=True, metavar="NAME", help="MongoDB: the index of this name.")
+_seconds = click.option(
+    "--seconds", type=click.IntRange(0, LONGEST_TTL), metavar="N", help="The same as N for DURATION."
+)
+_default = click.argument("default", metavar="off|on|DURATION", required=False, callback=_default_ttl)
+
+
+def _body(
+    ctx: click.Context, target: str, default: Wanted, seconds: int | None, field: str | None, index: str | None
+) -> dict[str, object]:
+    if (seconds is None) == (default == UNSAID):
+        raise click.UsageError("one of off, on, DURATION and --seconds is needed", ctx)
+    if field is not None and index is not None:
+        raise click.UsageError("--field and --index both name an index: one is enough", ctx)
+    wanted = default if seconds is None else seconds
+    if _of_index(ctx):
+        named: dict[str, object] = {"field": field} if index is None else {"index": index}
+        return {"target": target, **named, "expire_after_seconds": wanted}
+    if wanted == 0:
+        raise click.UsageError(f"a default is 1 to {LONGEST_TTL} seconds", ctx)
+    return {"target": target, "default_ttl": wanted}
 
 
 @ttl.command()
 @click.argument("target")
-@click.argument("default", metavar="off|on|DURATION", callback=_default_ttl)
+@_default
+@_seconds
+@_field
+@_index
 @output_option
 @click.pass_context
-def preview(ctx: click.Context, target: str, default: int | None) -> None:
-    """What a change of the default would do to TARGET: off, on (no default), or a number of seconds. Changes nothing."""
-    show(ctx, admin_of(ctx).post("ttl/preview", {"target": target, "default_ttl": default}))
+def preview(
+    ctx: click.Context, target: str, default: Wanted, seconds: int | None, field: str | None, index: str | None
+) -> None:
+    """What a change of the default would do to TARGET: off, on (no default), or a number of seconds. Changes nothing.
+
+    In a collection of MongoDB the default is that of the TTL index on _ts; --field or --index name another one.
+    """
+    show(ctx, admin_of(ctx).post("ttl/preview", _body(ctx, target, default, seconds, field, index)))
+
+
+@ttl.command("set")
+@click.argument("target")
+@_default
+@_seconds
+@_field
+@_index
+@click.option("-y", "--yes", is_flag=True, help="Do not ask.")
+@output_option
+@click.pass_context
+def set_(
+    ctx: click.Context,
+    target: str,
+    default: Wanted,
+    seconds: int | None,
+    field: str | None,
+    index: str | None,
+    yes: bool,
+) -> None:
+    """Change the default of TARGET, after showing what follows: off, on (no default), or a number of seconds.
+
+    In a collection of MongoDB this makes, changes or drops a TTL index: that on _ts, or the one that --field or --index name.
+    """
+    body = _body(ctx, target, default, seconds, field, index)
+    admin = admin_of(ctx)
+    ahead = admin.post("ttl/preview", body)
+    of = f"index {ahead['index']} of {target}" if "index" in ahead else target
+    change = f"{of} from {_named(ahead['current'])} to {_named(ahead['proposed'])}"
+    counts = (
+        f"{ahead['expire_now']} of {ahead['records']} would expire now, {ahead['expire_within']['1h']} within the hour"
+    )
+    back = f", {ahead['reappear_now']} hidden ones would come back" if ahead["reappear_now"] else ""
+    confirmed(f"Set {change}? {counts}{back}.", yes=yes)
+    show(ctx, admin.post("ttl/set", body))
+
+
+def _named(seconds: int | None) -> str:
+    return "off" if seconds is None else "on (no default)" if seconds == -1 else f"{seconds} s"
 
 
 @ttl.command()
@@ -58,7 +142,7 @@ def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int)
 @ttl.command()
 @click.argument("target")
 @click.argument("record_id", metavar="ID")
-@click.option("--pk", metavar="VALUE", help="The partition key: JSON, or plain text.")
+@click.option("--pk", metavar="VALUE", help="Cosmos: the partition key, as JSON or plain text.")
 @output_option
 @click.pass_context
 def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> None:

@@ -232,6 +232,7 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             exit_code=4,
         )
     _refuse_contradictions_of_mongo(settings)
+    _refuse_custom_paths_in_vain(settings)
     if settings.cosmos.throttling and settings.cosmos.capacity == "serverless":
         raise StartFailed(
             "in a serverless account nothing is provisioned that requests could be over",
@@ -285,6 +286,19 @@ def _refuse_contradictions_of_mongo(settings: Settings) -> None:
             hint="leave out --no-mongo-auth, or the password",
             exit_code=2,
         )
+
+
+def _refuse_custom_paths_in_vain(settings: Settings) -> None:
+    mongo = settings.mongo
+    own = mongo.databases
+    in_vain = [
+        name for name, each in own.items() if each.custom_path_ttl and (each.profile or mongo.profile) != "cosmos"
+    ]
+    profiles = {mongo.profile, *(each.profile for each in own.values())}
+    if in_vain or (mongo.custom_path_ttl and "cosmos" not in profiles):
+        setting = "mongo.databases" if in_vain else "mongo.custom_path_ttl"
+        hint = "add the profile cosmos, or leave it out"
+        raise StartFailed("only profile cosmos restricts TTL indexes to _ts", setting=setting, hint=hint, exit_code=2)
 
 
 def _as_toml(row: Row, value: Any) -> object:

@@ -140,7 +140,7 @@ def with_several(node: Node, numbers: Collection[int]) -> Node:
 
 
 class Nodes:
-    """Rows decoded once, as long as their definition stays the same."""
+    """Rows decoded once, as long as their definition, name and place stay the same."""
 
     def __init__(self) -> None:
         self._nodes: dict[int, tuple[bytes, Node]] = {}
@@ -149,7 +149,9 @@ class Nodes:
         """The node that a row describes."""
         known = self._nodes.get(row.id)
         if known is not None and known[0] == row.data:
-            return known[1]
+            node = known[1]
+            if node.name == row.name and node.parent == row.parent:
+                return node
         node = node_of(row)
         self._nodes[row.id] = (row.data, node)
         return node

@@ -19,6 +19,7 @@ from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.ledger import Ledger
 from mayflydb.engine.monitor import Monitor
+from mayflydb.engine.past import Past
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
@@ -58,6 +59,10 @@ class Scope(msgspec.Struct, frozen=True):
     def of_partition(cls, partition: bytes) -> Scope:
         """One logical partition: nothing sorts between a byte string and itself with a zero."""
         return cls(partition, partition + b"\0", Order.HASHED)
+
+    def has(self, partition: bytes) -> bool:
+        """Whether it is about the records of a partition."""
+        return self.lower <= partition and (self.upper is None or partition < self.upper)
 
     @property
     def is_one_partition(self) -> bool:
@@ -141,6 +146,7 @@ class Engine:
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
         self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
+        self.past = Past()
         self._written_at: Instant = 0
 
     def now(self) -> Coroutine[Any, Any, Instant]:
@@ -229,6 +235,8 @@ class Engine:
     def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, tuple[Mortals, ...]]]:
         transaction = Transaction(self.nodes, self._write_instant(now))
         reply = yield from body(transaction)
+        for container, replaced in transaction.replaced():
+            self.past.note(container, replaced)
         return Outcome(transaction.changes, (reply, transaction.mortals))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import accumulate
 
 import msgspec
 
 from mayflydb.engine.catalog import Node
+from mayflydb.engine.proposals import Proposal
 from mayflydb.expiry.deadline import deadline, due_at, killer, visible_at
 from mayflydb.expiry.ranges import due_ranges, lanes
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path, date_key, date_of
 from mayflydb.model.instant import DAY, HOUR, SECOND, Instant, Span
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Count, CountDue, Due, Store, Totals
+from mayflydb.store.interface import Count, CountDue, Due, Order, Position, Scan, Store, Totals
 
 SAMPLE = 10
 PAGE = 256
@@ -137,6 +138,36 @@ class Insight:
         following = await self._count(container.id, DuePath.ANCHOR, _bound(hiding, DuePath.ANCHOR, now))
         own = await self._count(container.id, DuePath.DEADLINE, _bound(hiding, DuePath.DEADLINE, now))
         return Census(totals.records - totals.own - totals.never - following, totals.never, totals.own - own)
+
+    async def preview_of(self, container: Node, proposal: Proposal, now: Instant) -> Preview:
+        """What a change would do if it were made now. A date index that is not there yet takes a look at every record."""
+        if proposal.dated is None:
+            return await self.preview(container, proposal.rules, now)
+        return await self._walked(container, proposal.rules, now, proposal.dated)
+
+    async def _walked(
+        self, container: Node, proposed: tuple[Rule, ...], now: Instant, dated: Callable[[Record], Record]
+    ) -> Preview:
+        totals = await self.totals(container.id)
+        ends = [now, *(now + span for span in HORIZONS.values())]
+        visible = never = reappear = 0
+        dies = [0] * len(ends)
+        sample: list[Record] = []
+        after: Position | None = None
+        while page := await self._store.read(Scan(container.id, b"", None, Order.CREATED, after, PAGE)):
+            after = Position(b"", page[-1].seq)
+            for stored in page:
+                record, shown = dated(stored), visible_at(stored, container.rules, now)
+                due = [due_at(record, proposed, end) for end in ends]
+                visible += shown
+                reappear += not shown and not due[0]
+                never += deadline(record, proposed) is None
+                if shown or not due[0]:
+                    dies = [count + each for count, each in zip(dies, due, strict=True)]
+                if shown and due[0] and len(sample) < SAMPLE:
+                    sample.append(record)
+        within = dict(zip(HORIZONS, dies[1:], strict=True))
+        return Preview(now, visible, dies[0], within, totals.own, totals.ignored, never, reappear, sample)
 
     async def preview(self, container: Node, proposed: tuple[Rule, ...], now: Instant) -> Preview:
         """What the proposed rules would do if they were set now."""

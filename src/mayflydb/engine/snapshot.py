@@ -3,13 +3,15 @@
 It is optimistic, and isolated as a snapshot is. It sees what was committed when it began and what it has done itself; it takes no
 locks. Whoever of two that write one record commits first wins, the other one gets a WriteConflict and may run again.
 
-The store keeps one version of each record. So a record that somebody else wrote since the beginning is told by its lsn, and is a
-WriteConflict for whoever meets it; one that was deleted since is missing, which is told only if it was met before that.
+The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
+this process replaced them. One that another process changed is told by its lsn, and is a WriteConflict for whoever meets it; one
+that was removed there, or purged, is missing, which is told only if it was met before that. One that was made since is told by
+its seq, and is not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterable, Sequence
+from collections.abc import AsyncIterator, Generator, Iterable, Sequence, Set
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -17,13 +19,13 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
-from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.transactions import Body, Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Order, Position, Read, Scan
+from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Order, Position, Read, Row, Scan
 
 T = TypeVar("T")
 
@@ -36,19 +38,29 @@ PROVISIONAL: Final = 1 << 60
 class Snapshot:
     """Reads and commands of one transaction, one after the other, over any containers of an engine."""
 
-    def __init__(self, engine: Engine, now: Instant, lsns: dict[int, int]) -> None:
+    def __init__(self, engine: Engine, now: Instant, begun: dict[int, Row], parents: frozenset[int]) -> None:
         self.now = now
         self._engine = engine
-        self._lsns = lsns
+        self._begun = begun
+        self._parents = parents
         self._parts: dict[int, _Part] = {}
         self._done: list[tuple[int, Command, Written]] = []
         self._last = PROVISIONAL
+        engine.past.watch(self)
 
     @classmethod
     async def begin(cls, engine: Engine, now: Instant, parents: Iterable[int] = ()) -> Snapshot:
         """From what is committed now in the containers below these nodes; in others from what is when they are first met."""
-        rows = [row for parent in parents for row in await engine.store.read(Children(parent))]
-        return cls(engine, now, {row.id: row.lsn for row in rows})
+        known = frozenset(parents)
+        begun: dict[int, Row] = {}
+        # From before its beginning on it is known what is replaced.
+        snapshot = cls(engine, now, begun, known)
+        begun.update({row.id: row for parent in known for row in await engine.store.read(Children(parent))})
+        return snapshot
+
+    def close(self) -> None:
+        """Nothing will be read here any more."""
+        self._engine.past.leave(self)
 
     @property
     def written(self) -> list[Written]:
@@ -60,7 +72,7 @@ class Snapshot:
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """The visible record with this identity, as it is here. Errors: OwnerNotFound, WriteConflict."""
         part = await self._part(container)
-        return await self._driven(part, part.space.get(partition, key))
+        return await self._driven(part, part.space.get(partition, key), writes=False)
 
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH
@@ -72,14 +84,20 @@ class Snapshot:
         part = await self._part(container)
         number = 0 if after is None else after.number
         if number < PROVISIONAL:
+            seen: set[int] = set()
+            position = after
             async for stretch in scan(self._engine.store, part.node, scope, after, self.now, batch):
-                yield Batch(self._here(part, stretch.records), stretch.position)
+                position = stretch.position
+                here = self._here(part, stretch.records)
+                seen.update(record.seq for record in stretch.records)
+                yield Batch(here, position)
+            gone = [record for record in self._gone(part, seen) if scope.has(record.partition)]
+            if gone and after is None:
+                yield Batch(gone, position or Position(gone[-1].partition, gone[-1].seq))
         new = [
             record
             for record in self._own(part)
-            if record.seq > max(PROVISIONAL, number)
-            and record.partition >= scope.lower
-            and (scope.upper is None or record.partition < scope.upper)
+            if record.seq > max(PROVISIONAL, number) and scope.has(record.partition)
         ]
         if new:
             yield Batch(new, Position(new[-1].partition, new[-1].seq))
@@ -96,13 +114,44 @@ class Snapshot:
             here = self._here(part, records)
             given.update(record.seq for record in here)
             yield here
-        if rest := [record for record in self._own(part) if record.seq not in given]:
+        await self._check_changed(part)
+        # Those that have changed since may have been where the index led to before that.
+        gone = self._gone(part, given)
+        given.update(record.seq for record in gone)
+        if rest := gone + [record for record in self._own(part) if record.seq not in given]:
             yield rest
 
+    async def _check_changed(self, part: _Part) -> None:
+        """WriteConflict if a record that an index may have led to before has been changed, and is not known as it was."""
+        after = Position(b"", part.lsn)
+        while changed := await self._engine.store.read(Scan(part.node.id, b"", None, Order.CHANGED, after, SCAN_BATCH)):
+            if not all(part.is_new(record) or self._before(part, record.seq) is not None for record in changed):
+                raise WriteConflict(CHANGED)
+            after = Position(changed[-1].partition, changed[-1].lsn)
+
     def _here(self, part: _Part, stored: Sequence[Record]) -> list[Record]:
-        for record in stored:
+        """What stored records are here."""
+        begun = [self._began(part, record) for record in stored if not part.is_new(record)]
+        return self._visible(part, begun)
+
+    def _began(self, part: _Part, stored: Record) -> Record:
+        """The version of a stored record that was there at the beginning, if it is known."""
+        record = stored if stored.lsn <= part.lsn else self._before(part, stored.seq) or stored
+        part.met(record.partition, record.key, record)
+        return record
+
+    def _before(self, part: _Part, seq: int) -> Record | None:
+        return self._engine.past.at(part.node.id, seq, part.lsn)
+
+    def _gone(self, part: _Part, given: Set[int]) -> list[Record]:
+        """What was there at the beginning and has been replaced since, and is not among those given."""
+        before = [record for record in self._engine.past.all_at(part.node.id, part.lsn) if record.seq not in given]
+        for record in before:
             part.met(record.partition, record.key, record)
-        found = [part.space.now_is(record) for record in stored]
+        return self._visible(part, before)
+
+    def _visible(self, part: _Part, records: Iterable[Record]) -> list[Record]:
+        found = [part.space.now_is(record) for record in records]
         return [record for record in found if record is not None and visible_at(record, part.space.rules, self.now)]
 
     def _own(self, part: _Part) -> list[Record]:
@@ -123,11 +172,20 @@ class Snapshot:
             self._done.append((container, command, written))
         return written
 
-    async def commit(self, now: Instant) -> list[Written]:
-        """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more."""
+    async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
+        """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
+
+        `claim`: decided first, in the same transaction; where it says False, nothing else is done, and [] returned.
+        """
         if not self._done:
             return []
-        return await self._engine.transact(self._replay, now)
+
+        def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
+            if claim is not None and not (yield from claim(transaction)):
+                return []
+            return (yield from self._replay(transaction))
+
+        return await self._engine.transact(body, now)
 
     def _replay(self, transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
         written: list[Written] = []
@@ -163,14 +221,21 @@ class Snapshot:
             row = await self._engine.store.read(Load(container))
             if row is None:
                 raise OwnerNotFound("Owner resource does not exist")
-            lsn = self._lsns.get(container, row.lsn)
+            lsn, seq = self._beginning(row)
             # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A
             # read in the order of commits waits for those under way: what is read from here on is no older than the lsn.
             await self._engine.store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", lsn), 1))
-            part = self._parts[container] = _Part(self._engine.nodes.of(row), lsn, self.now)
+            part = self._parts[container] = _Part(self._engine.nodes.of(row), lsn, seq, self.now)
         return part
 
-    async def _driven(self, part: _Part, decision: Generator[Read[Any], Any, T]) -> T:
+    def _beginning(self, row: Row) -> tuple[int, int]:
+        """The last numbers that had been given out in a container: in one that is younger, none."""
+        begun = self._begun.get(row.id)
+        if begun is None and row.parent in self._parents:
+            return 0, 0
+        return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
+
+    async def _driven(self, part: _Part, decision: Generator[Read[Any], Any, T], writes: bool = True) -> T:
         answer: Any = None
         while True:
             try:
@@ -178,40 +243,59 @@ class Snapshot:
             except StopIteration as end:
                 reply: T = end.value
                 return reply
-            answer = await self._answer(part, request)
+            answer = await self._answer(part, request, writes)
 
-    async def _answer(self, part: _Part, request: Read[Any]) -> Any:
+    async def _answer(self, part: _Part, request: Read[Any], writes: bool) -> Any:
         if isinstance(request, Allocate):
             self._last += 1
             return self._last, self._last if request.seq else 0
         found = await self._engine.store.read(request)
         if isinstance(request, Get):
+            if not writes:
+                return self._read(part, request, found)
+            if found is None and self._read(part, request, None) is not None:
+                raise WriteConflict(CHANGED)
             part.met(request.partition, request.key, found)
         elif isinstance(request, Holders):
             for record in found:
                 part.met(record.partition, record.key, record)
         return found
 
+    def _read(self, part: _Part, request: Get, stored: Record | None) -> Record | None:
+        """What was at a place at the beginning, by what is there now."""
+        begun = stored
+        if stored is None or stored.lsn > part.lsn:
+            begun = self._engine.past.at_place(part.node.id, request.partition, request.key, part.lsn) or stored
+        if begun is not None and part.is_new(begun):
+            return None
+        part.met(request.partition, request.key, begun)
+        return begun
+
 
 class _Part:
     """What is known of one container."""
 
-    __slots__ = ("_lsn", "_now", "_versions", "node", "space", "written")
+    __slots__ = ("_now", "_seq", "_versions", "lsn", "node", "space", "written")
 
-    def __init__(self, node: Node, lsn: int, now: Instant) -> None:
+    def __init__(self, node: Node, lsn: int, seq: int, now: Instant) -> None:
         self.node = node
         self.space = Workspace(node, now)
         self.written: dict[tuple[bytes, bytes], None] = {}
-        self._lsn = lsn
+        self.lsn = lsn
+        self._seq = seq
         self._now = now
         self._versions: dict[tuple[bytes, bytes], int | None] = {}
+
+    def is_new(self, stored: Record) -> bool:
+        """Whether it was made since the beginning, by somebody else."""
+        return stored.seq > self._seq
 
     def met(self, partition: bytes, key: bytes, stored: Record | None) -> None:
         """This is stored there. WriteConflict if it is not what was there at the beginning, or was met before."""
         if stored is not None and not visible_at(stored, self.space.rules, self._now):
             stored = None  # Whether it is purged or not makes no difference to anybody.
         version = None if stored is None else stored.lsn
-        if (version or 0) > self._lsn or self._versions.setdefault((partition, key), version) != version:
+        if (version or 0) > self.lsn or self._versions.setdefault((partition, key), version) != version:
             raise WriteConflict(CHANGED)
 
     def check(self, space: Workspace) -> Generator[Read[Any], Any, None]:

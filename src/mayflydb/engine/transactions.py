@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.past import Replaced
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import OwnerNotFound
@@ -56,6 +57,10 @@ class Transaction:
         """The records that were written in containers that have rules."""
         spaces = self._spaces.items()
         return tuple([(container, space.rules, tuple(space.kept)) for container, space in spaces if space.rules])
+
+    def replaced(self) -> list[tuple[int, list[Replaced]]]:
+        """The versions that end with this transaction, by container."""
+        return [(container, space.replaced) for container, space in self._spaces.items() if space.replaced]
 
 
 Body: TypeAlias = Callable[[Transaction], Generator[Read[Any], Any, T]]

@@ -10,6 +10,7 @@ from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.engine.ledger import stamped
+from mayflydb.engine.past import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
@@ -50,6 +51,7 @@ class Workspace:
         self._exclusive = {index.number for index in self._indexes if index.unique}
         self._now = now
         self.changes: list[Change] = []
+        self.replaced: list[Replaced] = []
         self._records: dict[tuple[bytes, bytes], Record | None] = {}
         self._entries: dict[int, tuple[Record | None, tuple[Entry, ...] | None]] = {}
 
@@ -91,6 +93,8 @@ class Workspace:
             # It keeps its place in creation order, which is also its identity besides the key.
             self.changes.append(Delete(self._container, visible))
             self._forget(visible)
+        if visible is not None:
+            self.replaced.append(Replaced(visible, lsn))
         self._keep(record, entries, visible, moves)
         self._mark_several(entries)
         kind = Kind.CREATE if visible is None else Kind.REPLACE
@@ -167,11 +171,13 @@ class Workspace:
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))
+        self.replaced.append(Replaced(dead, lsn))
         yield from self._remember(Kind.EXPIRE, lsn, dead, dead)
         self._forget(dead)
 
     def _remove(self, record: Record, lsn: int) -> Generator[Read[Any], Any, None]:
         self.changes.append(Delete(self._container, record))
+        self.replaced.append(Replaced(record, lsn))
         yield from self._remember(Kind.DELETE, lsn, record, record)
         self._forget(record)
 

@@ -15,7 +15,7 @@ from mayflydb.model.record import IGNORED, NEVER
 State = Literal["alive", "hidden", "due"]
 """`hidden`: dead and returned by no path. `due`: dead, and shown until purged."""
 
-WhyNot = Literal["off", "never", "no-anchor", "invalid-override"]
+WhyNot = Literal["off", "never", "no-anchor", "invalid-override", "wrong-type"]
 
 
 class Explanation(msgspec.Struct, frozen=True):
@@ -35,14 +35,14 @@ CAUSES: Mapping[Cause, str] = {
 }
 
 
-def explain(record: Mortal, rules: Sequence[Rule], now: Instant) -> Explanation:
-    """What the rules say of the record at `now`; of several, the one that kills first."""
+def explain(record: Mortal, rules: Sequence[Rule], now: Instant, names: Mapping[int, str] | None = None) -> Explanation:
+    """What the rules say of the record at `now`; of several, the one that kills first. `names` of date indexes, by slot."""
     death = killer(record, rules)
     if death is None:
         reason, text = _why_not(record, rules)
         return Explanation("alive", reason, text)
     deadline, rule = death
-    return Explanation(_state(record, rules, now), cause_of(record, rule), _how(record, rule), deadline)
+    return Explanation(_state(record, rules, now), cause_of(record, rule), _how(record, rule, names or {}), deadline)
 
 
 def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
@@ -51,9 +51,13 @@ def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
     return "due" if due_at(record, rules, now) else "alive"
 
 
-def _how(record: Mortal, rule: Rule) -> str:
+def _how(record: Mortal, rule: Rule, names: Mapping[int, str]) -> str:
     cause = cause_of(record, rule)
-    text = CAUSES[cause].format(record.override if cause == "item" else rule.after)
+    name = None if rule.slot is None else names.get(rule.slot)
+    if name is not None:
+        text = f"index {name} ({rule.after} s)"
+    else:
+        text = CAUSES[cause].format(record.override if cause == "item" else rule.after)
     if rule.overrides and record.override == IGNORED:
         text += "; the item's own ttl is not valid and counts as absent"
     if rule.not_before is not None:

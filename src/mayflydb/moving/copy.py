@@ -135,7 +135,8 @@ async def _end(source: Source, target: Store) -> None:
     def decide() -> Decision[None]:
         yield from raise_ids(ending.last_id)
         mark = [] if ending.mark is None else [Set(MARK, ending.mark, rising=True)]
-        return Outcome((*mark, Set(UNFINISHED, 0)), None)
+        settings = [Set(name, value) for name, value in ending.settings]
+        return Outcome((*mark, *settings, Set(UNFINISHED, 0)), None)
 
     await target.write(decide)
 

@@ -102,7 +102,7 @@ class FileSource:
             await asyncio.sleep(0)
 
     async def ending(self) -> Ending:
-        return Ending(self._end.last_id, self._end.mark)
+        return Ending(self._end.last_id, self._end.mark, self._end.settings)
 
 
 def _take(contents: Contents, frame: Frame, path: Path) -> None:
@@ -141,7 +141,8 @@ async def export(source: Source, path: Path, writer: str, told: Callable[[int, i
         ending = await source.ending()
         if contents.records != source.records:
             raise Corrupt(f"{source.description} gave {contents.records} of {source.records} records")
-        frames.append(End(len(contents.rows), contents.records, ending.last_id, ending.mark, checksum=frames.checksum))
+        counted = (len(contents.rows), contents.records)
+        frames.append(End(*counted, ending.last_id, ending.mark, frames.checksum, ending.settings))
         file.flush()
         os.fsync(descriptor)
         place.rename(path)

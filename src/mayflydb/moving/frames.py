@@ -86,13 +86,14 @@ class FileRecords(msgspec.Struct, frozen=True, array_like=True, tag="records"):
 
 
 class End(msgspec.Struct, frozen=True, array_like=True, tag="end"):
-    """`last_id` and `mark` (None: there is none) as in Ending; how many there were, and the CRC-32 of all bytes before."""
+    """`last_id`, `mark` and `settings` as in Ending; how many rows and records there were, and the CRC-32 of all bytes before."""
 
     rows: int
     records: int
     last_id: int
     mark: int | None
     checksum: int
+    settings: tuple[tuple[str, int], ...] = ()
 
 
 Frame: TypeAlias = Header | FileRow | FileRecords | End

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 import msgspec
 
 from mayflydb.engine.catalog import Node, Nodes, catalogue, row_of
+from mayflydb.engine.monitor import ENABLED, SLEEP
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import Instant
@@ -48,11 +49,19 @@ class Piece(msgspec.Struct, frozen=True):
         return Piece(self.container, rest) if rest else None
 
 
+KEPT = (SLEEP, ENABLED)
+"""Numbers of a store that people have set, and that say when its records go."""
+
+
 class Ending(msgspec.Struct, frozen=True):
-    """What must hold once all is moved: ids up to `last_id` are never given again, and time does not fall below `mark`."""
+    """What must hold once all is moved: ids up to `last_id` are never given again, and time does not fall below `mark`.
+
+    `settings`: those of KEPT that were set.
+    """
 
     last_id: int
     mark: Instant | None
+    settings: tuple[tuple[str, int], ...] = ()
 
 
 class Source(Protocol):
@@ -122,7 +131,9 @@ class StoreSource:
                 f"{self.description} has been changed meanwhile; do this again when nobody writes to it"
             )
         last_id = (await self._store.write(_new_id)).reply
-        return Ending(last_id, await self._store.read(Setting(MARK)))
+        found = [(name, await self._store.read(Setting(name))) for name in KEPT]
+        settings = tuple((name, value) for name, value in found if value is not None)
+        return Ending(last_id, await self._store.read(Setting(MARK)), settings)
 
 
 class PausedSource:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Forecast, Insight
+from mayflydb.engine.proposals import Change
 from mayflydb.engine.sweeping import next_deadline
 from mayflydb.expiry.deadline import deadline
-from mayflydb.expiry.explain import explain
+from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.expiry.ranges import lanes
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
@@ -38,9 +40,14 @@ class Outlook:
     async def _row(self, place: Place, now: Instant) -> dict[str, Any]:
         counts = await self.counts(place, now)
         ahead = await next_deadline(self._engine.store, self._engine.nodes, place.node.id, now)
-        default = place.targets.default_ttl(place.node)
-        shown = {"target": place.target, "default_ttl": default, "paused": place.node.definition.paused}
-        return {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
+        settings = place.targets.settings(place.database, place.node)
+        shown = {"target": place.target, **settings, "paused": place.node.definition.paused}
+        row = {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
+        if "indexes" in settings:
+            # What is due at this very instant has had its pass; nobody waits for one where no rule does.
+            passes = any(rule.passes for rule in place.node.rules)
+            row["next_pass"] = shapes.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
+        return row
 
     async def totals(self, place: Place) -> Totals:
         """What a container holds, hidden records included."""
@@ -60,15 +67,24 @@ class Outlook:
             "ignored_ttl": totals.ignored,
         }
 
-    async def preview(self, target: str, default_ttl: int | None) -> dict[str, Any]:
-        """What would follow if this default were set now."""
+    async def set(self, target: str, change: Change) -> dict[str, Any]:
+        """Make a change as a client would, and show what the container is like then."""
+        place = await self._directory.container(target)
+        await place.targets.set(place.database, place.node, change)
+        now = await self._engine.now()
+        return {"now": shapes.time(now), **await self._row(await self._directory.container(target), now)}
+
+    async def preview(self, target: str, change: Change) -> dict[str, Any]:
+        """What would follow if this change were made now."""
         place = await self._directory.container(target)
         now = await self._engine.now()
-        found = await self._insight.preview(place.node, place.targets.rules(default_ttl), now)
+        proposal = place.targets.proposal(place.database, place.node, change)
+        found = await self._insight.preview_of(place.node, proposal, now)
         return {
             "now": shapes.time(now),
-            "current": place.targets.default_ttl(place.node),
-            "proposed": default_ttl,
+            **({} if proposal.index is None else {"index": proposal.index}),
+            "current": proposal.current,
+            "proposed": change.seconds,
             "records": found.records,
             "expire_now": found.expire_now,
             "expire_within": found.expire_within,
@@ -104,15 +120,18 @@ class Outlook:
         for partition, key in place.targets.places(place.node, id, pk):
             record = await self._engine.store.read(Get(place.node.id, partition, key))
             if record is not None:
-                why = explain(record, place.node.rules, now)
+                why = explain(record, place.node.rules, now, place.targets.names(place.node))
                 paused = place.node.definition.paused
+                details = place.targets.details(place.database, place.node, record)
+                reason, text = _refined(why, details)
                 return {
                     "now": shapes.time(now),
                     **self._named(place, record),
                     "state": why.state,
                     "deadline": shapes.time_or_none(why.deadline),
-                    "reason": "paused" if paused == "expiry" else why.reason,
-                    "text": why.text if paused is None else _PAUSED[paused].format(why.text),
+                    "reason": "paused" if paused == "expiry" else reason,
+                    "text": text if paused is None else _PAUSED[paused].format(text),
+                    **details,
                 }
         raise NotFound(f"there is no such record in {place.target}", hint="purged records are not kept")
 
@@ -128,7 +147,7 @@ class Outlook:
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
         rows = []
         for when, _, record, place in found[:limit]:
-            why = explain(record, place.node.rules, now)
+            why = explain(record, place.node.rules, now, place.targets.names(place.node))
             shown = {"deadline": shapes.time(when), "state": why.state, "reason": why.reason, "text": why.text}
             rows.append(self._named(place, record) | shown)
         return {"now": shapes.time(now), "records": rows}
@@ -180,6 +199,15 @@ _PAUSED = {
     "purge": "{}; purging is paused",
     "expiry": "expiry is paused: nobody dies until it is resumed",
 }
+
+
+def _refined(why: Explanation, details: Mapping[str, Any]) -> tuple[str, str]:
+    """Without any instant to count from: what stands in the place of the dates."""
+    dates = details.get("dates", ())
+    if why.reason != "no-anchor" or not dates:
+        return why.reason, why.text
+    reasons = {row["reason"] for row in dates}
+    return "wrong-type" if "wrong-type" in reasons else why.reason, "; ".join(row["text"] for row in dates)
 
 
 def _sums(found: list[Forecast]) -> dict[str, int]:

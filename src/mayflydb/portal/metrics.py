@@ -67,12 +67,14 @@ async def _containers(admin: Admin) -> list[Sample]:
     folded: dict[tuple[str, Labels], float] = {}
     for number, place in enumerate(await admin.directory.containers()):
         protocol, _, path = place.target.partition(":")
-        database, _, container = path.partition("/") if number < MOST_CONTAINERS else ("_other", "", "_other")
+        named = number < MOST_CONTAINERS
+        database, _, container = path.partition(place.targets.separator) if named else ("_other", "", "_other")
         names = (("db", database), ("container", container))
         counts = [
             (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, place, now)
         ]
-        for family, labels, value in [*counts, *_units(admin, place, names)]:
+        units = _units(admin, place, names) if protocol == "cosmos" else []
+        for family, labels, value in [*counts, *units]:
             before = folded.get((family, labels))
             folded[family, labels] = value if before is None else _fold(family, before, value)
     return [(family, dict(labels), value) for (family, labels), value in folded.items()]

@@ -7,6 +7,7 @@ from typing import Literal
 
 import msgspec
 
+from mayflydb.engine.proposals import Change
 from mayflydb.engine.timeline import SweepMode
 from mayflydb.model.durations import LONGEST, parse_instant, parse_span
 from mayflydb.model.errors import BadRequest
@@ -65,15 +66,40 @@ class Reset(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A default that might be set: null off, -1 on without a default, or seconds."""
+    """A default that might be set: null off, -1 on without a default, or seconds.
+
+    Or the seconds of a TTL index of MongoDB's, named by `index`, or by `field`, which need not have one: null drops it.
+    """
 
     target: str
-    default_ttl: int | None
+    default_ttl: int | msgspec.UnsetType | None = msgspec.UNSET
+    index: str | None = None
+    field: str | None = None
+    expire_after_seconds: int | msgspec.UnsetType | None = msgspec.UNSET
 
     def default(self) -> int | None:
+        if self.default_ttl is msgspec.UNSET:
+            raise BadRequest("default_ttl is needed", hint=f"null, -1, or 1 to {MAX_TTL}")
         if self.default_ttl is not None and self.default_ttl != -1 and not 1 <= self.default_ttl <= MAX_TTL:
             raise BadRequest(f"{self.default_ttl} is no default_ttl", hint=f"null, -1, or 1 to {MAX_TTL}")
         return self.default_ttl
+
+    def change(self) -> Change:
+        """What is wanted."""
+        if self.index is None and self.field is None:
+            if self.expire_after_seconds is not msgspec.UNSET:
+                raise BadRequest("expire_after_seconds is of an index", hint="name it: index or field")
+            return Change(self.default())
+        seconds = self.expire_after_seconds
+        if self.default_ttl is not msgspec.UNSET or seconds is msgspec.UNSET or None not in (self.index, self.field):
+            raise BadRequest("an index takes expire_after_seconds, and one of index and field")
+        if seconds is not None and not -1 <= seconds <= MAX_TTL:
+            raise BadRequest(f"{seconds} is no expire_after_seconds", hint=f"null, or 0 to {MAX_TTL}; -1 for _ts alone")
+        return Change(seconds, self.index, self.field)
+
+
+class SetTtl(Preview, frozen=True, forbid_unknown_fields=True):
+    """The same, to be made."""
 
 
 class Pause(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -1,17 +1,23 @@
-"""Targets: `cosmos:shop/sessions` is a container, `cosmos:shop` a database. Odd characters are percent-encoded."""
+"""Targets: `cosmos:shop/sessions` and `mongo:app.otps` are containers, `cosmos:shop` and `mongo:app` databases.
+
+Odd characters are percent-encoded.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Protocol
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
 
 import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
-from mayflydb.expiry.rules import Rule
+from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.record import Record
+
+FORMS: Final = "write cosmos:database/container or mongo:database.collection; or cosmos:database, mongo:database"
 
 
 class Targets(Protocol):
@@ -21,11 +27,34 @@ class Targets(Protocol):
     def space(self) -> str:
         """The front end's name, which its targets start with."""
 
-    def rules(self, default_ttl: int | None) -> tuple[Rule, ...]:
-        """The rules that a default stands for; None: off, -1: on without a default."""
+    @property
+    def separator(self) -> str:
+        """What stands between a database and a container; no database has it in its name."""
+
+    @property
+    def keeps_empty(self) -> bool:
+        """Whether a database stays when its last container has gone."""
+
+    def lists(self, database: str, container: Node | None = None) -> bool:
+        """Whether a database, or a container in it, holds people's records, and is to be counted."""
+
+    def settings(self, database: str, container: Node) -> dict[str, Any]:
+        """`default_ttl`, and what else there is to say of how its records die."""
 
     def default_ttl(self, container: Node) -> int | None:
-        """The default in force."""
+        """The default in force; None: off, -1: on without a default."""
+
+    def names(self, container: Node) -> Mapping[int, str]:
+        """The names of date indexes, by slot."""
+
+    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+        """What a change would come to. BadRequest or NotFound for one that cannot be."""
+
+    async def set(self, database: str, container: Node, change: Change) -> None:
+        """Make a change, under the checks that clients meet."""
+
+    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+        """What else decides when this record dies."""
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """A record's id and partition key, as its clients write them."""
@@ -35,9 +64,10 @@ class Targets(Protocol):
 
 
 class Place(msgspec.Struct, frozen=True):
-    """A container with the name people know it by, and who can read its records."""
+    """A container with the name people know it by, that of its database, and who can read its records."""
 
     target: str
+    database: str
     node: Node
     targets: Targets
 
@@ -50,12 +80,13 @@ class Directory:
         self._spaces = {each.space: each for each in spaces}
 
     async def databases(self) -> list[tuple[str, Node]]:
-        """(target, database) of all, protocol by protocol."""
+        """(target, database) of all that people have made, protocol by protocol."""
         found: list[tuple[str, Node]] = []
-        for name in self._spaces:
+        for name, targets in self._spaces.items():
             space = await self._engine.node(name)
             if space is not None:
-                found += [(target_of(name, node.name), node) for node in await self._engine.children(space.id)]
+                nodes = await self._engine.children(space.id)
+                found += [(target_of(targets, node.name), node) for node in nodes if targets.lists(node.name)]
         return sorted(found, key=lambda pair: pair[0])
 
     async def containers(self, target: str | None = None) -> list[Place]:
@@ -63,56 +94,70 @@ class Directory:
         if target is None:
             databases = await self.databases()
         else:
-            space, database, container = _parse(target)
+            targets, database, container = self._parse(target)
             if container is not None:
                 return [await self.container(target)]
-            databases = [(target_of(space, database), await self._node(target, space, database))]
+            databases = [(target_of(targets, database), await self._node(target, targets, database))]
         found: list[Place] = []
         for name, parent in databases:
             targets = self._spaces[name.partition(":")[0]]
             children = await self._engine.children(parent.id)
-            found += [Place(f"{name}/{_quoted(child.name)}", child, targets) for child in children]
+            found += [
+                Place(target_of(targets, parent.name, child.name), parent.name, child, targets)
+                for child in children
+                if targets.lists(parent.name, child)
+            ]
         return sorted(found, key=lambda place: place.target)
 
     async def container(self, target: str) -> Place:
         """The one container that a target names."""
-        space, database, container = _parse(target)
+        targets, database, container = self._parse(target)
         if container is None:
-            raise BadRequest(f"{target} is a database", hint=f"name a container: {target}/CONTAINER")
-        node = await self._node(target, space, database, container)
-        return Place(target_of(space, database, container), node, self._spaces[space])
+            raise BadRequest(f"{target} is a database", hint=f"name a container: {target}{targets.separator}CONTAINER")
+        node = await self._node(target, targets, database, container)
+        return Place(target_of(targets, database, container), database, node, targets)
+
+    async def place(self, space: str, database: str, container: str) -> Place:
+        """A container by its names as they are."""
+        return await self.container(target_of(self._spaces[space], database, container))
 
     async def node(self, target: str) -> Node:
         """The database or container that a target names."""
-        space, database, container = _parse(target)
-        return await self._node(target, space, database, *([] if container is None else [container]))
+        targets, database, container = self._parse(target)
+        return await self._node(target, targets, database, *([] if container is None else [container]))
 
-    async def _node(self, target: str, space: str, *names: str) -> Node:
-        if space not in self._spaces:
-            raise BadRequest(
-                f"{target!r} names no protocol that is served", hint=f"targets start with {self._served()}"
-            )
-        node = await self._engine.node(space, *names)
+    def is_database(self, target: str) -> bool:
+        """Whether a target names a database."""
+        return self._parse(target)[2] is None
+
+    def keeps_empty(self, target: str) -> bool:
+        """Whether the database of a target stays when it holds nothing any more."""
+        return self._parse(target)[0].keeps_empty
+
+    async def _node(self, target: str, targets: Targets, *names: str) -> Node:
+        node = await self._engine.node(targets.space, *names)
         if node is None:
             raise NotFound(f"there is no {target}", hint="GET ttl lists all targets")
         return node
 
-    def _served(self) -> str:
-        return " or ".join(f"{name}:" for name in self._spaces)
-
-
-def _parse(target: str) -> tuple[str, str, str | None]:
-    space, colon, path = target.partition(":")
-    database, slash, container = path.partition("/")
-    if not (space and colon and database) or "/" in container or bool(slash) != bool(container):
-        raise BadRequest(f"{target!r} is not a target", hint="write cosmos:database/container, or cosmos:database")
-    return space, unquote(database), unquote(container) if slash else None
+    def _parse(self, target: str) -> tuple[Targets, str, str | None]:
+        space, _, path = target.partition(":")
+        if not path:
+            raise BadRequest(f"{target!r} is not a target", hint=FORMS)
+        targets = self._spaces.get(space)
+        if targets is None:
+            served = " or ".join(f"{name}:" for name in self._spaces)
+            raise BadRequest(f"{target!r} names no protocol that is served", hint=f"targets start with {served}")
+        database, separator, container = path.partition(targets.separator)
+        if not database or "/" in container or bool(separator) != bool(container):
+            raise BadRequest(f"{target!r} is not a target", hint=FORMS)
+        return targets, unquote(database), unquote(container) if separator else None
 
 
 def _quoted(name: str) -> str:
     return quote(name, safe="!$&'()*+,;=@", errors="surrogatepass")
 
 
-def target_of(space: str, *names: str) -> str:
+def target_of(targets: Targets, *names: str) -> str:
     """The target of a database (one name) or a container (two)."""
-    return f"{space}:{'/'.join(map(_quoted, names))}"
+    return f"{targets.space}:{targets.separator.join(map(_quoted, names))}"

@@ -45,8 +45,11 @@ class Upkeep:
             else:
                 await self._hands.to_start()
         else:
-            databases = int("/" not in target)
-            await self._engine.definitions.drop((await self._directory.node(target)).id)
+            databases = int(self._directory.is_database(target))
+            node = await self._directory.node(target)
+            await self._engine.definitions.drop(node.id)
+            if not databases and not self._directory.keeps_empty(target):
+                await self._engine.definitions.drop(node.parent, only_empty=True)
         now = await self._engine.now()
         counts = {"databases": databases, "containers": len(places), "records": sum(records)}
         return {"now": shapes.time(now), **counts}

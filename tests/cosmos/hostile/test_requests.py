@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cosmos.hostile.sentinel import Target, well_formed
-from cosmos.service import DATE, KEY, Answer, Service, in_memory, path_of, signature
+from cosmos.service import DATE, KEY, Answer, Service, everywhere, in_memory, path_of, signature
 
 # --- paths -----------------------------------------------------------------------------------------------------------
 
@@ -245,6 +245,7 @@ def chunked(*chunks: bytes) -> bytes:
     return b"".join(b"%x\r\n%b\r\n" % (len(chunk), chunk) for chunk in (*chunks, b""))
 
 
+@everywhere
 def test_a_chunked_body(target: Target) -> None:
     answer = parsed(
         exchange(target.service, head("POST", target.items, "transfer-encoding: chunked"), chunked(BODY[:5], BODY[5:]))
@@ -252,6 +253,7 @@ def test_a_chunked_body(target: Target) -> None:
     assert answer.status == 201
 
 
+@everywhere
 def test_a_chunked_body_without_end_is_cut_off(target: Target) -> None:
     """No length is announced, so the limit holds while it comes in."""
     piece = b"x" * 262_144
@@ -279,6 +281,7 @@ def test_lengths_that_make_no_sense(target: Target, lines: list[str]) -> None:
     assert answer == b"" or parsed(answer).status < 500, answer
 
 
+@everywhere
 def test_a_body_shorter_than_announced(target: Target) -> None:
     """A client that went away in the middle has asked for nothing, even if what came could be read."""
     framed = [f"content-length: {len(BODY) + 9}"], ["transfer-encoding: chunked"]
@@ -320,6 +323,7 @@ def test_headers_up_to_the_limit(target: Target) -> None:
         assert parsed(answer).status == status
 
 
+@everywhere
 @pytest.mark.parametrize("cut", [1, 10, 60, 200, -1])
 def test_clients_that_go_away(target: Target, cut: int) -> None:
     request = head("POST", target.items, f"content-length: {len(BODY)}") + BODY
@@ -328,6 +332,7 @@ def test_clients_that_go_away(target: Target, cut: int) -> None:
             connection.sendall(request[:cut])
 
 
+@everywhere
 def test_pipelined_requests_answer_in_order(target: Target) -> None:
     keep = head("GET", f"{target.items}/sentinel").replace(b"connection: close\r\n", b"")
     last = head("GET", f"{target.items}/none")

@@ -9,7 +9,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from cosmos.scripts.verbs import hurry, message
-from cosmos.service import Service, ids, in_memory, path_of, rows
+from cosmos.service import Service, everywhere, ids, in_memory, path_of, rows
 
 FUNCTIONS = {
     "double": "function (n) { return n * 2; }",
@@ -57,6 +57,7 @@ def test_in_every_clause(service: Service, proxy: ContainerProxy, flavour: str) 
         assert rows(container.call("query_items", text, **where)) == expected, text
 
 
+@everywhere
 def test_over_all_partitions_and_pages(service: Service, proxy: ContainerProxy) -> None:
     proxy.create_item({"id": "d", "pk": "other", "n": 4})
     options: dict[str, Any] = {"enable_cross_partition_query": True, "max_item_count": 1}

@@ -9,7 +9,7 @@ import pytest
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from cosmos.scripts.verbs import LOGGING, message, procedure, run
-from cosmos.service import Service, ids, in_memory, path_of, status_of
+from cosmos.service import Service, everywhere, ids, in_memory, path_of, status_of
 
 BODY = "getContext().getResponse().setBody"
 
@@ -86,6 +86,7 @@ def test_what_their_errors_become(service: Service, body: str, status: int, subs
     assert "x-ms-session-token" in answer.headers
 
 
+@everywhere
 def test_through_the_vendors_clients(service: Service) -> None:
     proxy = service.container()
     body = f"function (item) {{ __.createDocument(__.getSelfLink(), item, (e, made) => {{ if (e) throw e; {BODY}(made); }}); }}"

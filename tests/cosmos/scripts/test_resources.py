@@ -9,7 +9,7 @@ import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
-from cosmos.service import START, Service, T, ids, in_memory, path_of, status_of
+from cosmos.service import START, Service, T, everywhere, ids, in_memory, path_of, status_of
 from mayflydb.embedded import serve
 from mayflydb.engine.catalog import catalogue
 from mayflydb.store.interface import Row
@@ -29,6 +29,7 @@ def stored(service: Service) -> list[Row]:
     return server._home.call(catalogue(server._admin.engine.store))
 
 
+@everywhere
 @kinds
 def test_their_lives(service: Service, word: str, name: str, more: dict[str, str], feed: str) -> None:
     proxy = service.container()
@@ -78,6 +79,7 @@ def test_preconditions_and_upsert(service: Service, word: str, name: str, more: 
     assert service.raw("DELETE", path, None, {"if-match": again.json["_etag"]}).status == 204
 
 
+@everywhere
 def test_one_id_may_be_that_of_one_of_each_kind(service: Service) -> None:
     proxy = service.container()
     for word, _, more, _ in KINDS:
@@ -126,6 +128,7 @@ def test_what_is_not_there(service: Service) -> None:
         assert service.raw("GET", path).substatus == 1003
 
 
+@everywhere
 def test_they_go_with_their_container_and_its_database(service: Service) -> None:
     database = service.client.create_database("shop")
 
@@ -150,6 +153,7 @@ def test_they_go_with_their_container_and_its_database(service: Service) -> None
     assert not [row.name for row in stored(service) if row.name.endswith("/x")]
 
 
+@everywhere
 def test_a_copy_has_them_too(service: Service) -> None:
     proxy = service.container()
     proxy.scripts.create_stored_procedure({"id": "p", "body": TEXT})

@@ -11,7 +11,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 
 from cosmos.scripts.verbs import elsewhere, message, procedure, run
-from cosmos.service import Service, T, ids, in_memory, path_of, rows
+from cosmos.service import Service, T, everywhere, ids, in_memory, path_of, rows
 from mayflydb.frontends.cosmos.scripting import attempts
 
 OWN = "var self = __.getSelfLink(), alt = __.getAltLink(), say = (x) => getContext().getResponse().setBody(x);"
@@ -121,6 +121,7 @@ def test_queries_as_chains_of_functions(service: Service, proxy: ContainerProxy,
     assert (answer.status, answer.json) == (200, expected)
 
 
+@everywhere
 def test_all_is_committed_or_nothing(service: Service, proxy: ContainerProxy) -> None:
     writes = "__.createDocument(self, {id: 'n', pk: 'k'}); __.deleteDocument(alt + '/docs/a');"
     answer = run(service, proxy, script(writes + "__.deleteDocument(alt + '/docs/none');"))
@@ -130,6 +131,7 @@ def test_all_is_committed_or_nothing(service: Service, proxy: ContainerProxy) ->
     assert rows(proxy.query_items("SELECT VALUE c.id FROM c", partition_key="k")) == ["b", "n"]
 
 
+@everywhere
 def test_what_it_answers_is_what_is_stored(service: Service, proxy: ContainerProxy) -> None:
     """Rids and etags are given with the commit: where the script has put them, they are those in the end."""
     body = """__.createDocument(self, {id: 'one', pk: 'k'}, then((one) =>
@@ -143,6 +145,7 @@ def test_what_it_answers_is_what_is_stored(service: Service, proxy: ContainerPro
     assert service.raw("GET", "/" + two["of"], pk="k").json["id"] == "one"
 
 
+@everywhere
 def test_life_and_death(service: Service, proxy: ContainerProxy) -> None:
     proxy.upsert_item({"id": "a", "pk": "k", "ttl": 10})
     count = "__.queryDocuments(self, 'SELECT VALUE c.id FROM c', then(say))"
@@ -161,6 +164,7 @@ def test_life_and_death(service: Service, proxy: ContainerProxy) -> None:
     assert run(service, proxy, script(count)).json == ["b"]
 
 
+@everywhere
 def test_unique_keys(service: Service) -> None:
     proxy = service.container(unique_key_policy={"uniqueKeys": [{"paths": ["/mail"]}]})
     body = script("__.createDocument(self, {id: 'a', pk: 'k', mail: 1}); __.createDocument(self, {id: 'b', pk: 'k', mail: 1},"
@@ -169,6 +173,7 @@ def test_unique_keys(service: Service) -> None:
     assert ids(proxy.read_all_items()) == ["a"]
 
 
+@everywhere
 def test_no_update_is_lost(service: Service, proxy: ContainerProxy) -> None:
     """Each adds one to what it has read, four at a time: those who were overtaken run again."""
     procedure(
@@ -184,6 +189,7 @@ def test_no_update_is_lost(service: Service, proxy: ContainerProxy) -> None:
     assert proxy.read_item("a", "k")["n"] == 1 + statuses.count(200)
 
 
+@everywhere
 def test_no_phantom_is_missed(service: Service, proxy: ContainerProxy) -> None:
     """Each writes how many there are, and so makes one more: no two may have counted the same."""
     body = script("__.queryDocuments(self, 'SELECT VALUE COUNT(1) FROM c', then(([n]) => "
@@ -203,6 +209,7 @@ def test_no_phantom_is_missed(service: Service, proxy: ContainerProxy) -> None:
     assert sorted(counts) == list(range(2, 2 + len(counts))) and len(counts) >= 4
 
 
+@everywhere
 def test_sessions_go_on_behind_what_is_deleted(service: Service, proxy: ContainerProxy) -> None:
     """A deletion is a change like any other: the answer's token is no older than it."""
     answer = run(service, proxy, script("__.deleteDocument(alt + '/docs/a')"))
@@ -238,6 +245,7 @@ def test_who_is_overtaken_again_and_again(
     assert ids(proxy.read_all_items()) == ["a", "a", "b"]
 
 
+@everywhere
 def test_partitions_do_not_disturb_each_other(service: Service, proxy: ContainerProxy) -> None:
     body = script(
         "__.readDocument(alt + '/docs/a', then((d) => { d.n += 1; __.replaceDocument(d._self, d, then(say)); }))"

@@ -9,7 +9,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from cosmos.scripts.verbs import trigger
-from cosmos.service import BULK, Service, ids, in_memory, path_of, status_of
+from cosmos.service import BULK, Service, everywhere, ids, in_memory, path_of, status_of
 
 PRE, POST = "x-ms-documentdb-pre-trigger-include", "x-ms-documentdb-post-trigger-include"
 
@@ -38,6 +38,7 @@ def proxy(service: Service) -> ContainerProxy:
     return made
 
 
+@everywhere
 def test_before_and_after_every_write(service: Service, proxy: ContainerProxy) -> None:
     both: dict[str, Any] = {"pre_trigger_include": "stamp", "post_trigger_include": "count"}
     made = proxy.create_item({"id": "a", "pk": "k"}, **both)
@@ -54,6 +55,7 @@ def test_before_and_after_every_write(service: Service, proxy: ContainerProxy) -
     assert proxy.read_item("count", "k")["n"] == 4 and "stamped" not in proxy.read_item("plain", "k")
 
 
+@everywhere
 def test_what_fails_after_a_write_undoes_it(service: Service, proxy: ContainerProxy) -> None:
     with pytest.raises(CosmosHttpResponseError, match="Error: no") as error:
         proxy.create_item({"id": "a", "pk": "k"}, pre_trigger_include="stamp", post_trigger_include="fails")
@@ -86,6 +88,7 @@ def test_sessions_go_on_behind_a_deletion(service: Service, proxy: ContainerProx
     assert (deleted.status, deleted.headers["x-ms-session-token"]) == (204, reached)
 
 
+@everywhere
 def test_time_to_live(service: Service, proxy: ContainerProxy) -> None:
     trigger(
         proxy,

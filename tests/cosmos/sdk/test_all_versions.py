@@ -10,7 +10,7 @@ import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpResponseError
 
-from cosmos.service import BULK, Answer, Async, Service, Sync, T, path_of
+from cosmos.service import BULK, Answer, Async, Service, Sync, T, everywhere, path_of
 
 MINUTES = 10
 KEPT: dict[str, Any] = {"change_feed_policy": {"retentionDuration": MINUTES}}
@@ -52,6 +52,7 @@ def begun(service: Service, default_ttl: int | None = None, **options: Any) -> t
     return proxy, answer.headers["etag"]
 
 
+@everywhere
 def test_every_kind_of_write(service: Service) -> None:
     proxy, mark = begun(service)
     a = proxy.create_item({"id": "a", "pk": "p", "n": 1})
@@ -82,6 +83,7 @@ def test_every_kind_of_write(service: Service) -> None:
     assert answer.headers["x-ms-item-count"] == "8"
 
 
+@everywhere
 def test_what_is_refused_or_fails_is_not_told(service: Service) -> None:
     proxy, mark = begun(service, 10)
     proxy.create_item({"id": "a", "pk": "p"})
@@ -96,6 +98,7 @@ def test_what_is_refused_or_fails_is_not_told(service: Service) -> None:
     assert told(read(service, proxy, mark)) == [("create", "a", 0)]
 
 
+@everywhere
 def test_a_death_is_told_at_its_purge(service: Service) -> None:
     proxy, mark = begun(service, 10)
     proxy.create_item({"id": "a", "pk": "p"})
@@ -119,6 +122,7 @@ def test_a_death_is_told_at_its_purge(service: Service) -> None:
     assert read(service, proxy, answer.headers["etag"]).status == 304, "once"
 
 
+@everywhere
 @pytest.mark.parametrize("write", ["create_item", "upsert_item"])
 def test_a_write_over_the_dead(service: Service, write: str) -> None:
     proxy, mark = begun(service, 10)
@@ -132,6 +136,7 @@ def test_a_write_over_the_dead(service: Service, write: str) -> None:
     assert (end["previousImageLSN"], "previousImageLSN" in second) == (first["lsn"], False)
 
 
+@everywhere
 def test_a_unique_key_over_the_dead(service: Service) -> None:
     proxy, mark = begun(service, 10, unique_key_policy={"uniqueKeys": [{"paths": ["/u"]}]})
     proxy.create_item({"id": "a", "pk": "p", "u": 1})
@@ -140,6 +145,7 @@ def test_a_unique_key_over_the_dead(service: Service) -> None:
     assert told(read(service, proxy, mark)) == [("create", "a", 0), ("expire", "a", 10), ("create", "b", 10)]
 
 
+@everywhere
 def test_a_delete_of_the_dead_is_left_to_the_purge(service: Service) -> None:
     proxy, mark = begun(service, 10)
     proxy.create_item({"id": "a", "pk": "p"})
@@ -152,6 +158,7 @@ def test_a_delete_of_the_dead_is_left_to_the_purge(service: Service) -> None:
     assert told(read(service, proxy, mark)) == [("create", "a", 0), ("expire", "a", 11)]
 
 
+@everywhere
 @pytest.mark.parametrize("size", [1, 2, 3, 100])
 def test_pages(service: Service, size: int) -> None:
     proxy, mark = begun(service, 10)
@@ -171,6 +178,7 @@ def test_pages(service: Service, size: int) -> None:
     assert lsns == sorted(set(lsns))
 
 
+@everywhere
 def test_a_large_history(service: Service) -> None:
     proxy, mark = begun(service)
     service.fill(proxy, [{"id": f"i{n}", "pk": f"p{n % 5}"} for n in range(600)])
@@ -213,6 +221,7 @@ def test_the_key_of_what_is_gone(
     assert (gone["metadata"]["id"], gone["metadata"]["partitionKey"]) == ("x", wanted)
 
 
+@everywhere
 @pytest.mark.parametrize("throughput", [400, 30000])
 def test_the_clients_read_it(service: Service, flavour: str, throughput: int) -> None:
     proxy = service.container(10, offer_throughput=throughput, **KEPT)
@@ -253,6 +262,7 @@ def test_the_clients_read_it(service: Service, flavour: str, throughput: int) ->
     assert [row for each in marks for row in changes(continuation=each)] == [("create", "z", 10)]
 
 
+@everywhere
 def test_scopes(service: Service) -> None:
     proxy, mark = begun(service, offer_throughput=12000)
     service.fill(proxy, [{"id": f"i{n}", "pk": f"p{n}"} for n in range(20)])
@@ -307,6 +317,7 @@ def set_policy(service: Service, proxy: ContainerProxy, minutes: int | None) -> 
     assert service.raw("PUT", path_of(proxy), body).status == 200
 
 
+@everywhere
 def test_the_policy_changes(service: Service) -> None:
     proxy = service.container(100)
     proxy.create_item({"id": "a", "pk": "p"})
@@ -327,6 +338,7 @@ def test_the_policy_changes(service: Service) -> None:
     assert read(service, proxy, part.headers["etag"]).status == 400, "nobody is led over a gap"
 
 
+@everywhere
 def test_longer_does_not_bring_back_what_was_forgotten(service: Service) -> None:
     proxy = service.container(change_feed_policy={"retentionDuration": 1})
     mark = read(service, proxy).headers["etag"]
@@ -349,6 +361,7 @@ def forget(service: Service, until: int) -> None:
     server._home.call(done())
 
 
+@everywhere
 @pytest.mark.parametrize("tidy", [False, True])
 def test_retention(service: Service, tidy: bool) -> None:
     """What is too old is refused in the same second, whether it has been removed or not."""
@@ -377,6 +390,7 @@ def test_retention(service: Service, tidy: bool) -> None:
         assert (other.status == 400) == (marks[start] is None), "the same for every scope"
 
 
+@everywhere
 def test_a_dropped_container_takes_it_along(service: Service) -> None:
     proxy, _ = begun(service)
     service.fill(proxy, [{"id": f"i{n}", "pk": "p"} for n in range(3)])
@@ -387,6 +401,7 @@ def test_a_dropped_container_takes_it_along(service: Service) -> None:
     assert read(service, again, "0").status == 304
 
 
+@everywhere
 def test_bulk(service: Service) -> None:
     proxy, mark = begun(service)
     operations = [

@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy
 
-from cosmos.service import Async, Service, Sync, T, path_of
+from cosmos.service import Async, Service, Sync, T, everywhere, path_of
+
+pytestmark = everywhere
 
 
 def changes(container: Sync | Async, **options: Any) -> list[str]:

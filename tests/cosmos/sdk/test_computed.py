@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy
 
-from cosmos.service import Service, rows, status_of
+from cosmos.service import Service, everywhere, rows, status_of
 
 PROPERTIES = [
     {"name": "lowName", "query": "SELECT VALUE LOWER(c.name) FROM c"},
@@ -81,6 +81,7 @@ def test_they_are_shown_by_no_item(proxy: ContainerProxy) -> None:
     assert item["hidden"] == "stored"
 
 
+@everywhere
 def test_they_may_be_changed(service: Service, proxy: ContainerProxy) -> None:
     database = service.client.get_database_client(proxy.container_link.split("/")[1])
     key = proxy.read()["partitionKey"]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy
 
-from cosmos.service import Answer, Service, path_of
+from cosmos.service import Answer, Service, everywhere, path_of
 from mayflydb.embedded import serve
 from mayflydb.engine.catalog import Index
 from mayflydb.frontends.cosmos.access import MOST_BUILT
@@ -158,6 +158,7 @@ def document(chance: random.Random, id: str) -> dict[str, Any]:
     return made
 
 
+@everywhere
 def test_the_same_answers_as_by_scanning(make: Callable[..., Indexed], service: Service, chance: random.Random) -> None:
     """Two containers with the same history, one with indexes: every query answers alike, whatever was written or died."""
     plain, indexed = make(default_ttl=-1), make(default_ttl=-1)
@@ -236,6 +237,7 @@ def test_what_is_read(hundred: Indexed, keys: list[SortKeys], text: str, pk: Any
     assert count <= read + 1
 
 
+@everywhere
 def test_pages_in_the_order_of_an_index(hundred: Indexed) -> None:
     """Each page begins where the last one ended, without reading what came before."""
     hundred.define((N,))
@@ -244,6 +246,7 @@ def test_pages_in_the_order_of_an_index(hundred: Indexed) -> None:
     assert max(map(retrieved, pages)) <= 13
 
 
+@everywhere
 @pytest.mark.parametrize("change", ["define", "drop"])
 def test_pages_go_on_when_indexes_come_and_go(hundred: Indexed, change: str) -> None:
     """A continuation token says how far it was, not by which index."""
@@ -271,6 +274,7 @@ def forbid(indexed: Indexed, *paths: str) -> None:
     indexed.settled()
 
 
+@everywhere
 def test_an_index_that_goes_while_it_is_read(hundred: Indexed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The page is made again, by scanning."""
     hundred.define((A,), (N,))
@@ -293,6 +297,7 @@ async def nothing_stands(container: int, asked: Any) -> bool:
     return not asked
 
 
+@everywhere
 def test_the_policy_decides(hundred: Indexed) -> None:
     """Excluded paths lose their index and get none; `none` loses all; no etag moves."""
     etag = hundred.service.raw("GET", "/" + hundred.proxy.container_link).headers["etag"]
@@ -324,6 +329,7 @@ def filled(service: Service, policy: dict[str, Any] = POLICY) -> Indexed:
     return made
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("text", "pk", "built"),
     [
@@ -352,6 +358,7 @@ def test_an_index_comes_when_queries_need_it(eager: Service, text: str, pk: Any,
     assert container.query(text, pk=pk)[0] == first[0]
 
 
+@everywhere
 def test_no_more_than_eight(eager: Service) -> None:
     container = filled(eager)
     for path in "bdefghijklm":
@@ -361,6 +368,7 @@ def test_no_more_than_eight(eager: Service) -> None:
     assert len(container.indexes) == 8
 
 
+@everywhere
 def test_what_is_written_while_it_is_built(service: Service, make: Callable[..., Indexed]) -> None:
     """Writes and a build side by side: nothing is missed, nothing is found under what it was."""
     container = make()
@@ -375,6 +383,7 @@ def test_what_is_written_while_it_is_built(service: Service, make: Callable[...,
     assert container.query("SELECT VALUE COUNT(1) FROM c WHERE c.a = 0") == ([576], 576)
 
 
+@everywhere
 def test_switching_ttl_leaves_answers_whole(hundred: Indexed, service: Service) -> None:
     """Indexes hold what is hidden as well: what comes back is found at once, what dies is not."""
     hundred.define((A,))
@@ -385,6 +394,7 @@ def test_switching_ttl_leaves_answers_whole(hundred: Indexed, service: Service) 
         assert len(hundred.query(text)[0]) == expected, (second, default)
 
 
+@everywhere
 def test_an_interrupted_build_goes_on(hundred: Indexed) -> None:
     """A query that meets an index which is not complete has it completed."""
     container, indexes = hundred.id, hundred._engine.indexes
@@ -399,6 +409,7 @@ def test_an_interrupted_build_goes_on(hundred: Indexed) -> None:
     assert hundred.settled()[0].state == "ready"
 
 
+@everywhere
 def test_a_query_does_not_fail_with_its_index(eager: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """What cannot be written is logged; the query has its answer, and another one asks again."""
     container = filled(eager)
@@ -416,6 +427,7 @@ def test_a_query_does_not_fail_with_its_index(eager: Service, monkeypatch: pytes
     assert [index.keys for index in container.settled()] == [(A,)]
 
 
+@everywhere
 def test_ranking_asks_for_no_index(eager: Service) -> None:
     """It looks at every item in any case."""
     container = filled(eager)
@@ -424,6 +436,7 @@ def test_ranking_asks_for_no_index(eager: Service) -> None:
     assert container.settled() == ()
 
 
+@everywhere
 def test_another_source_may_be_called_root(hundred: Indexed, service: Service) -> None:
     """Then ROOT is not the document, whose index has nothing to say of it."""
     rows = [{"id": f"r{n}", "pk": "r", "a": 9 - n, "items": [{"a": 1, "n": n}]} for n in range(5)]

@@ -11,7 +11,7 @@ from azure.core import MatchConditions
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpResponseError
 
-from cosmos.service import BULK, Service, T, in_memory, path_of, status_of
+from cosmos.service import BULK, Service, T, everywhere, in_memory, path_of, status_of
 
 IS, NOT = MatchConditions.IfNotModified, MatchConditions.IfModified
 
@@ -20,6 +20,7 @@ def plain(item: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in item.items() if not name.startswith("_")}
 
 
+@everywhere
 def test_life_of_an_item(service: Service, flavour: str) -> None:
     proxy = service.container()
     call = (service.sync(proxy) if flavour == "sync" else service.aio(proxy)).call
@@ -77,6 +78,7 @@ def test_statuses_and_headers(service: Service) -> None:
 # --- conditions ------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 @pytest.mark.parametrize("verb", ["replace", "upsert", "patch", "delete"])
 @pytest.mark.parametrize("which", ["current", "stale", "foreign", "any"])
 def test_if_match(service: Service, verb: str, which: str) -> None:
@@ -191,6 +193,7 @@ def test_ids_that_are_refused(service: Service, id: Any) -> None:
     assert service.raw("GET", path_of(proxy, "docs")).json["_count"] == 0
 
 
+@everywhere
 @pytest.mark.parametrize(
     "id",
     [
@@ -232,6 +235,7 @@ def test_an_item_keeps_its_key(service: Service) -> None:
 # --- sessions --------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_session_tokens(service: Service) -> None:
     proxy = service.container()
     proxy.create_item({"id": "1", "pk": "p"})
@@ -295,6 +299,7 @@ def test_patch(service: Service, flavour: str, name: str, steps: list[dict[str, 
     assert call("read_item", "1", "p") == patched
 
 
+@everywhere
 def test_patch_is_all_or_nothing(service: Service) -> None:
     proxy = service.container()
     before = proxy.create_item(dict(BEFORE))
@@ -327,6 +332,7 @@ def test_a_bare_array_is_a_patch_too(service: Service) -> None:
 # --- batches ---------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_batch(service: Service, flavour: str) -> None:
     proxy = service.container()
     call = (service.sync(proxy) if flavour == "sync" else service.aio(proxy)).call
@@ -354,6 +360,7 @@ FAILURES: list[tuple[Any, int]] = [
 ]  # fmt: skip
 
 
+@everywhere
 @pytest.mark.parametrize("place", [0, 2])
 @pytest.mark.parametrize("index", range(len(FAILURES)))
 def test_batch_that_fails(service: Service, index: int, place: int) -> None:
@@ -383,6 +390,7 @@ def test_batch_sizes(service: Service, count: int, status: int) -> None:
     )
 
 
+@everywhere
 def test_bulk_is_each_for_itself(service: Service) -> None:
     proxy = service.container()
     proxy.create_item(dict(BEFORE))
@@ -448,6 +456,7 @@ def unique(service: Service) -> ContainerProxy:
     return proxy
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("members", "status"),
     [({"mail": "m", "c": 1}, 409), ({"mail": "M", "c": 1}, 200), ({"mail": "n", "a": {"b": 1}, "c": "x"}, 409),
@@ -469,6 +478,7 @@ def _nothing() -> Any:
     return nullcontext()
 
 
+@everywhere
 def test_unique_keys_of_changes(unique: ContainerProxy) -> None:
     unique.create_item({"id": "2", "pk": "p", "mail": "n", "c": 2})
     assert status_of(unique.replace_item, "2", {"id": "2", "pk": "p", "mail": "m", "c": 2}) == 409

@@ -8,7 +8,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 from azure.cosmos.partition_key import NonePartitionKeyValue, NullPartitionKeyValue
 
-from cosmos.service import Service, ids, path_of, rows, status_of
+from cosmos.service import Service, everywhere, ids, path_of, rows, status_of
 from mayflydb.engine.budget import DELETE
 from mayflydb.frontends.cosmos.commands import partitions
 from mayflydb.model.errors import Unavailable
@@ -59,6 +59,7 @@ def test_values(service: Service, name: str, value: Any, told: Any, version: int
     assert len(list(proxy.read_all_items())) == len(KEYS) - 1
 
 
+@everywhere
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_same_id_in_many_partitions(service: Service, version: int) -> None:
     proxy = service.container(version=version)
@@ -159,6 +160,7 @@ def test_points_below_a_hierarchy(places: ContainerProxy) -> None:
     assert status_of(places.read_item, "1", ["de", "berlin", 10115]) == 404
 
 
+@everywhere
 @pytest.mark.parametrize(
     ("prefix", "expected"),
     [(["de"], ["1", "2", "3", "7", "8"]), (["de", "berlin"], ["1", "2"]), (["de", "berlin", 10115], ["1"]),
@@ -234,6 +236,7 @@ def test_a_query_over_ranges(service: Service) -> None:
     assert (missing.status, missing.substatus) == (404, 1003)
 
 
+@everywhere
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("throughput", [12000, 30000])
 def test_items_over_ranges(service: Service, throughput: int, version: int, flavour: str) -> None:
@@ -264,6 +267,7 @@ def test_items_over_ranges(service: Service, throughput: int, version: int, flav
     assert ids(client.call("read_items", many)) == [id for id, _ in many]
 
 
+@everywhere
 @pytest.mark.parametrize("throughput", [12000, 30000])
 def test_each_range_has_its_own_items(service: Service, throughput: int) -> None:
     proxy = spread(service, throughput)
@@ -286,6 +290,7 @@ def test_a_range_that_is_not_there(service: Service) -> None:
     assert (answer.status, answer.substatus, answer.json["code"]) == (410, 1002, "Gone")
 
 
+@everywhere
 def test_a_hierarchy_over_ranges(service: Service) -> None:
     proxy = service.container(paths=["/a", "/b"], offer_throughput=30000)
     for n in range(40):
@@ -299,6 +304,7 @@ def test_a_hierarchy_over_ranges(service: Service) -> None:
     assert ids(proxy.query_items_change_feed(start_time="Beginning", partition_key=["a1", 5])) == ["i05"]
 
 
+@everywhere
 def test_a_deadline_over_ranges(service: Service) -> None:
     proxy = service.container(10, offer_throughput=30000)
     for n in range(30):
@@ -336,6 +342,7 @@ def test_the_client_reads_the_ranges_once(service: Service, throughput: int, mon
 # --- a whole partition -----------------------------------------------------------------------------------------------
 
 
+@everywhere
 @pytest.mark.parametrize("name", ["text", "unicode", "integer", "true", "null", "long"])
 def test_deleting_a_partition_leaves_the_others(service: Service, name: str) -> None:
     proxy = service.container()
@@ -353,6 +360,7 @@ def test_deleting_a_partition_leaves_the_others(service: Service, name: str) -> 
     assert proxy.create_item({"id": "0", "pk": "new"})["id"] == "0"
 
 
+@everywhere
 def test_deleting_a_partition_fails_midway(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:
     """What is deleted stays so, and is charged."""
     proxy = service.container()

@@ -10,7 +10,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
-from cosmos.service import Async, Service, Sync, path_of, rows, status_of
+from cosmos.service import Async, Service, Sync, everywhere, path_of, rows, status_of
 
 CROSS: Any = {"enable_cross_partition_query": True}
 COUNT = 40
@@ -144,6 +144,7 @@ WITHIN: list[tuple[str, bool, list[Any]]] = [
 ]  # fmt: skip
 
 
+@everywhere
 @pytest.mark.parametrize("index", range(len(WITHIN)), ids=[row[0][:60] for row in WITHIN])
 def test_within_a_partition(filled: Filled, index: int, flavour: str) -> None:
     text, ordered, expected = WITHIN[index]
@@ -169,6 +170,7 @@ def test_pages_have_the_size_that_was_asked_for(filled: Filled, size: int) -> No
         assert [len(page) for page in pages] == [len(P1[at : at + size]) for at in range(0, len(P1), size)]
 
 
+@everywhere
 def test_ties_come_in_one_order(filled: Filled) -> None:
     call = filled["sync", 400].call
     once = call("query_items", "SELECT VALUE c.id FROM c ORDER BY c.w", **CROSS)
@@ -184,6 +186,7 @@ def test_two_keys_need_a_composite_index(filled: Filled) -> None:
     assert status_of(filled["sync", 400].call, "query_items", TWO_KEYS, partition_key="p1") == 400
 
 
+@everywhere
 def test_two_keys(service: Service) -> None:
     policy = {"compositeIndexes": [[{"path": "/s", "order": "ascending"}, {"path": "/n", "order": "descending"}]]}
     proxy = service.container(indexing_policy=policy)
@@ -307,6 +310,7 @@ def test_properties_of_any_name(service: Service, name: str) -> None:
         assert rows(proxy.query_items(text, partition_key="p")) == expected, text
 
 
+@everywhere
 def test_pages_of_joins_over_a_stretch_of_hashes(service: Service) -> None:
     """A page may end within the very first item of the container, wherever that is in the order of hashes."""
     proxy = service.container()

@@ -11,7 +11,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
-from cosmos.service import Async, Service, Sync, path_of, rows
+from cosmos.service import Async, Service, Sync, everywhere, path_of, rows
 from mayflydb.query.cosmos_sql import Context, Declared, Embedding, compile_query, run
 
 CROSS: Any = {"enable_cross_partition_query": True}
@@ -180,6 +180,7 @@ def test_a_plan_needs_a_client_that_fuses(service: Service) -> None:
     assert len(plan["queryRanges"]) == 2
 
 
+@everywhere
 def test_the_dead_are_neither_ranked_nor_counted(service: Service) -> None:
     proxy = service.container(60)
     for name, text, ttl in (

@@ -12,7 +12,7 @@ import pytest
 from azure.core import MatchConditions
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
-from cosmos.service import BULK, Answer, Service, T, ids, path_of, status_of
+from cosmos.service import BULK, Answer, Service, T, everywhere, ids, path_of, status_of
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import record_at
 from mayflydb.frontends.cosmos.commands import items
@@ -21,6 +21,7 @@ from mayflydb.frontends.cosmos.scripting import attempts, transaction
 IS = MatchConditions.IfNotModified
 
 
+@everywhere
 def test_a_renamed_item(service: Service, flavour: str) -> None:
     proxy = service.container()
     call = (service.sync(proxy) if flavour == "sync" else service.aio(proxy)).call
@@ -40,6 +41,7 @@ def test_a_renamed_item(service: Service, flavour: str) -> None:
     assert call("create_item", {"id": "a", "pk": "p"})["_rid"] != first["_rid"]
 
 
+@everywhere
 def test_a_name_that_is_taken(service: Service) -> None:
     proxy = service.container()
     left = proxy.create_item({"id": "a", "pk": "p"})
@@ -69,6 +71,7 @@ def test_conditions(service: Service, which: str, status: int) -> None:
     assert ids(proxy.read_all_items()) == (["b"] if status == 200 else ["a"])
 
 
+@everywhere
 def test_it_begins_a_new_life(service: Service) -> None:
     proxy = service.container(default_ttl=60)
     proxy.create_item({"id": "a", "pk": "p", "ttl": 10})
@@ -82,6 +85,7 @@ def test_it_begins_a_new_life(service: Service) -> None:
     assert [(event.key, event.anchor // 1_000_000) for event in service.deaths()] == [(b"b", T + 9)]
 
 
+@everywhere
 @pytest.mark.parametrize(("second", "status"), [(9, 409), (10, 200)])
 def test_a_name_is_free_at_the_deadline_of_who_had_it(service: Service, second: int, status: int) -> None:
     proxy = service.container(default_ttl=-1)
@@ -93,6 +97,7 @@ def test_a_name_is_free_at_the_deadline_of_who_had_it(service: Service, second: 
     assert len(ids(proxy.read_all_items())) == (2 if status == 409 else 1)
 
 
+@everywhere
 @pytest.mark.parametrize(("second", "status"), [(9, 200), (10, 404)])
 def test_the_dead_are_not_renamed(service: Service, second: int, status: int) -> None:
     proxy = service.container(default_ttl=10)
@@ -101,6 +106,7 @@ def test_the_dead_are_not_renamed(service: Service, second: int, status: int) ->
     assert status_of(proxy.replace_item, "a", {"id": "b", "pk": "p"}) == status
 
 
+@everywhere
 def test_unique_values_go_with_it(service: Service) -> None:
     proxy = service.container(unique_key_policy={"uniqueKeys": [{"paths": ["/mail"]}]})
     proxy.create_item({"id": "a", "pk": "p", "mail": "x"})
@@ -115,6 +121,7 @@ def test_unique_values_go_with_it(service: Service) -> None:
     assert status_of(proxy.create_item, {"id": "e", "pk": "p", "mail": "y"}) == 200
 
 
+@everywhere
 def test_the_feed_of_changes_has_it_once(service: Service) -> None:
     proxy = service.container()
     for id in ("a", "y"):
@@ -124,6 +131,7 @@ def test_the_feed_of_changes_has_it_once(service: Service) -> None:
     assert [item["id"] for item in found] == ["y", "b"]
 
 
+@everywhere
 def test_in_a_batch(service: Service) -> None:
     proxy = service.container(unique_key_policy={"uniqueKeys": [{"paths": ["/mail"]}]})
     first = proxy.create_item({"id": "a", "pk": "p", "mail": "x"})
@@ -144,6 +152,7 @@ def test_in_a_batch(service: Service) -> None:
     assert ids(proxy.read_all_items()) == ["b", "c"]
 
 
+@everywhere
 def test_in_bulk(service: Service) -> None:
     proxy = service.container()
     proxy.create_item({"id": "a", "pk": "p"})
@@ -223,6 +232,7 @@ TRIGGERED = [
 ]
 
 
+@everywhere
 @pytest.mark.parametrize(("method", "body", "status", "left"), TRIGGERED)
 def test_a_transaction_that_is_overtaken_follows_it(
     service: Service, monkeypatch: pytest.MonkeyPatch, method: str, body: Any, status: int, left: Any

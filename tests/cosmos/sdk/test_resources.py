@@ -13,7 +13,7 @@ from azure.cosmos.exceptions import (
     CosmosResourceNotFoundError,
 )
 
-from cosmos.service import Service, ids, in_memory, path_of, rows, status_of
+from cosmos.service import Service, everywhere, ids, in_memory, path_of, rows, status_of
 
 KEY = PartitionKey("/pk")
 
@@ -72,6 +72,7 @@ def test_names_differ_by_case(service: Service) -> None:
 # --- databases -------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_database(service: Service) -> None:
     client = service.client
     created = client.create_database("shop").read()
@@ -93,6 +94,7 @@ def test_database(service: Service) -> None:
     assert again["_rid"] != created["_rid"]
 
 
+@everywhere
 def test_databases_are_listed_and_queried_page_by_page(service: Service) -> None:
     for n in range(7):
         service.client.create_database(f"d{n}")
@@ -106,6 +108,7 @@ def test_databases_are_listed_and_queried_page_by_page(service: Service) -> None
     assert rows(ordered) == ["d6", "d5"]
 
 
+@everywhere
 def test_dropping_a_database_drops_what_is_in_it(service: Service) -> None:
     proxy = service.container()
     proxy.create_item({"id": "1", "pk": "p"})
@@ -117,6 +120,7 @@ def test_dropping_a_database_drops_what_is_in_it(service: Service) -> None:
     assert service.raw("GET", path_of(proxy, "docs")).json["Documents"] == []
 
 
+@everywhere
 def test_a_stale_session_reads_the_container_made_anew(service: Service) -> None:
     proxy = service.container()
     for n in range(5):
@@ -130,6 +134,7 @@ def test_a_stale_session_reads_the_container_made_anew(service: Service) -> None
 # --- containers ------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_container(service: Service) -> None:
     database = service.client.create_database("shop")
     created = database.create_container("c", KEY, default_ttl=60).read()
@@ -182,6 +187,7 @@ def test_a_replace_that_is_refused(service: Service, members: dict[str, Any]) ->
     assert proxy.read() == before
 
 
+@everywhere
 def test_replace_keeps_items_and_honours_the_etag(service: Service) -> None:
     proxy = service.container()
     item = proxy.create_item({"id": "1", "pk": "p"})
@@ -200,6 +206,7 @@ def test_replace_keeps_items_and_honours_the_etag(service: Service) -> None:
     assert "defaultTtl" not in proxy.read()
 
 
+@everywhere
 def test_a_recreated_container_is_another_one(service: Service, flavour: str) -> None:
     """A client that knows the old container by heart is told so (1024), reads the new one, and goes on."""
     proxy = service.container(60)
@@ -223,6 +230,7 @@ def test_a_recreated_container_is_another_one(service: Service, flavour: str) ->
     assert client.call("read_all_items") == [created]
 
 
+@everywhere
 def test_a_client_outlives_a_reset(service: Service) -> None:
     """Its session token is of another life of the server, and still it reads what it writes."""
     database = service.client.create_database("life")
@@ -295,6 +303,7 @@ def test_conflicts_are_an_empty_feed_and_refused_by_name(service: Service) -> No
 # --- throughput ------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_manual_throughput(service: Service) -> None:
     database = service.client.create_database("shop")
     container = database.create_container("c", KEY, offer_throughput=800)
@@ -308,6 +317,7 @@ def test_manual_throughput(service: Service) -> None:
     assert container.get_throughput().offer_throughput == 1200
 
 
+@everywhere
 def test_autoscale_throughput(service: Service) -> None:
     from azure.cosmos import ThroughputProperties
 
@@ -322,6 +332,7 @@ def test_autoscale_throughput(service: Service) -> None:
     assert container.get_throughput().auto_scale_max_throughput == 6000
 
 
+@everywhere
 def test_shared_throughput(service: Service) -> None:
     """A database with an offer shares it: its containers have none of their own unless they ask."""
     database = service.client.create_database("shop", offer_throughput=1000)

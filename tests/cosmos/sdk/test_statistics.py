@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy
 
-from cosmos.service import Service
+from cosmos.service import Service, everywhere
+
+pytestmark = everywhere
 
 
 def statistics(proxy: ContainerProxy, flavour: str, service: Service) -> list[dict[str, Any]]:

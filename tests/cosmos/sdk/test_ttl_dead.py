@@ -10,7 +10,9 @@ from azure.core import MatchConditions
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
-from cosmos.service import Answer, Service, T, path_of, rows, status_of
+from cosmos.service import Answer, Service, T, everywhere, path_of, rows, status_of
+
+pytestmark = everywhere
 
 BODY = {"id": "1", "pk": "p", "new": True}
 IF_MATCH = MatchConditions.IfNotModified

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from azure.cosmos import PartitionKey
 
-from cosmos.service import Async, Service, Sync, T, status_of
+from cosmos.service import Async, Service, Sync, T, everywhere, status_of
 
 DAY = 24 * 60 * 60
 KEY = "customer"
@@ -96,6 +96,7 @@ def test_enable_ttl_on_a_container_with_no_expiration(service: Service, start: S
     flow.lives("1")
 
 
+@everywhere
 def test_enable_ttl_on_a_container_that_exists(service: Service, start: Start) -> None:
     """It had none, and items were written long ago: those count from their own last write."""
     flow = start()
@@ -181,6 +182,7 @@ def test_an_item_that_is_to_stay(service: Service, start: Start) -> None:
     flow.dies("1", 20 * 365 * DAY + 7)
 
 
+@everywhere
 def test_disable_ttl_on_a_container_and_enable_it_again(service: Service, start: Start) -> None:
     """Off, items keep what they say and nobody obeys it; on again, it counts from their last write."""
     flow = start(default_ttl=90 * DAY)

@@ -10,7 +10,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 
 from cosmos.sdk.verbs import VERBS, prepare, writer
-from cosmos.service import START, Service, T, path_of, status_of
+from cosmos.service import START, Service, T, everywhere, path_of, status_of
 
 NEVER = None
 FAR = 4_000_000_000 - T
@@ -36,6 +36,7 @@ def dies_at(service: Service, proxy: ContainerProxy, second: int | None) -> None
         assert status(proxy) == (200 if second is None or moment < second else 404), f"at {moment} s"
 
 
+@everywhere
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.parametrize(("name", "default", "own", "second"), MATRIX, ids=[row[0] for row in MATRIX])
 def test_matrix(
@@ -76,6 +77,7 @@ BOUNDARIES = [
 ]
 
 
+@everywhere
 @pytest.mark.parametrize("place", ["default", "own"])
 @pytest.mark.parametrize(
     ("name", "start", "written", "ttl", "dies", "step"), BOUNDARIES, ids=[b[0] for b in BOUNDARIES]
@@ -101,6 +103,7 @@ def test_boundaries(
     assert swept == [0, 1, 0], "a sweep takes what is due at its start, once"
 
 
+@everywhere
 @pytest.mark.parametrize("second", [9, 10, 11])
 def test_a_sweep_takes_what_is_due_when_it_starts(service: Service, second: int) -> None:
     proxy = service.container(10)
@@ -133,6 +136,7 @@ RENEWING: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@everywhere
 @pytest.mark.parametrize("how", RENEWING)
 def test_a_write_starts_a_new_life(service: Service, how: str) -> None:
     proxy = service.container(10)
@@ -176,6 +180,7 @@ def test_a_read_or_a_refused_write_does_not(service: Service, how: str) -> None:
     assert status(proxy) == 404
 
 
+@everywhere
 def test_replacing_the_container_does_not(service: Service) -> None:
     proxy = service.container(10)
     before = proxy.create_item(dict(BODY))
@@ -237,6 +242,7 @@ def test_removing_the_ttl_by_writing_without_it(service: Service) -> None:
     dies_at(service, proxy, NEVER)
 
 
+@everywhere
 @pytest.mark.parametrize("purged", [False, True])
 def test_created_again_after_death(service: Service, purged: bool) -> None:
     """The second life has nothing of the first: other etag, other rid, its own ttl and deadline."""

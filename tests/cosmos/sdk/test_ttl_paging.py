@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy
 
-from cosmos.service import Service
+from cosmos.service import Service, everywhere
+
+pytestmark = everywhere
 
 COUNT = 10
 DIES = 10

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from cosmos.service import Service, status_of
+from cosmos.service import Service, everywhere, status_of
+
+pytestmark = everywhere
 
 OFF = None
 NOW = 600

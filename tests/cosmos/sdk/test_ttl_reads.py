@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
-from cosmos.service import Async, Service, Sync, path_of, status_of
+from cosmos.service import Async, Service, Sync, everywhere, path_of, status_of
+
+pytestmark = everywhere
 
 DEADLINE = 10
 CROSS = {"enable_cross_partition_query": True}

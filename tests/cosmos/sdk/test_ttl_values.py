@@ -10,7 +10,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosBatchOperationError
 
 from cosmos.sdk.verbs import NEUTRAL, VERBS, Refused, prepare, writer
-from cosmos.service import GONE, Service, in_memory, path_of, rows, status_of
+from cosmos.service import GONE, Service, everywhere, in_memory, path_of, rows, status_of
 
 MOST = 2147483647
 RULE = f"Ensure to provide a nonzero positive integer less than or equal to '{MOST}', or '-1' which means never expire."
@@ -108,6 +108,7 @@ def test_other_places_and_cases_are_plain_data(service: Service, verb: str, memb
     lives_until(service, NEVER, always)
 
 
+@everywhere
 @pytest.mark.parametrize("place", [0, 1, 2])
 def test_one_bad_ttl_fails_a_batch(service: Service, flavour: str, place: int) -> None:
     proxy = service.container(DEFAULT)
@@ -163,6 +164,7 @@ def replace(service: Service, members: str) -> Any:
     return service.raw("PUT", "/dbs/db/colls/c", f'{{"id":"c",{KEY}{members}}}'.encode())
 
 
+@everywhere
 @pytest.mark.parametrize(("text", "seconds"), [("", None), *ON])
 def test_default_ttl_on_create(service: Service, text: str, seconds: int | None) -> None:
     answer = create(service, text and f',"defaultTtl":{text}')

@@ -17,7 +17,7 @@ from azure.cosmos.exceptions import CosmosHttpResponseError
 from azure.cosmos.user import UserProxy
 
 from cosmos.service import KEY as ACCOUNT_KEY
-from cosmos.service import Answer, Service, T, ids, in_memory, path_of, rows, status_of
+from cosmos.service import Answer, Service, T, everywhere, ids, in_memory, path_of, rows, status_of
 from mayflydb.engine.catalog import Definition, catalogue, node_of
 from mayflydb.frontends.cosmos.auth import Keys
 from mayflydb.frontends.cosmos.calls import USERS
@@ -62,6 +62,7 @@ def raw_bytes(rid: str) -> bytes:
 # --- users -----------------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_user(service: Service, database: DatabaseProxy) -> None:
     service.at(7.5)
     created = database.create_user({"id": "ann"}).read()
@@ -85,6 +86,7 @@ def test_user(service: Service, database: DatabaseProxy) -> None:
     assert database.create_user({"id": "ann"}).read()["_rid"] != rid
 
 
+@everywhere
 def test_users_are_listed_and_queried_page_by_page(database: DatabaseProxy) -> None:
     assert list(database.list_users()) == []
     for n in range(7):
@@ -96,6 +98,7 @@ def test_users_are_listed_and_queried_page_by_page(database: DatabaseProxy) -> N
     assert rows(database.query_users("SELECT VALUE r.id FROM r WHERE r.id > 'u4' ORDER BY r.id DESC")) == ["u6", "u5"]
 
 
+@everywhere
 def test_a_user_may_be_renamed_and_upserted(service: Service, database: DatabaseProxy) -> None:
     user = database.create_user({"id": "ann"})
     user.create_permission({"id": "p", "permissionMode": "Read", "resource": "dbs/shop/colls/c"})
@@ -114,6 +117,7 @@ def test_a_user_may_be_renamed_and_upserted(service: Service, database: Database
     assert ids(database.list_users()) == ["ann", "beth", "carl"]
 
 
+@everywhere
 def test_a_stale_etag_of_a_user(service: Service, database: DatabaseProxy) -> None:
     stale = database.create_user({"id": "ann"}).read()["_etag"]
     fresh = database.replace_user("ann", {"id": "ann"}).read()["_etag"]
@@ -125,6 +129,7 @@ def test_a_stale_etag_of_a_user(service: Service, database: DatabaseProxy) -> No
     assert service.raw("DELETE", "/dbs/shop/users/ann", None, {"if-match": fresh}).status == 204
 
 
+@everywhere
 def test_a_user_and_a_container_of_one_name(service: Service, database: DatabaseProxy) -> None:
     """Users are no containers: neither meets the other, wherever containers are listed."""
     database.create_container("same", KEY)
@@ -170,6 +175,7 @@ def test_what_is_missing(service: Service, user: UserProxy, path: str, substatus
             assert (answer.status, answer.substatus) == (404, substatus)
 
 
+@everywhere
 def test_many_create_the_first_user(service: Service, database: DatabaseProxy) -> None:
     """At once: there is one place for all of them, and one of those of the same name."""
     server = service.server
@@ -194,6 +200,7 @@ def stored(service: Service) -> list[Row]:
     return server._home.call(catalogue(server._admin.engine.store))
 
 
+@everywhere
 def test_dropping_a_database_drops_its_users(service: Service, user: UserProxy) -> None:
     grant(user, "dbs/shop/colls/c")
     other = service.client.create_database("other")
@@ -206,6 +213,7 @@ def test_dropping_a_database_drops_its_users(service: Service, user: UserProxy) 
     assert ids(other.list_users()) == ["ann"]
 
 
+@everywhere
 def test_dropping_a_user_drops_its_permissions(service: Service, database: DatabaseProxy, user: UserProxy) -> None:
     before = len(stored(service))
     grant(user, "dbs/shop/colls/c")
@@ -215,6 +223,7 @@ def test_dropping_a_user_drops_its_permissions(service: Service, database: Datab
     assert list(database.create_user({"id": "ann"}).list_permissions()) == []
 
 
+@everywhere
 def test_a_copy_has_them_too(service: Service, user: UserProxy) -> None:
     user.create_permission({"id": "p", "permissionMode": "Read", "resource": "dbs/shop/colls/c"})
     copied = service.copied()
@@ -227,6 +236,7 @@ def test_a_copy_has_them_too(service: Service, user: UserProxy) -> None:
 # --- permissions -----------------------------------------------------------------------------------------------------
 
 
+@everywhere
 def test_permission(service: Service, user: UserProxy) -> None:
     service.at(9)
     body = {"id": "p", "permissionMode": "Read", "resource": "dbs/shop/colls/c", "resourcePartitionKey": ["v", 1]}
@@ -260,6 +270,7 @@ def test_every_answer_has_a_token_of_its_own(user: UserProxy) -> None:
     assert len(tokens) == 8
 
 
+@everywhere
 def test_permissions_are_replaced_and_upserted(service: Service, user: UserProxy) -> None:
     path = "/dbs/shop/users/ann/permissions"
     first = {"id": "p", "permissionMode": "Read", "resource": "dbs/shop/colls/c"}
@@ -564,6 +575,7 @@ def test_a_link_to_what_cannot_be(place: Place, name: str) -> None:
     assert permission["resource"] == f"dbs/shop/colls/{name}"
 
 
+@everywhere
 def test_a_container_made_anew_is_another_one(place: Place) -> None:
     token = grant(place.user, "dbs/shop/colls/c", "All")
     place.database.delete_container("c")

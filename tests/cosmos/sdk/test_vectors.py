@@ -10,7 +10,7 @@ import pytest
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
-from cosmos.service import Async, Service, Sync, ids, path_of, rows, status_of
+from cosmos.service import Async, Service, Sync, everywhere, ids, path_of, rows, status_of
 
 CROSS: Any = {"enable_cross_partition_query": True}
 DISTANCES = ("cosine", "dotproduct", "euclidean")
@@ -65,8 +65,10 @@ def of(service: Service, proxy: ContainerProxy, flavour: str) -> Sync | Async:
     return service.sync(proxy) if flavour == "sync" else service.aio(proxy)
 
 
-@pytest.mark.parametrize(("flavour", "throughput"), [("sync", 400), ("sync", 30000), ("aio", 30000)])
-@pytest.mark.parametrize("declared", DISTANCES)
+@pytest.mark.parametrize(
+    ("declared", "flavour", "throughput"),
+    [*((declared, "sync", 30000) for declared in DISTANCES), ("cosine", "sync", 400), ("euclidean", "aio", 30000)],
+)
 def test_the_nearest_of_all_partitions(service: Service, declared: str, flavour: str, throughput: int) -> None:
     """By the distance that the container declares, and by the one that the query names instead."""
     client = of(service, filled(service, declared, throughput), flavour)
@@ -91,6 +93,7 @@ def test_the_nearest_of_all_partitions(service: Service, declared: str, flavour:
             assert [row["id"] for row in client.call("query_items", text, parameters=given, **limits)] == order
 
 
+@everywhere
 @pytest.mark.parametrize("distance", DISTANCES)
 def test_the_nearest_of_one_partition(service: Service, flavour: str, distance: str) -> None:
     client = of(service, filled(service, distance, 30000), flavour)
@@ -130,6 +133,7 @@ def test_a_plan_needs_a_client_that_sorts(service: Service) -> None:
     assert (info["hasNonStreamingOrderBy"], info["orderBy"], info["top"]) == (True, ["Ascending"], 2)
 
 
+@everywhere
 def test_the_dead_are_not_near(service: Service) -> None:
     proxy = service.container(60, **policies("euclidean"))
     proxy.create_item({"id": "long", "pk": "p", "v": [2.0] * SIZE})

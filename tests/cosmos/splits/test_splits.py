@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey, ThroughputProperties
 
-from cosmos.service import BULK, Answer, Service, ids, path_of
+from cosmos.service import BULK, Answer, Service, everywhere, ids, path_of
+
+pytestmark = everywhere
 
 CROSS: dict[str, Any] = {"enable_cross_partition_query": True}
 COUNT = 60

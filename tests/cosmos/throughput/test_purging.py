@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 
-from cosmos.service import BULK, START, Service, path_of, rows
+from cosmos.service import BULK, START, Service, everywhere, path_of, rows
 from cosmos.throughput.watch import Watch
 from mayflydb.embedded import RunningServer, serve
+
+pytestmark = everywhere
 
 CROSS: dict[str, Any] = {"enable_cross_partition_query": True}
 PRICE = 5.71

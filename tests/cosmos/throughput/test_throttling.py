@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from azure.cosmos import ContainerProxy, PartitionKey
 
-from cosmos.service import BULK, Answer, Service, ids, path_of
+from cosmos.service import BULK, Answer, Service, everywhere, ids, path_of
 from cosmos.throughput.watch import Watch
 
 QUERY = {"content-type": "application/query+json", "x-ms-documentdb-query-enablecrosspartition": "True"}
@@ -55,6 +55,7 @@ def requests(proxy: ContainerProxy) -> dict[str, tuple[Any, ...]]:
     }  # fmt: skip
 
 
+@everywhere
 def test_every_operation_waits_and_does_nothing_meanwhile(service: Service, watch: Watch) -> None:
     proxy = service.container(offer_throughput=400)
     proxy.create_item({"id": "a", "pk": "a", "n": 1})
@@ -209,6 +210,7 @@ def test_a_batch_is_refused_as_a_whole(service: Service, watch: Watch) -> None:
     assert len(list(proxy.read_all_items())) == 100
 
 
+@everywhere
 def test_containers_that_share_a_budget(service: Service, watch: Watch) -> None:
     database = service.client.create_database("shop", offer_throughput=400)
     one, other = (database.create_container(name, PartitionKey("/pk")) for name in "ab")
@@ -243,6 +245,7 @@ def test_another_offer_is_another_budget_at_once(service: Service, watch: Watch)
     assert read_all_there_is(service, proxy) == 800
 
 
+@everywhere
 def test_children_of_a_split_have_budgets_of_their_own(service: Service, watch: Watch) -> None:
     proxy = service.container(offer_throughput=400)
     overdraw(service, proxy)

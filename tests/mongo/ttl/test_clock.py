@@ -37,7 +37,8 @@ def after(world: World, update: Any) -> dict[str, Any]:
 
 def inserted_timestamp(world: World) -> float:
     world.db["c"].insert_one({"_id": 2, "t": Timestamp(0, 0)})
-    return (world.db["c"].find_one({"_id": 2}) or {})["t"].time - T
+    found = world.db["c"].find_one({"_id": 2}) or {}
+    return float(found["t"].time - T)
 
 
 def first(world: World, *stages: dict[str, Any]) -> dict[str, Any]:
@@ -96,7 +97,7 @@ def test_a_document_is_compared_with_the_same_clock_it_dies_by(world: World) -> 
     ]
 
     def hit() -> int:
-        found = collection.find_one_and_update({"_id": "key"}, window, upsert=True, return_document=True)
+        found: Any = collection.find_one_and_update({"_id": "key"}, window, upsert=True, return_document=True)
         return int(found["count"])
 
     assert [hit(), hit(), hit()] == [1, 2, 3]

@@ -229,8 +229,8 @@ def test_a_longer_or_a_shorter_life_holds_from_the_next_request_on(world: World)
             each.insert_one({"_id": 1, "t": date(0)})
         world.move(600)
         for after, seen in ((1000, True), (500, False), (601, True), (600, False)):
-            for each in ("dated", "written"):
-                change(world, each, {"name": "ttl", "expireAfterSeconds": after})
+            for one in ("dated", "written"):
+                change(world, one, {"name": "ttl", "expireAfterSeconds": after})
             assert ids(written) == ({1} if seen else set())
             assert ids(dated) == ({1} if seen or name == "db" else set())
         change(world, "written", {"name": "ttl", "expireAfterSeconds": -1})

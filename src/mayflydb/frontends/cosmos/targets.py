@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from struct import Struct as Packing
 from typing import Any, Final
 
 import msgspec
 
 from mayflydb.engine.catalog import Node
-from mayflydb.expiry.rules import Rule
+from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.partition_key import (
     KeyValue,
     KeyValues,
@@ -16,22 +18,68 @@ from mayflydb.frontends.cosmos.partition_key import (
     parse_header,
 )
 from mayflydb.frontends.cosmos.rules import rules_of
-from mayflydb.model.errors import BadRequest
+from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
+from mayflydb.model.record import Record
 
 UNDEFINED: Final = parse_header("[{}]")[0]
 _DOUBLE: Final = Packing("<d")
 _CONSTANTS: Final[dict[int, KeyValue]] = {0: UNDEFINED, 1: None, 2: False, 3: True}
 _HASH_BYTES: Final = 16
+_REFUSALS: Final[Mapping[int, type[MayflyError]]] = {400: BadRequest, 404: NotFound, 408: OutcomeUnknown}
 
 
 class CosmosTargets:
     """What the admin API needs to know about this front end's containers."""
 
     space = "cosmos"
+    separator = "/"
+    keeps_empty = True
 
-    def rules(self, default_ttl: int | None) -> tuple[Rule, ...]:
-        """The rules that a `defaultTtl` stands for."""
-        return rules_of(default_ttl)
+    def __init__(self, caller: Caller) -> None:
+        """`caller`: the front end of this server."""
+        self._caller = caller
+
+    def lists(self, database: str, container: Node | None = None) -> bool:
+        """All of them."""
+        return True
+
+    def settings(self, database: str, container: Node) -> dict[str, Any]:
+        """`default_ttl`."""
+        return {"default_ttl": self.default_ttl(container)}
+
+    def names(self, container: Node) -> Mapping[int, str]:
+        """Containers have no date indexes."""
+        return {}
+
+    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+        """Nothing more."""
+        return {}
+
+    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+        """What another `defaultTtl` comes to."""
+        if not change.of_default:
+            raise BadRequest("a container has one default and no TTL indexes", hint="leave index and field out")
+        return Proposal(rules_of(change.seconds), self.default_ttl(container))
+
+    async def set(self, database: str, container: Node, change: Change) -> None:
+        """Replace the container as a client would, unless it is changed meanwhile (Conflict)."""
+        path = ("dbs", database, "colls", container.name)
+        self.proposal(database, container, change)
+        body = await self._answered("GET", path)
+        sent = {key: value for key, value in body.items() if not key.startswith("_") and key != "defaultTtl"}
+        if change.seconds is not None:
+            sent["defaultTtl"] = change.seconds
+        await self._answered("PUT", path, msgspec.json.encode(sent), {"if-match": body["_etag"]})
+
+    async def _answered(
+        self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None
+    ) -> dict[str, Any]:
+        response = await self._caller(method, path, body, headers)
+        answer: dict[str, Any] = msgspec.json.decode(response.body)
+        if response.status >= 300:
+            kind = _REFUSALS.get(response.status, Conflict if response.status < 500 else Unavailable)
+            raise kind(str(answer.get("message", "")).partition("\r\nActivityId")[0])
+        return answer
 
     def default_ttl(self, container: Node) -> int | None:
         """The container's `defaultTtl`; None: off."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from typing import Any
 from uuid import UUID
 
 from bson import Decimal128
@@ -46,8 +47,8 @@ MOST_MILLISECONDS = (1 << 31) - 1
 HELLO = frozenset({"hello", "isMaster", "ismaster"})
 QUERIES = frozenset({"$query", "query"})
 
-CHANGING = frozenset({"write", "schema", "users"})
-"""Rights of commands that change something, and so are told how durable that is to be."""
+READING = frozenset({"open", "read"})
+"""Rights of commands that change nothing, whatever they are told of how durable that is to be."""
 
 _OK = encode({"ok": 1.0})
 _FAILED = refusal(1, "An internal error occurred.")
@@ -137,14 +138,16 @@ class MongoApp:
         check_read_concern(call)
         if "lsid" in call.body:
             self._enter_session(call)
+        if self.sessions.ended:
+            await self.clear_up(call.now)
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)
-        answering = command.handler(call) if not self.failpoints.active else self._rehearse(call, command)
+        answering = self._handle(call, command) if not self.failpoints.active else self._rehearse(call, command)
         answer = await (answering if not limit else within(limit, answering))
         if isinstance(answer, bytes):
             return answer
-        if "writeConcern" in call.body and command.right in CHANGING and "writeConcernError" not in answer:
+        if "writeConcern" in call.body and command.right not in READING and "writeConcernError" not in answer:
             unmet = concern_error(call)
             if unmet is not None:
                 answer["writeConcernError"] = unmet
@@ -159,12 +162,22 @@ class MongoApp:
         if call.connection.user is not None or not self.options.auth:
             call.session = self.sessions.use(id, call.owner)
 
+    async def clear_up(self, now: Instant) -> None:
+        """Close what sessions that have ended had open."""
+        ended, self.sessions.ended = self.sessions.ended, []
+        await self.data.sessions_ended(ended, now)
+
+    def _handle(self, call: Call, command: Command) -> Coroutine[Any, Any, Document | bytes]:
+        if "autocommit" in call.body or "startTransaction" in call.body:
+            return self.data.transactions.perform(call, command.handler)
+        return command.handler(call)
+
     async def _rehearse(self, call: Call, command: Command) -> Document | bytes:
         try:
             added = await self.failpoints.strike(call)
         except Lost:
             raise Hangup from None
-        answer = await command.handler(call)
+        answer = await self._handle(call, command)
         return with_fields(answer, added) if added else answer
 
 

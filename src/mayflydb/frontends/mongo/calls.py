@@ -15,6 +15,7 @@ from mayflydb.query.mongo.values import Document
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
+    from mayflydb.frontends.mongo.inside import InTransaction
 
 GENERIC: Final = frozenset(
     {
@@ -54,7 +55,8 @@ class Call(msgspec.Struct, gc=False):
 
     `body`: the command's document, decoded, `$db` and the other generic arguments included, without the arrays that are in
     `sequences`: those of `documents`, `updates`, `deletes`, `ops` and `nsInfo`, each element the raw bytes of a document that
-    nobody has looked into yet. `now`: the instant of the command, which all of it goes by. `session`: the one `lsid` names.
+    nobody has looked into yet. `now`: the instant of the command, which all of it goes by; of the transaction it is part of, if
+    that is so. `session`: the one `lsid` names. `transaction`: what it is part of.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Call(msgspec.Struct, gc=False):
     now: Instant
     app: MongoApp
     session: Session | None = None
+    transaction: InTransaction | None = None
 
     @property
     def owner(self) -> str:

@@ -46,7 +46,10 @@ class Cursor:
         limit: int = 0,
         session: bytes | None = None,
     ) -> None:
-        """`limit`: results in all (0: no limit). `session`: the lsid it was opened in; only that one may use it."""
+        """`limit`: results in all (0: no limit). `session`: the lsid it was opened in; only that one may use it.
+
+        `transaction`, set by who opens it inside one, is the only place where it may be used, and ends it.
+        """
         self.namespace = namespace
         self.session = session
         self.moment = moment
@@ -54,6 +57,7 @@ class Cursor:
         self.used: Instant = 0
         self.keeps = False
         self.busy = False
+        self.transaction: object = None
         self.waits = False
         self._items = items
         self._rules = rules
@@ -135,8 +139,9 @@ class Cursors:
         self._open[cursor.id] = cursor
         return cursor.id
 
-    async def find(self, id: int, namespace: str, session: bytes | None) -> Cursor:
-        """An open one. MqlError 43 if there is none, 13 if it is another collection's or session's."""
+    async def find(self, id: int, namespace: str, session: bytes | None, transaction: object = None) -> Cursor:
+        """An open one. MqlError 43 if there is none, 13 if it is another collection's or session's, 50739 to 50741 if it was
+        not opened in this transaction."""
         await self.reap()
         cursor = self._open.get(id)
         if cursor is None:
@@ -147,6 +152,13 @@ class Cursors:
         if cursor.session != session:
             text = "in session" if session is not None else "not in a session"
             raise MqlError(13, f"Cannot run getMore on cursor {id}, which was created in another session, {text}")
+        if cursor.transaction is not transaction:
+            code, how = 50741, "created in another transaction"
+            if cursor.transaction is None:
+                code, how = 50739, "not created in a transaction"
+            elif transaction is None:
+                code, how = 50740, "created in a transaction"
+            raise MqlError(code, f"Cannot run getMore on cursor {id}, which was {how}")
         if cursor.busy:
             raise MqlError(12051, f"cursor id {id} is already in use")
         cursor.used = self._clock()
@@ -169,6 +181,10 @@ class Cursors:
         stale = [id for id, each in self._open.items() if not each.keeps and not each.busy and now - each.used > IDLE]
         if stale:
             await self.kill(stale)
+
+    async def end_transaction(self, transaction: object) -> None:
+        """Close what was opened inside it."""
+        await self.kill([id for id, each in self._open.items() if each.transaction is transaction])
 
     async def end_session(self, session: bytes) -> None:
         """Close what was opened in it."""

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -30,11 +30,12 @@ from mayflydb.query.mongo.index_changes import modify, target, to_drop
 from mayflydb.query.mongo.index_specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
 TS_COUNTS: Final = 3
 """What a TTL index on `_ts` counts for in replies: itself, and one entry each for the default and for documents' own ttl."""
-
-
-log = logging.getLogger(__name__)
 
 
 class Created(msgspec.Struct, frozen=True):
@@ -53,6 +54,7 @@ class Indexing:
         self._engine = engine
         self._collections = collections
         self._ordering: dict[int, asyncio.Task[None]] = {}
+        self._under_way: set[asyncio.Task[Any]] = set()
 
     # --- creating ------------------------------------------------------------------------------------------------------
 
@@ -68,10 +70,13 @@ class Indexing:
             parse_spec(each, contract.profile, None, contract.custom_path)
 
     async def create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
-        """Make those that are missing, all or none, and return when they are ready.
+        """Make those that are missing, all or none, and return when they are ready. It goes on when its caller does not wait.
 
         MqlError 85, 86, 67 for what does not go with the others, 11000 for two documents with one value of a unique index.
         """
+        return await self._to_its_end(self._create(collection, specs, now))
+
+    async def _create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
         profile = collection.contract.profile
         missing = self._missing(collection, specs)
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
@@ -133,13 +138,13 @@ class Indexing:
         def with_slots(node: Node) -> Definition:
             definition = node.definition
             slots = slots_of(definition)
-            for index in _reaping(definition, contract):
+            for index in reaping(definition, contract):
                 if index.number not in slots:
                     definition, slots[index.number] = with_slot(definition)
             return _with_body(definition, slots={str(number): slot for number, slot in slots.items()})
 
         node = await self._replace(collection, with_slots, now)
-        for index in _reaping(node.definition, contract):
+        for index in reaping(node.definition, contract):
             live = live_of(index)
 
             def date_of(record: Record, live: Live = live) -> Instant | None:
@@ -149,7 +154,8 @@ class Indexing:
 
         def with_rules(node: Node) -> Definition:
             definition = node.definition
-            if ts is not None:
+            there = ts_of(definition)
+            if ts is not None and (there is None or compare_with_existing(ts, [there]) == "new"):
                 definition = _with_body(definition, ts=packed(ts.to_document()))
             return ruled(definition, contract)
 
@@ -160,6 +166,9 @@ class Indexing:
     async def drop(self, collection: Collection, which: Any, now: Instant) -> bool:
         """Drop what is named; whether a TTL index on `_ts` was among it. Expiry by them ends at once. MqlError 27, 72, 181."""
         gone = to_drop(which, [ID, *collection.specs])
+        return await self._to_its_end(self._drop(collection, gone, now))
+
+    async def _drop(self, collection: Collection, gone: Sequence[IndexSpec], now: Instant) -> bool:
         names = {spec.name for spec in gone}
         numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in names}
         ts = collection.ts is not None and collection.ts.name in names
@@ -189,15 +198,19 @@ class Indexing:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
         existing = [ID, *collection.specs]
         meant = target(change, existing, collection.namespace)
-        contract = collection.contract
-        changed, reply = modify(meant, change, contract.profile)
+        changed, reply = modify(meant, change, collection.contract.profile)
         if dry or changed == meant:
             return reply
         if changed.unique and not meant.unique:
             raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
+        await self._to_its_end(self._modify(collection, meant, changed, now))
+        return reply
+
+    async def _modify(self, collection: Collection, meant: IndexSpec, changed: IndexSpec, now: Instant) -> None:
+        contract = collection.contract
         if changed.is_cosmos_ttl(contract.profile) and collection.ts != meant:
             await self._turn_into_ts(collection, meant, changed, now)
-            return reply
+            return
 
         def with_change(node: Node) -> Definition:
             definition = node.definition
@@ -208,9 +221,8 @@ class Indexing:
             return ruled(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
-        if any(index.number not in slots_of(node.definition) for index in _reaping(node.definition, contract)):
+        if any(index.number not in slots_of(node.definition) for index in reaping(node.definition, contract)):
             await self._put_rules(collection, now, None)
-        return reply
 
     async def _turn_into_ts(self, collection: Collection, before: IndexSpec, after: IndexSpec, now: Instant) -> None:
         """An ordinary index on `_ts` becomes the TTL index there, which has no entries."""
@@ -218,6 +230,18 @@ class Indexing:
         number = next(live.number for live in collection.indexes if live.spec == before)
         await self._put_rules(collection, now, after)
         await self._engine.indexes.drop(collection.id, {number})
+
+    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
+        """A client that goes away, or that waits no longer, leaves nothing half done."""
+        task = asyncio.ensure_future(work)
+        self._under_way.add(task)
+        task.add_done_callback(self._ended)
+        return await asyncio.shield(task)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._under_way.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.debug("a change of indexes ended: %s", error)
 
     async def _replace(self, collection: Collection, change: Callable[[Node], Definition], now: Instant) -> Node:
         try:
@@ -256,16 +280,17 @@ class Indexing:
         for collection in found:
             check_kept(collection.contract, collection.node.body.get("profile"), collection.namespace)
         for collection in found:
-            await self._heal(collection, now)
+            await self._engine.indexes.abandon(collection.id)
+            await self.settle(collection, now)
 
-    async def _heal(self, collection: Collection, now: Instant) -> None:
-        await self._engine.indexes.abandon(collection.id)
+    async def settle(self, collection: Collection, now: Instant) -> None:
+        """Let what is left of dropped slots go, and rules be what the collection's contract says."""
         definition = collection.node.definition
         for slot in definition.slots:
             if slot.state == "dropped":
                 await self._engine.dates.remove(collection.id, slot.number)
         slots = slots_of(definition)
-        missing = any(index.number not in slots for index in _reaping(definition, collection.contract))
+        missing = any(index.number not in slots for index in reaping(definition, collection.contract))
         rules = ruled(definition, collection.contract).rules
         if missing or rules != _plain(definition.rules):
             await self._put_rules(collection, now, None)
@@ -285,7 +310,7 @@ def ruled(definition: Definition, contract: Contract) -> Definition:
         rules.append(Rule("default", after, overrides=True, hides=True))
     slots = slots_of(definition)
     on_ts = ts is not None
-    for index in _reaping(definition, contract):
+    for index in reaping(definition, contract):
         live = live_of(index)
         on_ts = on_ts or live.spec.key[0][0] == "_ts"
         if index.number in slots:
@@ -296,7 +321,7 @@ def ruled(definition: Definition, contract: Contract) -> Definition:
     return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
 
 
-def _reaping(definition: Definition, contract: Contract) -> list[Index]:
+def reaping(definition: Definition, contract: Contract) -> list[Index]:
     ready = [index for index in definition.indexes if index.state == "ready"]
     return [index for index in ready if live_of(index).spec.reaps_dates(contract.profile)]
 

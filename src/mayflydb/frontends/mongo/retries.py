@@ -8,29 +8,113 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/retryable-wr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final
 
-from bson import DatetimeMS, Int64
+from bson import Binary, DatetimeMS, Int64
 
 from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.engine import Engine
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.mongo.collections import Collection, place_of
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection, Collections, Place, place_of
 from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.sessions import UUID_SUBTYPE, Session
 from mayflydb.frontends.mongo.writing import Steps
-from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import Document, decode, encode
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.values import Document, decode, encode, type_name
 
 DATABASE: Final = "config"
 NAME: Final = "transactions"
 
 
+RETRYABLE: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
+"""Commands that may have a number without being part of a transaction."""
+
+
+def number_of(call: Call) -> int:
+    """`txnNumber`. MqlError 72 and 14 for one that cannot be, 20 where there are none."""
+    number = call.body["txnNumber"]
+    if type(number) not in (Int64, int):
+        raise type_mismatch(f"{call.name}.txnNumber", type_name(number), "long")
+    if call.session is None:
+        raise MqlError(72, "Transaction number requires a session ID to also be specified")
+    if number < 0:
+        raise MqlError(72, "Transaction number cannot be negative")
+    if call.app.options.topology == "standalone":
+        raise MqlError(20, "Transaction numbers are only allowed on a replica set member or mongos")
+    return int(number)
+
+
+def record_id(session: Session) -> Document:
+    """Of the document that is kept of a session: another user's session of the same id is another one."""
+    return _id_of(session.id, session.owner)
+
+
+def _id_of(session: bytes, owner: str) -> Document:
+    id: Document = {"id": Binary(session, UUID_SUBTYPE)}
+    if owner:
+        id["uid"] = Binary(sha256(owner.encode()).digest())
+    return id
+
+
+@lru_cache(maxsize=4096)
+def _place_of(session: bytes, owner: str) -> Place:
+    """Where it lies: the same for each of a session's writes."""
+    return place_of(_id_of(session, owner))
+
+
+async def kept(engine: Engine, collections: Collections, session: Session) -> Document | None:
+    """What is kept of a session."""
+    found = await collections.find(DATABASE, NAME)
+    if found is None:
+        return None
+    place = place_of(record_id(session))
+    record = await engine.get(found.node, place.partition, place.key, 0)
+    return None if record is None else decode(record.value)
+
+
+class Claim:
+    """A transaction's commit, noted in itself: it happens once, however often it is asked for."""
+
+    def __init__(self, sessions: Collection, session: Session, number: int) -> None:
+        """`sessions`: `config.transactions`."""
+        self._sessions = sessions
+        self._id = record_id(session)
+        self._number = number
+
+    def make(self, transaction: Transaction) -> Steps[bool]:
+        """Whether it is to happen now; False: it has. MqlError 251 if the session has gone on without it."""
+        space = yield from transaction.on(self._sessions.id)
+        place = place_of(self._id)
+        record = yield from space.get(place.partition, place.key)
+        before = {} if record is None else decode(record.value)
+        last = int(before.get("txnNum", -1))
+        if last == self._number and before.get("state") == "committed":
+            return False
+        if last >= self._number:
+            raise MqlError(251, f"Transaction with {{ txnNumber: {self._number} }} has been aborted.")
+        document = {
+            "_id": self._id,
+            "txnNum": Int64(self._number),
+            "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
+            "state": "committed",
+            "done": [],
+        }
+        draft = self._sessions.draft(document, encode(document))
+        yield from space.run(Command(Mode.UPSERT, place.partition, place.key, draft))
+        return True
+
+
 class Attempt:
     """One numbered write of a session, and what is known of its statements. Made anew by each run of a decision."""
 
-    def __init__(self, sessions: Collection, session: Any, number: int) -> None:
-        """`sessions`: `config.transactions`; `session`: the lsid as it was sent."""
+    def __init__(self, sessions: Collection, session: Session, number: int) -> None:
+        """`sessions`: `config.transactions`."""
         self._sessions = sessions
-        self._id = {"id": session}
+        self._id = record_id(session)
+        self._place = _place_of(session.id, session.owner)
         self._number = number
         self._known: dict[int, Document | None] = {}
         self._noted: list[tuple[int, Document | None]] = []
@@ -39,7 +123,7 @@ class Attempt:
         """Learn what was done under this number. MqlError 225 if the session has gone on."""
         self._known, self._noted = {}, []
         space = yield from transaction.on(self._sessions.id)
-        place = place_of(self._id)
+        place = self._place
         record = yield from space.get(place.partition, place.key)
         if record is None:
             return
@@ -49,6 +133,8 @@ class Attempt:
             text = f"Cannot start a transaction {self._number} because a newer retryable write with number {last} has started"
             raise MqlError(225, text)
         if last == self._number:
+            if kept.get("state") == "committed":
+                raise MqlError(225, f"Cannot retry a write under number {last}: it is that of a transaction")
             for first, end, answer in kept["done"]:
                 self._known.update(dict.fromkeys(range(first, end), answer))
 
@@ -71,7 +157,7 @@ class Attempt:
             "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
             "done": _runs(sorted(self._known.items())),
         }
-        place = place_of(self._id)
+        place = self._place
         draft = self._sessions.draft(document, encode(document))
         space = yield from transaction.on(self._sessions.id)
         yield from space.run(Command(Mode.UPSERT, place.partition, place.key, draft))

@@ -17,7 +17,7 @@ IDLE: Final = 30 * 60 * 1_000_000
 
 MOST: Final = 1_000_000
 
-_UUID: Final = 4
+UUID_SUBTYPE: Final = 4
 
 
 class Session(msgspec.Struct, eq=False):
@@ -29,12 +29,12 @@ class Session(msgspec.Struct, eq=False):
 
 
 class Sessions:
-    """The sessions of one server. `ended` are told of each that ends, whether by a command or by idling."""
+    """The sessions of one server. `ended`: those that have ended, by a command or by idling, and hold something still."""
 
     def __init__(self, monotonic: Callable[[], int]) -> None:
         self._monotonic = monotonic
         self._sessions: OrderedDict[tuple[str, bytes], Session] = OrderedDict()
-        self.ended: list[Callable[[Session], None]] = []
+        self.ended: list[Session] = []
 
     def __len__(self) -> int:
         return len(self._sessions)
@@ -83,8 +83,7 @@ class Sessions:
     def _end(self, key: tuple[str, bytes]) -> None:
         session = self._sessions.pop(key, None)
         if session is not None:
-            for tell in self.ended:
-                tell(session)
+            self.ended.append(session)
 
 
 def session_id(value: Any, field: str) -> bytes:
@@ -92,6 +91,6 @@ def session_id(value: Any, field: str) -> bytes:
     if not isinstance(value, dict):
         raise type_mismatch(field, type_name(value), "object")
     id = value.get("id")
-    if not isinstance(id, Binary) or id.subtype != _UUID or len(id) != 16:
+    if not isinstance(id, Binary) or id.subtype != UUID_SUBTYPE or len(id) != 16:
         raise MqlError(207, f"{field}.id must be a 16-byte UUID")
     return bytes(id)

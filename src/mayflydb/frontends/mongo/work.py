@@ -27,7 +27,10 @@ class Work(Protocol):
     aborts: bool
 
     async def perform(self, body: Body[T]) -> T:
-        """Run a decision and return its reply once it holds."""
+        """Run a decision and return its reply once it holds, as far as anything does before the work is at its end."""
+
+    def fail(self) -> None:
+        """A statement was refused."""
 
 
 class Single:
@@ -44,19 +47,28 @@ class Single:
     async def perform(self, body: Body[T]) -> T:
         return await self._engine.transact(body, self._now)
 
+    def fail(self) -> None:
+        """Each statement stands for itself."""
+
 
 async def begin(call: Call) -> Work:
-    """What the session arguments of a command ask for. MqlError 20, 72 and 251 as the protocol has them."""
-    body, data = call.body, call.app.data
-    number = body.get("txnNumber")
-    if number is None:
+    """What the session arguments of a command ask for. MqlError 20, 72, 225 and 50768 as the protocol has them."""
+    data = call.app.data
+    if call.transaction is not None:
+        return call.transaction
+    if "txnNumber" not in call.body:
         return Single(data, call.now)
-    if "lsid" not in body:
-        raise MqlError(72, "Transaction number requires a session ID to also be specified")
-    if call.app.options.topology == "standalone":
-        raise MqlError(20, "Transaction numbers are only allowed on a replica set member or mongos")
+    number = retries.number_of(call)
+    if call.name not in retries.RETRYABLE:
+        text = "txnNumber may only be provided for multi-document transactions and retryable write commands."
+        raise MqlError(
+            50768, f"{text} autocommit:false was not provided, and {call.name} is not a retryable write command."
+        )
+    assert call.session is not None
+    await data.transactions.numbered(call.session, number)
     sessions = await data.collections.ensure(retries.DATABASE, retries.NAME, call.now)
-    return Single(data, call.now, Attempt(sessions, body["lsid"]["id"], int(number)))
+    await data.records.sweep(sessions, call.now)
+    return Single(data, call.now, Attempt(sessions, call.session, number))
 
 
 def concern_error(call: Call) -> Document | None:

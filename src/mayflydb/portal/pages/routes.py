@@ -19,13 +19,13 @@ from mayflydb.portal.admin import Admin
 from mayflydb.portal.cosmos import Cosmos
 from mayflydb.portal.pages import words
 from mayflydb.portal.pages.container import Containers
+from mayflydb.portal.pages.documents import DocumentsPage
 from mayflydb.portal.pages.items import ItemsPage
 from mayflydb.portal.pages.overview import OverviewPage
 from mayflydb.portal.pages.settings import SettingsPage
 from mayflydb.portal.pages.shell import Shell, Visit, keep
 from mayflydb.portal.pages.static import Static
 from mayflydb.portal.problems import CONTENT_TYPE, STATUS, problem_of
-from mayflydb.portal.targets import target_of
 
 Found = Callable[[Visit], Awaitable[Response]]
 
@@ -38,10 +38,12 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
     overview = OverviewPage(admin, shell)
     items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
 
-    def of_container(answer: Found) -> Callable[[Request], Awaitable[Response]]:
+    documents = DocumentsPage(admin, shell)
+
+    def of_container(answer: Found, space: str = "cosmos") -> Callable[[Request], Awaitable[Response]]:
         async def found(request: Request) -> Response:
             database, name = request.path_params["database"], request.path_params["container"]
-            place = await admin.directory.container(target_of("cosmos", database, name))
+            place = await admin.directory.place(space, database, name)
             return await answer(Visit(request, place, database))
 
         return found
@@ -60,6 +62,7 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
         return await overview.twin()
 
     base = "/_explorer/cosmos/{database}/{container}"
+    collection = "/_explorer/mongo/{database}/{container}"
     routes = [
         *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
         Route("/_explorer/index.json", overview_twin),
@@ -72,6 +75,9 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
         Route(f"{base}/settings", of_container(settings.show)),
         Route(f"{base}/settings", of_container(submit), methods=["POST"]),
         Route(f"{base}/settings.json", of_container(settings.twin)),
+        Route(f"{collection}/documents", of_container(documents.show, "mongo")),
+        Route(f"{collection}/documents.json", of_container(documents.twin, "mongo")),
+        Route(f"{collection}/pass", of_container(documents.run_pass, "mongo"), methods=["POST"]),
     ]
 
     async def failed(request: Request, error: Exception) -> Response:

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
+from mayflydb.engine.proposals import Change
 from mayflydb.model.errors import MayflyError, PreconditionFailed
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.pages import form, words
@@ -53,7 +54,7 @@ class SettingsPage:
         """The same as JSON."""
         container = await self._containers.read(visit.database, visit.name)
         offer = None if container.offer is None else msgspec.to_builtins(container.offer)
-        preview = await self._admin.outlook.preview(visit.place.target, container.body.get("defaultTtl"))
+        preview = await self._admin.outlook.preview(visit.place.target, Change(container.body.get("defaultTtl")))
         return json_page({"container": container.body, "throughput": offer, "preview": preview})
 
     async def submit(self, visit: Visit, sent: dict[str, str]) -> Response:
@@ -89,7 +90,7 @@ class SettingsPage:
         default = wanted.default_ttl
         if default == container.body.get("defaultTtl"):
             return 0
-        going: int = (await self._admin.outlook.preview(visit.place.target, default))["expire_now"]
+        going: int = (await self._admin.outlook.preview(visit.place.target, Change(default)))["expire_now"]
         return 0 if form.is_agreed(wanted.agreed, default, going) else going
 
     async def _render(self, visit: Visit, container: Container, fields: Fields, outcome: Outcome = SHOWN) -> Response:
@@ -118,7 +119,7 @@ class SettingsPage:
     async def _outlook(self, place: Place, fields: Fields, loaded: Fields) -> dict[str, Any]:
         """The lines below the field, which follow what is typed."""
         default, now = fields.default_ttl, await self._admin.engine.now()
-        preview = None if default == 0 else await self._admin.outlook.preview(place.target, default)
+        preview = None if default == 0 else await self._admin.outlook.preview(place.target, Change(default))
         census = await self._admin.engine.insight.census(place.node, now)
         current = loaded.default_ttl
         return {

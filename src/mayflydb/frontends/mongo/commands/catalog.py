@@ -13,6 +13,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.contracts import ProfileChanged, check_kept
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
 from mayflydb.query.mongo.collation import Collation
@@ -136,7 +137,13 @@ async def rename_collection(call: Call) -> Document:
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
     if old is not None and old.view_on is not None:
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
+    try:
+        check_kept(call.app.data.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
+    except ProfileChanged as error:
+        raise MqlError(20, str(error)) from None
     await collections.rename(collection, *target, old, call.now)
+    # Under its new name, what has died may be shown or hidden.
+    await call.app.data.indexing.settle(await collections.need(*target), call.now)
     return {"ok": 1.0}
 
 

@@ -16,12 +16,13 @@ from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reading import Committed, Row, Select, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work, begin
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
@@ -83,8 +84,9 @@ async def find(call: Call) -> Document | bytes:
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
     chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
+    projection = _projection(projecting, chosen) if projecting else None
     size = arguments.whole(body, "batchSize", name)
+    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     namespace = f"{call.database}.{coll}"
     tailable = check_tailable(body, collection)
     if collection is None:
@@ -97,10 +99,15 @@ async def find(call: Call) -> Document | bytes:
             call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
         )
         return await first_batch(call, tail, size)
+    view = work.view
+    if size is None and not skip and isinstance(view, Committed):
+        found = await view.at_id(collection, chosen, call.now)
+        if found is not None:
+            # One document at most: no cursor is left, and none is needed to hand it out.
+            return cursor_reply(namespace, 0, [raw for _, raw in _projected(found, projection)], True)
     moment = Moment(call.now)
-    items = _items(rows(work.view, collection, chosen, moment), projection)
+    items = _items(rows(view, collection, chosen, moment), projection)
     cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
-    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     return await first_batch(call, cursor, size, single)
 
 
@@ -117,14 +124,25 @@ def _is_negative(limit: Any) -> bool:
 
 async def _items(source: AsyncIterator[list[Row]], projection: Projection | None) -> AsyncIterator[list[Item]]:
     async for batch in source:
-        if projection is None:
-            yield [(row.record, row.record.value) for row in batch]
-        else:
-            yield [(row.record, encode(projection.apply(row.document))) for row in batch]
+        yield _projected(batch, projection)
+
+
+def _projected(batch: list[Row], projection: Projection | None) -> list[Item]:
+    if projection is None:
+        return [(row.record, row.record.value) for row in batch]
+    return [(row.record, encode(projection.apply(row.document))) for row in batch]
+
+
+def _projection(spec: Document, chosen: Select) -> Projection:
+    filter = chosen.filter
+    if filter is None and chosen.query:
+        filter = compile_filter(chosen.query, chosen.env)  # A positional projection asks what the query names.
+    return compile_projection(spec, chosen.env, filter, chosen.score)
 
 
 async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
     """The first batch of a cursor, which stays open if there is more."""
+    cursor.transaction = call.transaction
     batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
     id = 0
     if single or cursor.exhausted:
@@ -144,7 +162,7 @@ async def get_more(call: Call) -> bytes:
     coll = arguments.text(call.body, "collection", call.name)
     size = arguments.whole(call.body, "batchSize", call.name) or None
     cursors = call.app.data.cursors
-    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call))
+    cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:

@@ -9,7 +9,8 @@ from bson import Binary
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
 from mayflydb.frontends.mongo.sessions import session_id
-from mayflydb.query.mongo.faults import bad_value, type_mismatch
+from mayflydb.frontends.mongo.work import concern_error
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 
 _UUID: Final = 4
@@ -27,6 +28,7 @@ async def end_sessions(call: Call) -> Document:
     """Those named, and whatever was open in them."""
     call.fields(())
     call.app.sessions.end(_ids(call), call.owner)
+    await call.app.clear_up(call.now)
     return {}
 
 
@@ -46,6 +48,7 @@ async def kill_sessions(call: Call) -> Document:
         call.app.sessions.end(ids, call.owner)
     else:
         call.app.sessions.end_all([call.owner])
+    await call.app.clear_up(call.now)
     return {}
 
 
@@ -58,7 +61,30 @@ async def kill_all_sessions(call: Call) -> Document:
             raise bad_value("killAllSessions needs a list of {user, db}")
         owners.append(f"{each['db']}.{each['user']}")
     call.app.sessions.end_all(owners or None)
+    await call.app.clear_up(call.now)
     return {}
+
+
+async def commit_transaction(call: Call) -> Document:
+    """Make all that a transaction has done hold at once; again, if it does already."""
+    _check_ending(call)
+    await call.app.data.transactions.commit(call)
+    concern = concern_error(call)
+    return {} if concern is None else {"writeConcernError": concern}
+
+
+async def abort_transaction(call: Call) -> Document:
+    """Forget what a transaction has done."""
+    _check_ending(call)
+    await call.app.data.transactions.abort(call)
+    concern = concern_error(call)
+    return {} if concern is None else {"writeConcernError": concern}
+
+
+def _check_ending(call: Call) -> None:
+    call.fields(())
+    if "autocommit" not in call.body:
+        raise MqlError(125, f"{call.name} must be run within a transaction")
 
 
 def _ids(call: Call) -> list[bytes]:
@@ -77,5 +103,7 @@ HANDLERS: Final[dict[str, Command]] = {
     "endSessions": Command(end_sessions, "open", help="Ends sessions."),
     "refreshSessions": Command(refresh_sessions, "anyone", help="Prolongs sessions."),
     "killSessions": Command(kill_sessions, "anyone", help="Ends sessions and what is open in them."),
+    "commitTransaction": Command(commit_transaction, "anyone", admin=True, help="Makes a transaction hold."),
+    "abortTransaction": Command(abort_transaction, "anyone", admin=True, help="Undoes a transaction."),
     "killAllSessions": Command(kill_all_sessions, "server", help="Ends the sessions of all users, or of some."),
 }

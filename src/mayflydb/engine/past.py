@@ -1,0 +1,79 @@
+"""What records were before they were changed here, kept while a snapshot is open that may want it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+from weakref import WeakSet
+
+import msgspec
+
+from mayflydb.model.record import Record
+
+MOST: Final = 100_000
+"""Versions that are kept at most; with more of them, all are forgotten."""
+
+
+class Replaced(msgspec.Struct, frozen=True):
+    """A version and the lsn of the change that ended it: it was what was stored from its own lsn on until then."""
+
+    record: Record
+    until: int
+
+
+class Past:
+    """Of the changes that this process makes. They are noted before they are committed; of one that is not, nothing ever shows,
+    since what is still stored comes first."""
+
+    def __init__(self) -> None:
+        self._watchers: WeakSet[object] = WeakSet()
+        self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
+        self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
+        self._count = 0
+
+    def watch(self, snapshot: object) -> None:
+        """Keep what is replaced from now on, for as long as the snapshot is there and has not been left."""
+        self._watchers.add(snapshot)
+
+    def leave(self, snapshot: object) -> None:
+        """It wants nothing any more."""
+        self._watchers.discard(snapshot)
+        if not self._watchers:
+            self._forget()
+
+    def note(self, container: int, replaced: Iterable[Replaced]) -> None:
+        """These are about to be replaced."""
+        if not self._watchers:
+            if self._count:
+                self._forget()
+            return
+        kept = self._by_seq.setdefault(container, {})
+        for each in replaced:
+            record = each.record
+            kept.setdefault(record.seq, []).append(each)
+            self._by_place.setdefault((container, record.partition, record.key), []).append(each)
+            self._count += 1
+        if self._count > MOST:
+            self._forget()
+
+    def at(self, container: int, seq: int, lsn: int) -> Record | None:
+        """The version of a record that was stored at an lsn, if it was replaced since; None: not known."""
+        return _at(self._by_seq.get(container, {}).get(seq, ()), lsn)
+
+    def at_place(self, container: int, partition: bytes, key: bytes, lsn: int) -> Record | None:
+        """The version that was stored with this identity at an lsn, if it was replaced since; None: not known."""
+        return _at(self._by_place.get((container, partition, key), ()), lsn)
+
+    def all_at(self, container: int, lsn: int) -> list[Record]:
+        """All that were stored at an lsn and have been replaced since, by seq."""
+        kept = self._by_seq.get(container, {})
+        return [record for seq in sorted(kept) if (record := _at(kept[seq], lsn)) is not None]
+
+    def _forget(self) -> None:
+        self._by_seq.clear()
+        self._by_place.clear()
+        self._count = 0
+
+
+def _at(versions: Iterable[Replaced], lsn: int) -> Record | None:
+    return next((each.record for each in versions if each.record.lsn <= lsn < each.until), None)

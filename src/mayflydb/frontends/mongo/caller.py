@@ -1,0 +1,44 @@
+"""The front end, called from within its own process: what others in it do is decided where a client's command is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.mongo.app import MongoApp
+from mayflydb.frontends.mongo.state import ConnectionState
+from mayflydb.frontends.mongo.users import Role, User
+from mayflydb.frontends.mongo.wire import OP_MSG, Message
+from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
+from mayflydb.query.mongo.values import Document, decode, encode
+
+_KINDS: Final[Mapping[int, type[MayflyError]]] = {
+    1: MayflyError,
+    26: NotFound,
+    27: NotFound,
+    48: Conflict,
+    50: OutcomeUnknown,
+    85: Conflict,
+    86: Conflict,
+    91: Unavailable,
+    112: Conflict,
+    189: Unavailable,
+    11000: Conflict,
+}
+
+
+class MongoCaller:
+    """Sends commands as a user who may do everything."""
+
+    def __init__(self, app: MongoApp) -> None:
+        self._app = app
+        self._connection = ConnectionState(0, peer="localhost", user=User("mayfly", "admin", (Role("root", "admin"),)))
+
+    async def __call__(self, database: str, command: Document) -> dict[str, Any]:
+        """The answer; of errors that a client would be told, the one of ours that comes nearest."""
+        body = encode({**command, "$db": database})
+        answer = decode(await self._app.answer(Message(0, OP_MSG, body, {}), self._connection))
+        if answer.get("ok") == 1:
+            return answer
+        kind = _KINDS.get(int(answer.get("code", 2)), BadRequest)
+        raise kind(str(answer.get("errmsg", "")))

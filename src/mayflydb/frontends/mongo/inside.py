@@ -1,0 +1,211 @@
+"""What commands work with inside a transaction: the decisions they also make outside, over what the transaction sees."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
+from typing import Any, Final, TypeAlias, TypeVar, cast
+
+from mayflydb.engine.commands import Command, Written
+from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.engine.transactions import Transaction
+from mayflydb.frontends.mongo.collections import Collection, place_of
+from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.reading import MOST_SOUGHT, Row, Select, View, index_of, matching, only_id, planned
+from mayflydb.frontends.mongo.retries import Attempt
+from mayflydb.frontends.mongo.writing import Body
+from mayflydb.model.errors import MayflyError, WriteConflict
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.index_keys import keys_of
+from mayflydb.query.mongo.planner import Plan
+from mayflydb.store.interface import KeyRange
+
+T = TypeVar("T")
+
+_Asked: TypeAlias = Callable[["InTransaction"], Awaitable[Any]]
+
+TAKEN: Final = (
+    "WriteConflict error: this operation conflicted with another operation. "
+    "Please retry your operation or multi-document transaction."
+)
+
+
+class Held:
+    """The records that open transactions have written: whoever comes second need not go on until his commit is refused."""
+
+    def __init__(self) -> None:
+        self._by: dict[tuple[int, bytes, bytes], InTransaction] = {}
+
+    def take(self, work: InTransaction, container: int, partition: bytes, key: bytes) -> None:
+        """WriteConflict if another one has it."""
+        if self._by.setdefault((container, partition, key), work) is not work:
+            raise WriteConflict(TAKEN)
+        work.holds.append((container, partition, key))
+
+    def free(self, work: InTransaction) -> None:
+        """It is over."""
+        for place in work.holds:
+            self._by.pop(place, None)
+        work.holds.clear()
+
+
+class InTransaction:
+    """Decisions of one transaction, one after the other; none of them holds before the transaction is committed."""
+
+    aborts = True
+
+    def __init__(self, engine: Engine, snapshot: Snapshot, number: int, held: Held) -> None:
+        """`number`: that of the transaction in its session."""
+        self.number = number
+        self.holds: list[tuple[int, bytes, bytes]] = []
+        self._held = held
+        self.snapshot = snapshot
+        self.view: View = Seen(engine, snapshot)
+        self.attempt: Attempt | None = None
+        self.lock = asyncio.Lock()
+        self.over = False
+
+    @property
+    def now(self) -> Instant:
+        """The one instant that all its commands go by."""
+        return self.snapshot.now
+
+    def fail(self) -> None:
+        """A statement was refused: nothing of the transaction will ever hold."""
+        self.over = True
+
+    async def perform(self, body: Body[T]) -> T:
+        """As `Work.perform`; MqlError 251 if the transaction has ended meanwhile."""
+        decision = body(cast("Transaction", _Inside(self.now)))
+        resume: Callable[[], Any] = lambda: next(decision)  # noqa: E731
+        while True:
+            if self.over:
+                raise aborted(self.number)
+            try:
+                asked = cast("_Asked", resume())
+            except StopIteration as end:
+                reply: T = end.value
+                return reply
+            resume = await self._answered(decision, asked)
+
+    async def run(self, container: int, command: Command) -> Written:
+        """As `Snapshot.run`; WriteConflict also if another open transaction has written that."""
+        self._held.take(self, container, command.partition, command.key)
+        return await self.snapshot.run(container, command)
+
+    async def _answered(self, decision: Generator[Any, Any, Any], asked: _Asked) -> Callable[[], Any]:
+        try:
+            answer = await asked(self)
+        except MayflyError as refusal:
+            error = refusal
+            return lambda: decision.throw(error)
+        return lambda: decision.send(answer)
+
+
+def aborted(number: int) -> MqlError:
+    """What is said of a transaction that has come to nothing."""
+    return MqlError(251, f"Transaction with {{ txnNumber: {number} }} has been aborted.")
+
+
+class _Inside:
+    """Stands in a decision for the writer's transaction."""
+
+    def __init__(self, now: Instant) -> None:
+        self.now = now
+
+    def on(self, container: int) -> Generator[Any, Any, _Space]:
+        return _Space(container)
+        yield
+
+
+class _Space:
+    """Stands in a decision for a workspace: what it is asked is answered by the snapshot."""
+
+    def __init__(self, container: int) -> None:
+        self._container = container
+
+    @property
+    def remembers(self) -> bool:
+        """Somebody may begin to watch before the commit."""
+        return True
+
+    def get(self, partition: bytes, key: bytes) -> Generator[Any, Any, Record | None]:
+        found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)
+        return found
+
+    def run(self, command: Command) -> Generator[Any, Any, Written]:
+        written: Written = yield lambda work: work.run(self._container, command)
+        return written
+
+
+class Seen:
+    """What a transaction sees: what was committed when it began, and what it has done."""
+
+    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+        self._engine = engine
+        self._snapshot = snapshot
+
+    def sorts(self, collection: Collection, select: Select) -> bool:
+        return False
+
+    async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
+        """By what the planner says, each once; the moment is the transaction's own. Errors: WriteConflict."""
+        ids = only_id(select.query) if select.env.collation.is_simple and select.hint is None else None
+        if ids is not None:
+            yield [Row(record) for record in await self._by_ids(collection, ids)]
+            return
+        seen: set[int] = set()
+        plan = planned(collection, select)
+        # An index that leaves documents out shows only the others, to whoever asks for it by name.
+        index = None if select.hint is None else plan.index
+        async for records in self._found(collection, plan):
+            fresh = [record for record in records if record.seq not in seen]
+            seen.update(record.seq for record in fresh)
+            found = matching(fresh, select.filter)
+            yield found if index is None else [row for row in found if keys_of(index, row.document)]
+
+    def _found(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+        """A superset of what matches."""
+        if plan.kind == "either":
+            return self._either(collection, plan)
+        if plan.kind in ("walk", "seek"):
+            return self._by_index(collection, plan)
+        return self._scan(collection, plan.descending) if plan.kind == "scan" else self._some(collection, plan)
+
+    async def _scan(self, collection: Collection, descending: bool = False) -> AsyncIterator[list[Record]]:
+        found = self._snapshot.scan(collection.id, Scope())
+        if descending:
+            records = [record async for stretch in found for record in stretch.records]
+            records.reverse()
+            yield records
+            return
+        async for stretch in found:
+            yield stretch.records
+
+    async def _some(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+        yield await self._by_ids(collection, plan.ids)
+
+    async def _by_ids(self, collection: Collection, ids: Sequence[Any]) -> list[Record]:
+        places = dict.fromkeys(map(place_of, ids))
+        found = [await self._snapshot.get(collection.id, place.partition, place.key) for place in places]
+        return [record for record in found if record is not None]
+
+    async def _by_index(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+        index, indexes = index_of(collection, plan), self._engine.indexes
+        seqs = await indexes.seek(collection.node, index, [KeyRange(*each) for each in plan.ranges], MOST_SOUGHT)
+        if seqs is None:
+            async for records in self._scan(collection):
+                yield records
+            return
+        async for records in self._snapshot.fetch(collection.id, seqs):
+            yield records
+        if not await indexes.stand(collection.id, (index,)):
+            raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
+
+    async def _either(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+        for branch in plan.branches:
+            async for records in self._found(collection, branch):
+                yield records

@@ -1,0 +1,275 @@
+"""How the documents of a collection die, told to people: by which index, after what, and what a change would come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+import bson
+import msgspec
+from bson import Int64, ObjectId, json_util
+from bson.errors import BSONError
+
+from mayflydb.engine.catalog import Node, next_number
+from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.mongo.collections import Collection, live_of, place_of, slots_of, ts_of, unpacked
+from mayflydb.frontends.mongo.contracts import Contract
+from mayflydb.frontends.mongo.indexing import reaping
+from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.instant import to_rfc3339
+from mayflydb.model.record import IGNORED, Record
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.index_changes import modify
+from mayflydb.query.mongo.index_keys import compile_keys
+from mayflydb.query.mongo.index_specs import ID, IndexSpec, parse_spec
+from mayflydb.query.mongo.key_values import value_of
+from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
+
+TS: Final = "_ts"
+OBJECT_ID_DIGITS: Final = 24
+
+
+# --- ids -------------------------------------------------------------------------------------------------------------
+
+
+def id_text(key: bytes) -> str:
+    """An `_id` as people write it: a string as it is, an ObjectId as its 24 digits, anything else as extended JSON."""
+    value = value_of(key)
+    if type(value) is str:
+        return value
+    if type(value) is ObjectId:
+        return str(value)
+    return json_util.dumps(value, json_options=json_util.RELAXED_JSON_OPTIONS)
+
+
+def places(id: str) -> list[tuple[bytes, bytes]]:
+    """(partition, key) where a document of this id may lie: `5` may be meant as a number or as a string."""
+    readings: list[Value] = []
+    if len(id) == OBJECT_ID_DIGITS and ObjectId.is_valid(id):
+        readings.append(ObjectId(id))
+    with suppress(ValueError, TypeError, BSONError, MqlError, RecursionError):
+        # Through BSON, so that values have the types that stored ones have.
+        readings.append(decode(bson.encode({"_id": json_util.loads(id)}))["_id"])
+    readings.append(id)
+    found = [place_of(each) for each in readings]
+    return [(place.partition, place.key) for place in found]
+
+
+# --- indexes ---------------------------------------------------------------------------------------------------------
+
+
+def _specs(node: Node) -> dict[int, IndexSpec]:
+    """What is complete, by number."""
+    return {index.number: live_of(index).spec for index in node.definition.indexes if index.state == "ready"}
+
+
+def ttl_indexes(node: Node, contract: Contract) -> list[dict[str, Any]]:
+    """Those by which documents die: name, field, seconds (-1: only by their own ttl), and what lives count from."""
+    ts = ts_of(node.definition)
+    counted = [] if ts is None else [(ts, "the last write")]
+    counted += [(live_of(index).spec, "a date") for index in reaping(node.definition, contract)]
+    return [
+        {
+            "name": spec.name,
+            "field": spec.key[0][0],
+            "expire_after_seconds": spec.expire_after,
+            "counts_from": counts_from,
+        }
+        for spec, counts_from in counted
+    ]
+
+
+def slot_names(node: Node) -> dict[int, str]:
+    """The names of date indexes by the slot that their rules count from."""
+    specs = _specs(node)
+    return {slot: specs[number].name for number, slot in slots_of(node.definition).items() if number in specs}
+
+
+def default_ttl(node: Node) -> int | None:
+    """The seconds of the TTL index on `_ts`; None: there is none."""
+    ts = ts_of(node.definition)
+    return None if ts is None else ts.expire_after
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+class Meant(msgspec.Struct, frozen=True):
+    """The index of a change: as it is (None: there is none yet) and as it would be. `ts`: lives count from the last write."""
+
+    before: IndexSpec | None
+    after: IndexSpec
+    ts: bool
+
+
+def meant(node: Node, change: Change, contract: Contract) -> Meant:
+    """NotFound for an index that is not there, BadRequest for one that cannot be a TTL index."""
+    view = Collection(node, "", contract)
+    if view.view_on is not None:
+        raise BadRequest(f"{view.name} is a view: nothing dies there")
+    if change.of_default:
+        if contract.profile == "native":
+            raise BadRequest("_ts is a field as any other in the profile native", hint="name an index or a field")
+        change = msgspec.structs.replace(change, field=TS)
+    before = _found(view, change)
+    if before is None and change.seconds is None:
+        raise NotFound(f"{view.name} has no index on {change.field}")
+    try:
+        after = _changed(before, change, view, contract)
+    except MqlError as error:
+        raise BadRequest(error.message) from None
+    profile = contract.profile
+    if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.reaps_dates(profile):
+        raise BadRequest(f"{after.name} is a {after.kind} index: no document dies by it")
+    return Meant(before, after, after.key[0][0] == TS and contract.profile != "native")
+
+
+def _changed(before: IndexSpec | None, change: Change, view: Collection, contract: Contract) -> IndexSpec:
+    if before is None:
+        document = {
+            "key": {change.field: 1},
+            "name": f"{change.field}_1",
+            "expireAfterSeconds": Int64(change.seconds or 0),
+        }
+        return parse_spec(document, contract.profile, view.options.get("collation"), contract.custom_path)
+    if change.seconds is None:
+        return msgspec.structs.replace(before, expire_after=None)
+    return modify(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
+
+
+def _found(view: Collection, change: Change) -> IndexSpec | None:
+    specs = [ID, *view.specs]
+    if change.index is not None:
+        for spec in specs:
+            if spec.name == change.index:
+                return spec
+        names = ", ".join(spec.name for spec in specs)
+        raise NotFound(f"{view.name} has no index {change.index}", hint=f"it has {names}; or name a field")
+    # Of several, that by which documents die already.
+    fitting = [
+        spec for spec in specs if len(spec.key) == 1 and spec.key[0][0] == change.field and spec.kind == "ordered"
+    ]
+    return max(fitting, key=lambda spec: spec.expire_after is not None, default=None)
+
+
+def proposed(node: Node, change: Meant, contract: Contract) -> Proposal:
+    """What would be if the change were made now. Rules that stay keep their notice."""
+    current = None if change.before is None else change.before.expire_after
+    seconds = change.after.expire_after
+    if change.ts:
+        others = tuple(rule for rule in node.definition.rules if rule.slot is not None)
+        made = () if seconds is None else (Rule("default", None if seconds == -1 else seconds, True, True),)
+        return Proposal(made + others, current, change.after.name)
+    slot, numbers = _place_of(node, change.before, contract)
+    others = tuple(rule for rule in node.definition.rules if rule.slot is None or rule.slot != slot)
+    if seconds is None:
+        return Proposal(others, current, change.after.name)
+    hides = contract.hides or numbers
+    where = next_number(node.definition) if slot is None else slot
+    rules = (*others, Rule("index", seconds, hides=hides, slot=where, passes=not hides))
+    return Proposal(rules, current, change.after.name, _dating(change.after, where, numbers) if slot is None else None)
+
+
+def _place_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[int | None, bool]:
+    """The slot where an index has its dates, if it is there, and whether it takes numbers for dates too."""
+    slots = slots_of(node.definition)
+    for index in node.definition.indexes:
+        live = live_of(index) if index.state == "ready" else None
+        if live is not None and live.spec == spec:
+            return slots.get(index.number), live.numbers or (index.number not in slots and contract.is_cosmos)
+    return None, contract.is_cosmos
+
+
+def _dating(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record], Record]:
+    keys = compile_keys(spec)
+
+    def dated(record: Record) -> Record:
+        date = keys.date(decode(record.value), numbers)
+        return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
+
+    return dated
+
+
+def commands(name: str, change: Meant, contract: Contract) -> list[Document]:
+    """What a client would send to make the change."""
+    before, after = change.before, change.after
+    if before == after:
+        return []
+    if after.expire_after is None:
+        return [] if before is None or before.expire_after is None else [{"dropIndexes": name, "index": before.name}]
+    create: Document = {"createIndexes": name, "indexes": [after.to_document()]}
+    if before is None:
+        return [create]
+    if contract.profile == "cosmos":
+        # Which has no collMod.
+        return [{"dropIndexes": name, "index": before.name}, create]
+    return [{"collMod": name, "index": {"name": before.name, "expireAfterSeconds": Int64(after.expire_after)}}]
+
+
+# --- one document ----------------------------------------------------------------------------------------------------
+
+
+def told(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
+    """What counts in a document: its own ttl, why it does not count, and what each date index finds in it."""
+    document = decode(record.value)
+    ts = ts_of(node.definition)
+    found: dict[str, Any] = {"written": to_rfc3339(record.written)}
+    if "ttl" in document:
+        found["own_ttl"] = shell(document["ttl"])
+        found["ignored_ttl"] = why_ignored(document["ttl"], record, ts)
+    slots, dates = slots_of(node.definition), dict(record.dates)
+    rows = []
+    for index in reaping(node.definition, contract):
+        spec = live_of(index).spec
+        date = dates.get(slots.get(index.number, -1))
+        without = {} if date is not None else dict(zip(("reason", "text"), _no_date(spec, document), strict=True))
+        rows.append({"index": spec.name, "date": None if date is None else _date_text(date), **without})
+    return {**found, "dates": rows} if rows else found
+
+
+def _date_text(date: int) -> str:
+    try:
+        return to_rfc3339(date)
+    except (OverflowError, ValueError):
+        return "before year 1" if date < 0 else "after 9999"
+
+
+def _no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
+    path, within = spec.key[0][0], compile_keys(spec).filter
+    if within is not None and not within.matches(document):
+        return "no-anchor", f"the document is outside the partial filter of {spec.name}"
+    values = [value for value in lookup(document, split(path)) if value is not MISSING]
+    if not values:
+        return "no-anchor", f"the document has no {path}"
+    elements = [value for value in values if type(value) is not list]
+    kinds = dict.fromkeys(type_name(value) for value in elements or values)
+    return "wrong-type", f"{path} is of type {', '.join(kinds)}, which is no date"
+
+
+def why_ignored(value: Value, record: Record, ts: IndexSpec | None) -> str | None:
+    """Why a document's `ttl` does not count; None: it does."""
+    if ts is None:
+        return "there is no TTL index on _ts: ttl is a field as any other"
+    if ts.expire_after == -1 and record.override == IGNORED:
+        return f"{_why_not(value)}; the index's -1 counts, so that the document stays"
+    if ts.expire_after == -1 or record.override != IGNORED:
+        return None
+    return f"{_why_not(value)}; the index's {ts.expire_after} s count"
+
+
+def _why_not(value: Value) -> str:
+    if type(value) not in (int, Int64, float):
+        return f"its type is {type_name(value)}, which is no whole number"
+    if value != value or value in (float("inf"), float("-inf")) or value != int(value):
+        return f"{shell(value)} is no whole number"
+    if value > INT32_MAX:
+        return f"{shell(value)} is more than {INT32_MAX}"
+    return f"{shell(value)} is neither -1 nor above 0"
+
+
+def is_view(node: Node) -> bool:
+    """Whether it shows documents of another collection."""
+    return "options" in node.body and "viewOn" in unpacked(node.body["options"])

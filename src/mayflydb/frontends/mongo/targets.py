@@ -1,0 +1,98 @@
+"""Collections as the admin API names them. What it takes to read documents is loaded when there are any."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.model.errors import BadRequest, Unsupported
+from mayflydb.model.record import Record
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.caller import MongoCaller
+    from mayflydb.frontends.mongo.contracts import Contract, Contracts
+
+INTERNAL = "config"
+"""The database of what retries and transactions leave behind: nobody's data."""
+
+
+class MongoTargets:
+    """What the admin API needs to know about collections, and how it changes their TTL indexes."""
+
+    space = "mongo"
+    separator = "."
+    keeps_empty = False
+
+    def __init__(self, contracts: Callable[[], Contracts], caller: Callable[[], MongoCaller] | None) -> None:
+        """`contracts`: whose rules hold where. `caller`: the front end of this server; None: MongoDB is not served.
+
+        Both are made when they are needed.
+        """
+        self._contracts = contracts
+        self._caller = caller
+
+    def lists(self, database: str, container: Node | None = None) -> bool:
+        """Whether it holds people's documents; views hold none."""
+        if database == INTERNAL:
+            return False
+        return container is None or "options" not in container.body or not _lives().is_view(container)
+
+    def settings(self, database: str, container: Node) -> dict[str, Any]:
+        """`default_ttl` is that of the index on `_ts`; `indexes` are all TTL indexes, that one included."""
+        indexes = (
+            _lives().ttl_indexes(container, self._contract(database, container)) if "uuid" in container.body else []
+        )
+        return {"default_ttl": self.default_ttl(container), "indexes": indexes}
+
+    def default_ttl(self, container: Node) -> int | None:
+        """The seconds of the TTL index on `_ts`, -1 without a default; None: there is none."""
+        found: int | None = _lives().default_ttl(container) if "ts" in container.body else None
+        return found
+
+    def names(self, container: Node) -> Mapping[int, str]:
+        """The names of date indexes, by slot."""
+        found: Mapping[int, str] = _lives().slot_names(container) if "slots" in container.body else {}
+        return found
+
+    def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
+        """(id, None): documents have no partition key."""
+        return _lives().id_text(key), None
+
+    def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
+        """(partition, key) where a document may lie: its id is extended JSON, an ObjectId's 24 digits, or plain text."""
+        if pk is not None:
+            raise BadRequest("documents of MongoDB have no partition key", hint="leave pk out")
+        found: list[tuple[bytes, bytes]] = _lives().places(id)
+        return found
+
+    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
+        """Last write, own ttl, why it is ignored, and what each date index finds."""
+        found: dict[str, Any] = _lives().told(container, record, self._contract(database, container))
+        return found
+
+    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
+        """What a change of one TTL index comes to; the default is that of the index on `_ts`."""
+        contract = self._contract(database, container)
+        meant = _lives().meant(container, change, contract)
+        found: Proposal = _lives().proposed(container, meant, contract)
+        return found
+
+    async def set(self, database: str, container: Node, change: Change) -> None:
+        """Make, change or drop a TTL index, by the commands that a client would send."""
+        if self._caller is None:
+            raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
+        contract, caller = self._contract(database, container), self._caller()
+        for command in _lives().commands(container.name, _lives().meant(container, change, contract), contract):
+            await caller(database, command)
+
+    def _contract(self, database: str, container: Node) -> Contract:
+        return self._contracts().of(database, container.name)
+
+
+def _lives() -> ModuleType:
+    from mayflydb.frontends.mongo import lives
+
+    return lives

@@ -1,0 +1,149 @@
+"""The values that keys of `key_bytes` stand for, as far as keys tell: of equal numbers of several types the plainest one."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from struct import Struct
+from typing import Any, Final
+
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+
+from mayflydb.model.keys import complement
+from mayflydb.query.mongo import key_bytes as kinds
+from mayflydb.query.mongo.values import INT32_MAX, MISSING, Value
+
+_DOUBLE, _SHORT, _LONG, _PAIR, _BINARY = Struct(">d"), Struct(">H"), Struct(">Q"), Struct(">II"), Struct(">IB")
+_SIGN = 0x80
+_BIAS = 1 << 15
+_LONGEST = 19
+"""Digits of a long."""
+
+Read = tuple[Any, int]
+"""A value and where it ends."""
+
+
+def value_of(key: bytes) -> Value:
+    """The value of a whole key, made without a collation. ValueError for bytes that are none."""
+    try:
+        value, end = _value(key, 0)
+    except (IndexError, KeyError, ArithmeticError, struct.error) as error:
+        raise ValueError(f"no key: {error}") from None
+    if end != len(key):
+        raise ValueError(f"no key: it ends at {end} of {len(key)}")
+    return value
+
+
+def _value(key: bytes, at: int) -> Read:
+    read = _READERS.get(key[at : at + 1])
+    if read is None:
+        raise ValueError(f"no key: tag {key[at : at + 1].hex()} at {at}")
+    return read(key, at + 1)
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def _number(key: bytes, at: int) -> Read:
+    if key[at : at + 2] == b"\x00\x00":
+        return math.nan, at + 2
+    negative = key[at] < _SIGN
+    body = complement(key[at:]) if negative else key[at:]
+    (magnitude,) = _DOUBLE.unpack(bytes((body[0] & ~_SIGN,)) + body[1:8])
+    sign = -1 if negative else 1
+    if body[8] == 0:
+        return _plainest(sign * magnitude), at + 9
+    end = body.index(b"\x00", 11)
+    digits = body[11:end].decode("ascii")
+    adjusted = _SHORT.unpack(body[9:11])[0] - _BIAS
+    exponent = adjusted - len(digits) + 1
+    whole = sign * int(digits) * 10**exponent if exponent >= 0 and adjusted < _LONGEST else None
+    if whole is not None and -(1 << 63) <= whole < 1 << 63:
+        return Int64(whole), at + end + 1
+    return Decimal128(Decimal((int(negative), tuple(map(int, digits)), exponent))), at + end + 1
+
+
+def _plainest(number: float) -> Value:
+    if math.isinf(number) or not number.is_integer() or abs(number) >= 1 << 63:
+        return number
+    whole = int(number)
+    return whole if -INT32_MAX - 1 <= whole <= INT32_MAX else Int64(whole)
+
+
+# --- strings, documents, arrays --------------------------------------------------------------------------------------
+
+
+def _string(key: bytes, at: int) -> tuple[str, int]:
+    end = key.index(b"\x00", at)
+    plain = key[at:end].replace(b"\x01\x01", b"\x00").replace(b"\x01\x02", b"\x01")
+    return plain.decode("utf-8", "surrogatepass"), end + 1
+
+
+def _document(key: bytes, at: int) -> Read:
+    found: dict[str, Any] = {}
+    while key[at] != 0:
+        # The tag of a value stands before its name.
+        read = _READERS[key[at : at + 1]]
+        name, at = _string(key, at + 1)
+        found[name], at = read(key, at)
+    return found, at + 1
+
+
+def _array(key: bytes, at: int) -> Read:
+    found: list[Any] = []
+    while key[at] != 0:
+        value, at = _value(key, at)
+        found.append(value)
+    return found, at + 1
+
+
+def _scoped(key: bytes, at: int) -> Read:
+    code, at = _string(key, at)
+    scope, at = _document(key, at + 1)
+    return Code(code, scope), at
+
+
+def _plain_code(key: bytes, at: int) -> Read:
+    code, at = _string(key, at)
+    return Code(code), at
+
+
+# --- the others ------------------------------------------------------------------------------------------------------
+
+
+def _binary(key: bytes, at: int) -> Read:
+    length, subtype = _BINARY.unpack_from(key, at)
+    start = at + _BINARY.size
+    return Binary(key[start : start + length], subtype), start + length
+
+
+def _regex(key: bytes, at: int) -> Read:
+    pattern, at = _string(key, at)
+    letters, at = _string(key, at)
+    return Regex(pattern, letters), at
+
+
+def _constant(value: Value) -> Callable[[bytes, int], Read]:
+    return lambda key, at: (value, at)
+
+
+_READERS: Final[Mapping[bytes, Callable[[bytes, int], Read]]] = {
+    kinds.MIN_KEY: _constant(MinKey()),
+    kinds.UNDEFINED: _constant(MISSING),
+    kinds.NULL: _constant(None),
+    kinds.NUMBER: _number,
+    kinds.STRING: _string,
+    kinds.OBJECT: _document,
+    kinds.ARRAY: _array,
+    kinds.BINARY: _binary,
+    kinds.OBJECT_ID: lambda key, at: (ObjectId(key[at : at + 12]), at + 12),
+    kinds.BOOL: lambda key, at: (key[at] == 1, at + 1),
+    kinds.DATE: lambda key, at: (DatetimeMS(_LONG.unpack_from(key, at)[0] - (1 << 63)), at + 8),
+    kinds.TIMESTAMP: lambda key, at: (Timestamp(*_PAIR.unpack_from(key, at)), at + 8),
+    kinds.REGEX: _regex,
+    kinds.CODE: _plain_code,
+    kinds.SCOPED: _scoped,
+    kinds.MAX_KEY: _constant(MaxKey()),
+}

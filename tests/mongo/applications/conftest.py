@@ -1,0 +1,24 @@
+"""One time for the server and for the applications, which ask their own clock."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import pytest
+import time_machine
+
+from mayflydb.embedded import RunningServer
+
+Advance = Callable[[float], None]
+"""Moves both clocks on by so many seconds."""
+
+
+@pytest.fixture
+def advance(mongo_server: RunningServer) -> Iterator[Advance]:
+    with time_machine.travel(mongo_server.clock.now(), tick=False) as traveller:
+
+        def on(seconds: float) -> None:
+            mongo_server.clock.advance(seconds=seconds)
+            traveller.shift(seconds)
+
+        yield on
