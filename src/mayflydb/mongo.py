@@ -157,6 +157,7 @@ class MongoPort:
             custom_path=settings.custom_path_ttl,
             databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
+            retention=settings.change_stream_retention,
             version=__version__,
         )
 

@@ -101,7 +101,7 @@ export const driver = {
         assert.equal(await c.createIndex({ n: 1, m: -1 }, { sparse: true }), "n_1_m_-1");
         assert.deepEqual((await c.indexes()).map(({ name }) => name), ["_id_", "n_1_m_-1"]);
         assert.ok(await c.indexExists("n_1_m_-1"));
-        assert.equal(await c.find({ n: 1 }).hint("n_1_m_-1").count(), 1);
+        assert.equal((await c.find({ n: 1 }).hint("n_1_m_-1").toArray()).length, 1);
         await c.dropIndex("n_1_m_-1");
         await c.rename("d");
         assert.deepEqual((await db.listCollections().toArray()).map(({ name }) => name).sort(), ["d", "v"]);
@@ -138,6 +138,25 @@ export const driver = {
         await advance(1 + 60);
         assert.equal(await c.countDocuments(), 2);
         assert.ok((await client.db("admin").command({ serverStatus: 1 })).metrics.ttl.deletedDocuments >= 2);
+    },
+
+    async changes_are_seen() {
+        const c = database().collection("c");
+        await c.createIndex({ at: 1 }, { expireAfterSeconds: 10 });
+        const options = { fullDocument: "updateLookup", maxAwaitTimeMS: 10 };
+        const stream = c.watch([{ $match: { operationType: { $ne: "replace" } } }], options);
+        // The stream begins with the first question.
+        assert.equal(await stream.tryNext(), null);
+        await c.insertOne({ _id: 1, at: later(0) });
+        await c.replaceOne({ _id: 1 }, { at: later(0), n: 1 });
+        await c.updateOne({ _id: 1 }, { $set: { n: 2 }, $unset: { m: 1 } });
+        await advance(10 + 60);
+        const seen = [await stream.next(), await stream.next(), await stream.next()];
+        assert.deepEqual(seen.map((each) => [each.operationType, each.documentKey._id]), [["insert", 1], ["update", 1], ["delete", 1]]);
+        assert.deepEqual(seen[1].updateDescription.updatedFields, { n: 2 });
+        const again = c.watch([], { resumeAfter: seen[1]._id });
+        assert.equal((await again.next()).operationType, "delete");
+        await Promise.all([stream.close(), again.close()]);
     },
 
     async an_outage_is_retried() {

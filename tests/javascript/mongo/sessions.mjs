@@ -74,6 +74,19 @@ export const sessions = {
         await clear();
     },
 
+    async sessions_removed_at_intervals() {
+        const { collection, length, set, store } = await made({ ttl: 100, autoRemove: "interval", autoRemoveInterval: 1 });
+        assert.equal((await collection.indexes().catch(() => [])).length, 0);
+        await set("a", { cookie: {} });
+        await set("b", { cookie: cookie(200) });
+        await advance(100 + 60);
+        assert.equal(await length(), 2);
+        // What its timer does, which runs by the machine's time.
+        const { acknowledged } = await collection.deleteMany({ expires: { $lt: later(0) } }, { writeConcern: { w: 0 } });
+        assert.deepEqual([acknowledged, await length()], [false, 1]);
+        clearInterval(store.timer);
+    },
+
     async sessions_behind_express() {
         const { store, collection } = await made({ ttl: 100 });
         const app = session({ store, secret: "s", resave: false, saveUninitialized: true, genid: () => "me" });

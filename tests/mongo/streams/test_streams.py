@@ -199,7 +199,7 @@ def test_stages_that_may_not_follow_are_refused(coll: Collection[Doc], stages: l
 
 
 def test_further_stages_see_events(coll: Collection[Doc]) -> None:
-    stages = [{"$match": {"fullDocument.a": {"$gt": 1}}}, {"$project": {"a": "$fullDocument.a"}}]
+    stages: list[Doc] = [{"$match": {"fullDocument.a": {"$gt": 1}}}, {"$project": {"a": "$fullDocument.a"}}]
     with coll.watch(stages, max_await_time_ms=1) as stream:
         before = stream.resume_token
         coll.insert_many([{"a": 1}, {"a": 2}, {"a": 3}])

@@ -31,7 +31,8 @@ def test_parameters_have_the_known_names_and_defaults(world: World) -> None:
 
 def test_what_a_shell_asks_at_its_start(world: World) -> None:
     reply = world.admin.command({"getParameter": 1, "featureCompatibilityVersion": 1})
-    assert reply == {"featureCompatibilityVersion": {"version": "7.0"}, "ok": 1}
+    major, minor, *_ = world.admin.command("buildInfo")["versionArray"]
+    assert reply == {"featureCompatibilityVersion": {"version": f"{major}.{minor}"}, "ok": 1}
     for asked in ("foo", 1):
         with refused(72, "no option found to get"):
             world.admin.command("getParameter", asked)
@@ -113,7 +114,7 @@ def test_a_monitor_that_is_off_purges_nothing_and_hides_all_the_same(world: Worl
 
 def test_server_status_has_its_sections(world: World) -> None:
     status = world.admin.command("serverStatus")
-    assert status["version"] == "7.0.0"
+    assert status["version"] == world.admin.command("buildInfo")["version"]
     assert status["localTime"].isoformat() == "2030-01-01T00:00:00"
     assert set(status["metrics"]["ttl"]) == {"deletedDocuments", "passes", "subPasses"}
     assert all(type(each) is Int64 for each in status["metrics"]["ttl"].values())

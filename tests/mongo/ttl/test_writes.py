@@ -339,3 +339,30 @@ def test_in_profile_native_ts_is_a_field_like_others_and_ttl_means_nothing(world
     assert collection.find_one({"_id": 2}) == {"_id": 2, "ttl": 1}
     with refused(67):
         world.indexed({"_ts": 1}, -1, "d")
+
+
+# --- other names ---------------------------------------------------------------------------------------------------------------
+
+
+def test_another_name_keeps_the_indexes_and_takes_the_expiry_that_holds_there(world: World) -> None:
+    world.db = world.client["shown"]
+    collection = world.indexed({"t": 1}, 10)
+    collection.insert_one({"_id": 1, "t": date(0)})
+    collection.rename("d")
+    world.move(10)
+    assert ids(world.db["d"]) == {1}
+    world.admin.command("renameCollection", "shown.d", to="hiding.d")
+    assert ids(world.client["hiding"]["d"]) == set()
+    world.admin.command("renameCollection", "hiding.d", to="shown.e")
+    assert ids(world.db["e"]) == {1}
+    world.move(10, "scheduled")
+    assert ids(world.db["e"]) == set()
+
+
+def test_an_index_on_ts_is_not_moved_to_another_profile(world: World) -> None:
+    world.db = world.client["both"]
+    world.on_ts(10).insert_one({"_id": 1})
+    with refused(20, "drop the index first"):
+        world.admin.command("renameCollection", "both.c", to="native.c")
+    world.admin.command("renameCollection", "both.c", to="shown.c")
+    world.check_lives(world.client["shown"]["c"], {1: 10})

@@ -280,10 +280,11 @@ class Indexing:
         for collection in found:
             check_kept(collection.contract, collection.node.body.get("profile"), collection.namespace)
         for collection in found:
-            await self._heal(collection, now)
+            await self._engine.indexes.abandon(collection.id)
+            await self.settle(collection, now)
 
-    async def _heal(self, collection: Collection, now: Instant) -> None:
-        await self._engine.indexes.abandon(collection.id)
+    async def settle(self, collection: Collection, now: Instant) -> None:
+        """Let what is left of dropped slots go, and rules be what the collection's contract says."""
         definition = collection.node.definition
         for slot in definition.slots:
             if slot.state == "dropped":

@@ -8,6 +8,7 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/retryable-wr
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import sha256
 from typing import Any, Final
 
@@ -17,7 +18,7 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.collections import Collection, Collections, place_of
+from mayflydb.frontends.mongo.collections import Collection, Collections, Place, place_of
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.sessions import UUID_SUBTYPE, Session
 from mayflydb.frontends.mongo.writing import Steps
@@ -48,10 +49,20 @@ def number_of(call: Call) -> int:
 
 def record_id(session: Session) -> Document:
     """Of the document that is kept of a session: another user's session of the same id is another one."""
-    id: Document = {"id": Binary(session.id, UUID_SUBTYPE)}
-    if session.owner:
-        id["uid"] = Binary(sha256(session.owner.encode()).digest())
+    return _id_of(session.id, session.owner)
+
+
+def _id_of(session: bytes, owner: str) -> Document:
+    id: Document = {"id": Binary(session, UUID_SUBTYPE)}
+    if owner:
+        id["uid"] = Binary(sha256(owner.encode()).digest())
     return id
+
+
+@lru_cache(maxsize=4096)
+def _place_of(session: bytes, owner: str) -> Place:
+    """Where it lies: the same for each of a session's writes."""
+    return place_of(_id_of(session, owner))
 
 
 async def kept(engine: Engine, collections: Collections, session: Session) -> Document | None:
@@ -103,6 +114,7 @@ class Attempt:
         """`sessions`: `config.transactions`."""
         self._sessions = sessions
         self._id = record_id(session)
+        self._place = _place_of(session.id, session.owner)
         self._number = number
         self._known: dict[int, Document | None] = {}
         self._noted: list[tuple[int, Document | None]] = []
@@ -111,7 +123,7 @@ class Attempt:
         """Learn what was done under this number. MqlError 225 if the session has gone on."""
         self._known, self._noted = {}, []
         space = yield from transaction.on(self._sessions.id)
-        place = place_of(self._id)
+        place = self._place
         record = yield from space.get(place.partition, place.key)
         if record is None:
             return
@@ -145,7 +157,7 @@ class Attempt:
             "lastWriteDate": DatetimeMS(milliseconds(transaction.now)),
             "done": _runs(sorted(self._known.items())),
         }
-        place = place_of(self._id)
+        place = self._place
         draft = self._sessions.draft(document, encode(document))
         space = yield from transaction.on(self._sessions.id)
         yield from space.run(Command(Mode.UPSERT, place.partition, place.key, draft))

@@ -17,7 +17,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.reading import Select, only_id, rows
+from mayflydb.frontends.mongo.reading import Select, exact_id, rows
 from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
 from mayflydb.query.mongo.collation import SIMPLE, Collation
@@ -64,6 +64,9 @@ def select(
     limit: int = 0,
 ) -> Select:
     """A query, compiled. Errors: those of filters and sorts."""
+    # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
+    exact = exact_id(query, env, hint)
+    needless = exact is not None and type(query["_id"]) is not dict
     text = None if collection is None or "$text" not in query else collection.text
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
@@ -71,7 +74,7 @@ def select(
     return Select(
         query,
         env,
-        compile_filter(query, env, text) if query else None,
+        compile_filter(query, env, text) if query and not needless else None,
         compile_sort(by, env, score) if by else None,
         order or {},
         skip,
@@ -91,6 +94,9 @@ async def existing_in(call: Call, database: str, name: str) -> Collection | None
     found: Collection | None = await call.app.data.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
+    if found is not None and found.capped and call.transaction is not None:
+        text = "is a capped collection. Writes in transactions are not allowed on capped collections."
+        raise MqlError(263, f"Collection '{found.namespace}' {text}")
     return found
 
 
@@ -116,6 +122,11 @@ class Statement(msgspec.Struct, frozen=True):
     order: Document | None = None
     many: bool = False
 
+    @property
+    def tells_documents(self) -> bool:
+        """Whether the answer shows what was changed."""
+        return self.call.name in ("findAndModify", "findandmodify")
+
     def environment(self, collection: Collection) -> Env:
         return environment(self.call, collection, self.given)
 
@@ -125,8 +136,8 @@ class Statement(msgspec.Struct, frozen=True):
 
     async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
-        ids = only_id(self.query)
-        if ids is not None and not self.given.get("hint") and chosen.env.collation.is_simple:
+        ids = exact_id(self.query, chosen.env, chosen.hint)
+        if ids is not None:
             return [place_of(id) for id in ids], False
         found: list[Place] = []
         async for batch in rows(work.view, collection, chosen, Moment(self.call.now)):
@@ -221,7 +232,7 @@ class Modification(Statement, frozen=True):
             if not done.matched and may_insert:
                 done = yield from writer.upsert(space, self.query, update, make_id)
             if attempt is not None and (done.matched or done.upserted is not MISSING or not places):
-                attempt.note(id, _telling(done, self.call.name == "findAndModify"))
+                attempt.note(id, _telling(done, self.tells_documents))
                 yield from attempt.save(transaction)
             return done, False
 
@@ -324,7 +335,7 @@ class Deletion(Statement, frozen=True):
             space = yield from transaction.on(collection.id)
             count, last = yield from writer.delete(space, places, chosen.filter, self.many)
             if attempt is not None and (count or not places):
-                kept = {"before": last} if self.call.name == "findAndModify" else {}
+                kept = {"before": last} if self.tells_documents else {}
                 attempt.note(id, {"n": count, **kept})
                 yield from attempt.save(transaction)
             return count, last, False

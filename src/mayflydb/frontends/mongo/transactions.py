@@ -148,7 +148,7 @@ class Transactions:
         space = await self._engine.node(SPACE)
         databases = [] if space is None else await self._engine.children(space.id)
         snapshot = await Snapshot.begin(self._engine, call.now, [node.id for node in databases])
-        cosmos = call.app.options.profile == "cosmos"
+        cosmos = is_cosmos(call)
         until = self._monotonic() + (COSMOS_LIFETIME if cosmos else self.lifetime) * SECOND
         standing = Standing(number, "open", InTransaction(self._engine, snapshot, number, self._held), until, cosmos)
         self._standing[key] = self._open[key] = standing
@@ -266,6 +266,11 @@ class Transactions:
         if self._open.get(key) is standing:
             del self._open[key]
         await self._cursors.end_transaction(work)
+
+
+def is_cosmos(call: Call) -> bool:
+    """Whether a transaction that begins with this command lives by Cosmos DB's rules."""
+    return call.app.options.profile == "cosmos"
 
 
 def _session(call: Call) -> Session:

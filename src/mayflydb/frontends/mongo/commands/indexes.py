@@ -11,7 +11,7 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import listed
+from mayflydb.frontends.mongo.commands.catalog import images_of, listed
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.indexing import counted
@@ -108,16 +108,17 @@ COLL_MOD: Final = frozenset(
         "cappedMax",
         "viewOn",
         "pipeline",
+        "changeStreamPreAndPostImages",
     }
 )
 
 
 async def coll_mod(call: Call) -> Document:
     """Change an index, a validator, or a view: one row of the catalogue."""
-    call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"})
+    call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries"})
     if call.app.data.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
-    for name in ("expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"):
+    for name in ("expireAfterSeconds", "timeseries"):
         if name in call.body:
             raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
     name = arguments.text(call.body, call.name, call.name)
@@ -146,6 +147,8 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
     for field, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
         if field in given and given[field] not in allowed:
             raise bad_value(f"Enumeration value '{given[field]}' for field 'collMod.{field}' is not a valid value.")
+    if "changeStreamPreAndPostImages" in given:
+        given = {**given, "changeStreamPreAndPostImages": images_of(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}
     if ("cappedSize" in given or "cappedMax" in given) and not collection.capped:
         raise MqlError(72, "changing the size of a collection requires that it is capped")
