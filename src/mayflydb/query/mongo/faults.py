@@ -106,6 +106,7 @@ NAMES: Final[Mapping[int, str]] = {
     10107: "NotWritablePrimary",
     10334: "BSONObjectTooLarge",
     11000: "DuplicateKey",
+    12587: "BackgroundOperationInProgressForNamespace",
     11600: "InterruptedAtShutdown",
     11601: "Interrupted",
     11602: "InterruptedDueToReplStateChange",
