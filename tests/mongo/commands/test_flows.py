@@ -8,6 +8,8 @@ import pytest
 from bson import Int64
 from pymongo import MongoClient
 
+from mayflydb.embedded import RunningServer
+
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
 
@@ -370,3 +372,20 @@ def test_a_bulk_write_of_a_transaction_stays_out_of_admin(client: Client) -> Non
     with client.start_session() as session:
         session.start_transaction()
         assert client.admin.command(bulk, session=session, check=False)["code"] == 263
+
+
+@pytest.mark.parametrize(
+    ("query", "returned", "hidden", "documents"),
+    [({}, 2, 2, 2), ({"x": {"$gte": 22}}, 1, 1, 2), ({"_id": 1}, 0, 1, 0)],
+)
+def test_explain_tells_what_expiry_hides(
+    mongo_server: RunningServer, client: Client, query: Document, returned: int, hidden: int, documents: int
+) -> None:
+    collection = client[DATABASE].c
+    collection.create_index("_ts", expireAfterSeconds=60)
+    collection.insert_one({"_id": 4, "x": 44, "ttl": -1})
+    collection.insert_one({"_id": 5, "x": 0, "ttl": -1})
+    collection.delete_one({"_id": 3})
+    mongo_server.clock.advance("60s", sweep="none")
+    stats = outcome(client, {"explain": {"find": "c", "filter": query}})["executionStats"]
+    assert (stats["nReturned"], stats["hiddenByTtl"], stats["totalDocsExamined"]) == (returned, hidden, documents)
