@@ -133,7 +133,7 @@ class TailCursor(Cursor):
         return self._closed or self._rest == 0 or not self._met
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
-        """MqlError 175 when the collection is gone."""
+        """MqlError 175 when the collection is gone, 136 when the document is that it stands at."""
         node = await self._engine.node_by_id(self._collection.id)
         if node is None:
             self._closed = True
@@ -141,6 +141,7 @@ class TailCursor(Cursor):
         if size == 0:
             self._met = True
             return []
+        await self._check_position()
         found: list[bytes] = []
         total = 0
         async for stretch in self._engine.scan(node, Scope(), self._after, now):
@@ -162,6 +163,18 @@ class TailCursor(Cursor):
                     return found
             self._after = Position(b"", stretch.position.number)
         return found
+
+    async def _check_position(self) -> None:
+        if self._after is None:
+            return
+        here = Position(b"", self._after.number - 1)
+        found = await self._engine.store.read(Scan(self._collection.id, b"", None, Order.CREATED, here, 1))
+        if not found or found[0].seq != self._after.number:
+            self._closed = True
+            text = (
+                "CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId"
+            )
+            raise MqlError(136, f"{text}({self._after.number})")
 
     def _told(self, record: Record) -> bytes | None:
         rows = matching([record], self._chosen.filter)

@@ -50,6 +50,9 @@ async def create_indexes(call: Call) -> Document:
         collection = await data.collections.ensure(call.database, call.body[call.name], call.now)
     specs = data.indexing.parse(collection, documents)
     done = await data.indexing.create(collection, specs, call.now)
+    if done.made:
+        new = [spec.to_document() for spec in done.after.specs if spec not in done.before.specs]
+        await data.collections.tell(done.after, "createIndexes", {"indexes": new}, call.now)
     shaped = in_cosmos(collection.contract, done.ts)
     counts = {"numIndexesBefore": counted(done.before, shaped), "numIndexesAfter": counted(done.after, shaped)}
     if shaped:
@@ -88,6 +91,9 @@ async def drop_indexes(call: Call) -> Document:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
     dropped = await call.app.data.indexing.drop(collection, which, call.now)
+    left = await call.app.data.collections.find(collection.database, collection.name)
+    gone = [] if left is None else [spec.to_document() for spec in collection.specs if spec not in left.specs]
+    await call.app.data.collections.tell(collection, "dropIndexes", {"indexes": gone}, call.now)
     shaped = in_cosmos(collection.contract, dropped.ts)
     answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
     answer["nIndexesWas"] = counted(dropped.before, shaped)
@@ -131,6 +137,9 @@ async def coll_mod(call: Call) -> Document:
     options = {field: call.body[field] for field in COLL_MOD - {"index", "dryRun"} if field in call.body}
     if options:
         await call.app.data.collections.change(collection, _options(call, collection, options), call.now)
+    told = {**options, **({} if change is None else {"index": change})}
+    if not call.body.get("dryRun"):
+        await call.app.data.collections.tell(collection, "modify", told, call.now)
     return {**answer, "ok": 1.0}
 
 
