@@ -110,7 +110,7 @@ def array_of(documents: Iterable[bytes]) -> bytes:
 
 def document_of(fields: Sequence[tuple[str, bytes, int]], rest: dict[str, Any]) -> bytes:
     """A document of fields that are bytes already (name, bytes, BSON type), and behind them those that are not."""
-    body = b"".join(b"%c%s\x00%s" % (kind, name.encode(), raw) for name, raw, kind in fields) + encode(rest)[4:]
+    body = b"".join([b"%c%s\x00%s" % (kind, name.encode(), raw) for name, raw, kind in fields]) + encode(rest)[4:]
     return _INT32.pack(len(body) + 4) + body
 
 

@@ -14,6 +14,7 @@ from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -52,7 +53,7 @@ class Row:
 
 
 class Select(msgspec.Struct, frozen=True):
-    """Which documents, in what order. `filter` None: all of them."""
+    """Which documents, in what order. `filter` None: all of them, or whatever is at the place of an `_id`, see `exact_id`."""
 
     query: Document
     env: Env
@@ -82,6 +83,11 @@ def only_id(query: Document) -> Any:
     return None if type(value) in _PATTERNS else [value]
 
 
+def exact_id(query: Document, env: Env, hint: Any) -> Any:
+    """The same where the place of that `_id` is the whole answer: whatever document is there matches."""
+    return only_id(query) if hint is None and env.collation.is_simple else None
+
+
 class View(Protocol):
     """What a command sees: committed state, or that of its transaction."""
 
@@ -93,18 +99,20 @@ class View(Protocol):
 
 
 class Committed:
-    """Everything that is committed."""
+    """Everything that is committed. `keys`, `documents`: records that an index has named, and records read, so far."""
 
     def __init__(self, engine: Engine, want_ids: Callable[[Collection], None] = lambda collection: None) -> None:
         """`want_ids`: told the collection that would have been read by ranges of `_id`, or in their order, if it could be."""
         self._engine = engine
         self._want_ids = want_ids
+        self.keys = 0
+        self.documents = 0
 
     async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
         """By what the planner says; in the order asked for if the plan has it."""
-        ids = only_id(select.query) if select.env.collation.is_simple and select.hint is None else None
-        if ids is not None:
-            yield await self._by_ids(collection, ids, moment)
+        found = await self.at_id(collection, select, moment.now)
+        if found is not None:
+            yield found
             return
         chosen = planned(collection, select)
         in_vain = 0
@@ -116,6 +124,11 @@ class Committed:
 
     def sorts(self, collection: Collection, select: Select) -> bool:
         return planned(collection, select).sorted
+
+    async def at_id(self, collection: Collection, select: Select, now: Instant) -> list[Row] | None:
+        """The whole answer to a query for one `_id`, at once. None: it is another query, which `rows` answers."""
+        ids = exact_id(select.query, select.env, select.hint)
+        return None if ids is None else await self._by_ids(collection, ids, now)
 
     def _found(self, collection: Collection, plan: Plan, select: Select, moment: Moment) -> AsyncIterator[list[Record]]:
         """A superset of what matches, each record once."""
@@ -131,6 +144,7 @@ class Committed:
 
     async def _scan(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
         async for batch in self._engine.scan(collection.node, Scope(), None, moment.now):
+            self.documents += len(batch.records)
             yield batch.records
 
     async def _backwards(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
@@ -139,14 +153,16 @@ class Committed:
         yield found
 
     async def _some(self, collection: Collection, plan: Plan, moment: Moment) -> AsyncIterator[list[Record]]:
-        yield [row.record for row in await self._by_ids(collection, plan.ids, moment)]
+        yield [row.record for row in await self._by_ids(collection, plan.ids, moment.now)]
 
-    async def _by_ids(self, collection: Collection, ids: Sequence[Any], moment: Moment) -> list[Row]:
+    async def _by_ids(self, collection: Collection, ids: Sequence[Any], now: Instant) -> list[Row]:
         found: list[Row] = []
         for place in dict.fromkeys(map(place_of, ids)):
-            record = await self._engine.get(collection.node, place.partition, place.key, moment.now)
+            record = await self._engine.get(collection.node, place.partition, place.key, now)
             if record is not None:
                 found.append(Row(record))
+        self.keys += len(found)
+        self.documents += len(found)
         return found
 
     async def _seek(
@@ -159,7 +175,9 @@ class Committed:
             async for records in self._walk(collection, plan, select, moment):
                 yield records
             return
+        self.keys += len(seqs)
         async for records in indexes.fetch(collection.node, seqs, moment.now, SCAN_BATCH):
+            self.documents += len(records)
             yield records
         await self._check(collection, index)
 
@@ -174,6 +192,8 @@ class Committed:
             within = KeyRange(lower, upper)
             found = self._engine.indexes.walk(collection.node, index, within, plan.descending, moment.now, batch)
             async for pairs in found:
+                self.keys += len(pairs)
+                self.documents += len(pairs)
                 fresh: list[tuple[bytes, Record]] = []
                 for key, record in pairs:
                     if not plan.duplicates or record.seq not in seen:

@@ -17,7 +17,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.reading import Select, only_id, rows
+from mayflydb.frontends.mongo.reading import Select, exact_id, rows
 from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
 from mayflydb.query.mongo.collation import SIMPLE, Collation
@@ -64,6 +64,9 @@ def select(
     limit: int = 0,
 ) -> Select:
     """A query, compiled. Errors: those of filters and sorts."""
+    # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
+    exact = exact_id(query, env, hint)
+    needless = exact is not None and type(query["_id"]) is not dict
     text = None if collection is None or "$text" not in query else collection.text
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
@@ -71,7 +74,7 @@ def select(
     return Select(
         query,
         env,
-        compile_filter(query, env, text) if query else None,
+        compile_filter(query, env, text) if query and not needless else None,
         compile_sort(by, env, score) if by else None,
         order or {},
         skip,
@@ -134,8 +137,8 @@ class Statement(msgspec.Struct, frozen=True):
 
     async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
-        ids = only_id(self.query)
-        if ids is not None and not self.given.get("hint") and chosen.env.collation.is_simple:
+        ids = exact_id(self.query, chosen.env, chosen.hint)
+        if ids is not None:
             return [place_of(id) for id in ids], False
         found: list[Place] = []
         async for batch in rows(work.view, collection, chosen, Moment(self.call.now)):

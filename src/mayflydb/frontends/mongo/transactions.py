@@ -50,6 +50,9 @@ ALLOWED: Final = frozenset(
 )
 """Commands that may be part of one."""
 
+ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
+"""Those of them that name other databases than they are sent to, or none."""
+
 INTERNAL: Final = frozenset({"admin", "config", "local"})
 
 LEVELS: Final = (None, "local", "majority", "snapshot")

@@ -6,6 +6,7 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.explain import explained, explains
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
@@ -40,14 +41,16 @@ OUTSIDE: Final = frozenset(
 WRITING: Final = frozenset({"$out", "$merge"})
 
 
-async def aggregate(call: Call) -> bytes:
+async def aggregate(call: Call) -> Document | bytes:
     """The first batch of what a pipeline makes."""
     call.fields(FIELDS)
     body, name = call.body, call.name
     target = body[name]
     stages = arguments.array(body, "pipeline", name)
     options = arguments.document(body, "cursor", name)
-    if options is None and not body.get("explain"):
+    if explains(body, name):
+        return await explained(call, "queryPlanner")
+    if options is None:
         raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
     collection, namespace = None, f"{call.database}.$cmd.aggregate"
     if type(target) is str:

@@ -10,17 +10,19 @@ from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import Row, Select, rows
+from mayflydb.frontends.mongo.reading import Committed, Row, Select, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work, begin
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, encode, type_name
@@ -82,16 +84,30 @@ async def find(call: Call) -> Document | bytes:
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
     chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
     projecting = arguments.document(body, "projection", name)
-    projection = compile_projection(projecting, env, chosen.filter, chosen.score) if projecting else None
+    projection = _projection(projecting, chosen) if projecting else None
     size = arguments.whole(body, "batchSize", name)
+    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     namespace = f"{call.database}.{coll}"
+    tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
     work = await begin(call)
+    if tailable:
+        if work.aborts:
+            raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
+        tail = TailCursor(
+            call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
+        )
+        return await first_batch(call, tail, size)
+    view = work.view
+    if size is None and not skip and isinstance(view, Committed):
+        found = await view.at_id(collection, chosen, call.now)
+        if found is not None:
+            # One document at most: no cursor is left, and none is needed to hand it out.
+            return cursor_reply(namespace, 0, [raw for _, raw in _projected(found, projection)], True)
     moment = Moment(call.now)
-    items = _items(rows(work.view, collection, chosen, moment), projection)
+    items = _items(rows(view, collection, chosen, moment), projection)
     cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
-    single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     return await first_batch(call, cursor, size, single)
 
 
@@ -108,10 +124,20 @@ def _is_negative(limit: Any) -> bool:
 
 async def _items(source: AsyncIterator[list[Row]], projection: Projection | None) -> AsyncIterator[list[Item]]:
     async for batch in source:
-        if projection is None:
-            yield [(row.record, row.record.value) for row in batch]
-        else:
-            yield [(row.record, encode(projection.apply(row.document))) for row in batch]
+        yield _projected(batch, projection)
+
+
+def _projected(batch: list[Row], projection: Projection | None) -> list[Item]:
+    if projection is None:
+        return [(row.record, row.record.value) for row in batch]
+    return [(row.record, encode(projection.apply(row.document))) for row in batch]
+
+
+def _projection(spec: Document, chosen: Select) -> Projection:
+    filter = chosen.filter
+    if filter is None and chosen.query:
+        filter = compile_filter(chosen.query, chosen.env)  # A positional projection asks what the query names.
+    return compile_projection(spec, chosen.env, filter, chosen.score)
 
 
 async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
@@ -140,6 +166,7 @@ async def get_more(call: Call) -> bytes:
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:
+        call.app.failpoints.strike_get_more()
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:

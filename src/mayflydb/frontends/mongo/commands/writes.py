@@ -21,11 +21,15 @@ from mayflydb.frontends.mongo.statements import Deletion, Modification, environm
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.writing import Steps, Writer
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.update import check_names
 from mayflydb.query.mongo.values import MISSING, Document, decode
 
 MOST: Final = 100_000
 CHUNK: Final = 128
 """Documents that are inserted in one transaction: a command of many must not keep others waiting."""
+
+PIPELINE: Final = b"\x04u\x00"
+"""How an update that is a pipeline begins, as an element."""
 
 UPDATE_FIELDS: Final = frozenset({"q", "u", "c", "multi", "upsert", "arrayFilters", "collation", "hint", "sort"})
 DELETE_FIELDS: Final = frozenset({"q", "limit", "collation", "hint"})
@@ -194,6 +198,11 @@ class Insertion:
 async def update(call: Call) -> Document:
     """Change documents, one or all that match a query; or insert one where none does."""
     call.fields({"updates", "ordered", "bypassDocumentValidation", "let"})
+    for raw in call.sequences.get("updates", ()):
+        if PIPELINE in raw:
+            # A stage that does not exist fails the command, not its statement.
+            updates = decode(raw).get("u")
+            check_names(updates if type(updates) is list else [])
     outcome = await _each(call, "updates", UPDATE_FIELDS, _update_one)
     return outcome.reply(call, nModified=outcome.modified)
 
