@@ -16,8 +16,10 @@ from pathlib import Path
 from subprocess import SubprocessError
 from time import perf_counter
 
+from driven import over_many, pipelined, through_driver
 from figures import Figure, document, not_run, table
 from machine import machine
+from mongo_peers import against_peers
 from policy import change_of_default
 from postgres import on_postgres
 from protocol import against_rival, on_slow_disks
@@ -49,7 +51,14 @@ def parts() -> dict[str, Part]:
         "scan": scan,
         "queries": lambda place: queries(place, rival, why_not),
         "postgres": lambda place: on_postgres(Wrk(place)),
+        "mongo": on_mongo,
     }
+
+
+def on_mongo(place: Path) -> Iterator[Figure]:
+    """MongoDB's protocol."""
+    for part in (through_driver, pipelined, against_peers, over_many):
+        yield from part(place)
 
 
 def measure(wanted: list[str]) -> list[Figure]:

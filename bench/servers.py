@@ -20,11 +20,13 @@ MAYFLY = (sys.executable, "-c", "from mayflydb.cli.main import main; main()")
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A server that answers on 127.0.0.1. `pid` is its own, whatever it was started through."""
+    """A server that answers on 127.0.0.1. `pid` is its own, whatever it was started through; `mongo`: where MongoDB's clients
+    find it, if they do."""
 
     pid: int
     port: int
     process: Any
+    mongo: str = ""
 
     @property
     def url(self) -> str:
@@ -38,7 +40,8 @@ def mayfly(*arguments: str, through: Sequence[str] = ()) -> Iterator[Running]:
     with _started(command) as process:
         ready = json.loads(_line(process))
         try:
-            yield Running(ready["pid"], int(ready["admin"].split(":")[2].partition("/")[0]), process)
+            port = int(ready["admin"].split(":")[2].partition("/")[0])
+            yield Running(ready["pid"], port, process, (ready.get("mongo") or {}).get("uri", ""))
         finally:
             # The server itself: what it was started through ends with it, and ended first would leave it alone.
             os.kill(ready["pid"], signal.SIGTERM)
@@ -51,7 +54,7 @@ def script(path: Path, *arguments: str) -> Iterator[Running]:
     with _started([sys.executable, str(path), *arguments]) as process:
         ready = json.loads(_line(process))
         try:
-            yield Running(ready["pid"], ready["port"], process)
+            yield Running(ready["pid"], ready["port"], process, ready.get("mongo", ""))
         finally:
             process.stdin.close()
             process.wait(PATIENCE)

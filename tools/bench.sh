@@ -21,6 +21,20 @@ else
     BENCH_RIVAL=$PWD/$place/node_modules/.bin/cosmosdb-server
 fi
 [[ -z $BENCH_NOT_RUN ]] || echo "NOT RUN: the comparison with $rival ($BENCH_NOT_RUN)"
-export BENCH_RIVAL BENCH_NOT_RUN
+
+# An environment that uv made has no pip of its own.
+if .venv/bin/python -m pip --version >/dev/null 2>&1; then
+    pip() { .venv/bin/python -m pip --quiet --disable-pip-version-check "$@"; }
+else
+    pip() { uv tool run --quiet --python .venv/bin/python pip --quiet --disable-pip-version-check "$@"; }
+fi
+BENCH_PEERS=$PWD/.bench/peers
+if ! cmp -s bench/peers.txt "$BENCH_PEERS/.installed"; then
+    rm -rf "$BENCH_PEERS"
+    if pip install --no-deps --require-hashes --target "$BENCH_PEERS" -r bench/peers.txt; then
+        cp bench/peers.txt "$BENCH_PEERS/.installed"
+    fi
+fi
+export BENCH_RIVAL BENCH_NOT_RUN BENCH_PEERS
 
 exec .venv/bin/python bench/run.py "$@"

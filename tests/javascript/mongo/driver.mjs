@@ -159,6 +159,30 @@ export const driver = {
         await Promise.all([stream.close(), again.close()]);
     },
 
+    async transactions_hold_or_leave_nothing() {
+        const db = database();
+        const [from, to] = [db.collection("from"), db.collection("to")];
+        await from.insertOne({ _id: 1, n: 10 });
+        const move = async (session, n) => {
+            await from.updateOne({ _id: 1 }, { $inc: { n: -n } }, { session });
+            await to.updateOne({ _id: 1 }, { $inc: { n } }, { session, upsert: true });
+            assert.equal((await to.findOne({ _id: 1 }, { session })).n, n);
+            assert.equal(await to.countDocuments(), 0);
+            if (n > 5) throw new Error("too much");
+        };
+        await assert.rejects(client.withSession((session) => session.withTransaction(() => move(session, 6))), /too much/);
+        assert.deepEqual(await to.find().toArray(), []);
+        await client.withSession((session) => session.withTransaction(() => move(session, 4)));
+        assert.deepEqual([(await from.findOne()).n, (await to.findOne()).n], [6, 4]);
+        // Whoever comes second does it once more.
+        const add = (session) => session.withTransaction(async () => {
+            const { n } = await from.findOne({ _id: 1 }, { session });
+            await from.updateOne({ _id: 1 }, { $set: { n: n + 1 } }, { session });
+        });
+        await Promise.all(Array.from({ length: 4 }, () => client.withSession(add)));
+        assert.equal((await from.findOne()).n, 10);
+    },
+
     async an_outage_is_retried() {
         const c = database().collection("c");
         const failing = { failCommands: ["insert"], closeConnection: true };

@@ -332,3 +332,41 @@ def test_sessions_in_use_are_listed(client: Client) -> None:
         client[DATABASE].command("ping", session=session)
         found = client[DATABASE].aggregate([{"$listLocalSessions": {}}])
         assert session.session_id["id"] in [each["_id"]["id"] for each in found]
+
+
+@pytest.mark.parametrize(
+    ("command", "left"),
+    [
+        (
+            {"update": "c", "updates": [{"q": {"_id": 1}, "u": {"$set": {"x": 0}}}]},
+            [{"_id": 1, "x": 0}, *DOCUMENTS[1:]],
+        ),
+        ({"findAndModify": "c", "query": {"_id": 1}, "update": {"x": 0}}, [{"_id": 1, "x": 0}, *DOCUMENTS[1:]]),
+        (
+            {
+                "bulkWrite": 1,
+                "ops": [
+                    {"delete": 0, "filter": {"_id": 1}},
+                    {"update": 0, "filter": {"_id": 2}, "updateMods": {"x": 0}},
+                ],
+                "nsInfo": NAMESPACES,
+            },
+            [{"_id": 2, "x": 0}, DOCUMENTS[2]],
+        ),
+    ],
+)
+def test_writes_in_a_transaction(client: Client, command: Document, left: list[Document]) -> None:
+    collection = client[DATABASE].c
+    database = client.admin if "bulkWrite" in command else client[DATABASE]
+    with client.start_session() as session, session.start_transaction():
+        database.command(command, session=session)
+        assert list(collection.find({}, session=session).sort("_id")) == left
+        assert list(collection.find().sort("_id")) == DOCUMENTS
+    assert list(collection.find().sort("_id")) == left
+
+
+def test_a_bulk_write_of_a_transaction_stays_out_of_admin(client: Client) -> None:
+    bulk = {"bulkWrite": 1, "ops": [{"insert": 0, "document": {}}], "nsInfo": [{"ns": "admin.c"}]}
+    with client.start_session() as session:
+        session.start_transaction()
+        assert client.admin.command(bulk, session=session, check=False)["code"] == 263

@@ -111,6 +111,7 @@ COMMANDS: list[tuple[dict[str, Any], str, Any]] = [
     ({"aggregate": "things", "pipeline": [{"$out": "others"}], "cursor": {}}, "shop", 263),
     ({"aggregate": "things", "pipeline": [{"$merge": "others"}], "cursor": {}}, "shop", 263),
     ({"aggregate": "things", "pipeline": [{"$indexStats": {}}], "cursor": {}}, "shop", 263),
+    ({"aggregate": "things", "pipeline": [{"$changeStream": {}}], "cursor": {}}, "shop", 263),
     ({"find": "things", "readConcern": {"level": "local"}}, "shop", 72),
     ({"find": "things", "writeConcern": {"w": 1}}, "shop", 72),
     ({"find": "things", "startTransaction": True}, "shop", 50911),
@@ -261,11 +262,19 @@ def test_an_error_ends_it(things: Things, session: ClientSession, failing: Faili
 # --- time ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("seconds", "code"), [(59, None), (61, 251)])
-def test_the_hosts_time_ends_it(raw: Raw, host_time: HostTime, seconds: float, code: Any) -> None:
+@pytest.mark.parametrize(("limit", "seconds", "code"), [(60, 59, None), (60, 61, 251), (90, 61, None), (1, 2, 251)])
+def test_the_hosts_time_ends_it(
+    client: Client, raw: Raw, host_time: HostTime, limit: int, seconds: float, code: Any
+) -> None:
+    name = "transactionLifetimeLimitSeconds"
+    client.admin.command({"setParameter": 1, name: limit})
     raw.start()
     host_time.pass_seconds(seconds)
     assert raw.end("commit") == code
+    assert client.admin.command({"setParameter": 1, name: 60})["was"] == limit
+    assert client.admin.command({"getParameter": 1, name: 1})[name] == 60
+    with pytest.raises(OperationFailure):
+        client.admin.command({"setParameter": 1, name: 0})
 
 
 def test_the_clock_that_people_move_does_not(
@@ -420,3 +429,26 @@ def test_a_standalone_server_knows_no_numbers() -> None:
         for more in ({}, {"autocommit": False, "startTransaction": True}):
             wire.send({"insert": "things", "documents": [{}], **given, **more})
             assert (wire.receive() or {})["code"] == 20
+
+
+BULKS: list[tuple[list[dict[str, Any]], bool, int]] = [
+    # Operations, whether they are in order, and how many of them are tried.
+    ([{"insert": 0, "document": {"_id": 4}}, {"delete": 0, "filter": {"_id": 1}}], True, 2),
+    ([{"insert": 0, "document": {"_id": 1}}, {"delete": 0, "filter": {"_id": 1}}], True, 1),
+    ([{"insert": 0, "document": {"_id": 1}}, {"delete": 0, "filter": {"_id": 1}}], False, 1),
+    ([{"update": 0, "filter": {}, "updateMods": {"$set": {"_id": 9}}}, {"delete": 0, "filter": {}}], False, 1),
+]
+
+
+@pytest.mark.parametrize(("ops", "ordered", "tried"), BULKS)
+def test_bulk_writes(raw: Raw, ops: list[dict[str, Any]], ordered: bool, tried: int) -> None:
+    command = {"bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": f"shop.{raw.name}"}], "ordered": ordered}
+    lines = raw.run(command, db="admin", startTransaction=True)["cursor"]["firstBatch"]
+    assert len(lines) == tried
+    assert raw.end("commit") == (None if all(line["ok"] for line in lines) else 251)
+
+
+def test_bulk_writes_stay_out_of_the_servers_own(raw: Raw) -> None:
+    ops = [{"insert": 0, "document": {}}]
+    command = {"bulkWrite": 1, "ops": ops, "nsInfo": [{"ns": "config.transactions"}]}
+    assert raw.code(command, db="admin", startTransaction=True) == 263

@@ -40,7 +40,7 @@ PASSING: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 1
 GOING_ON: Final = PASSING | {63, 133, 150, 234, 13388}
 """Codes after which a change stream may be opened again where it was."""
 
-ENDING: Final = frozenset({112, 246, 251})
+ENDING: Final = frozenset({24, 112, 239, 246, 251, 267})
 """Codes after which a transaction is over, and may be tried again from its beginning."""
 
 _THROTTLED = (

@@ -110,6 +110,7 @@ async def writable_in(call: Call, work: Work, database: str, name: str) -> Colle
     found = await existing_in(call, database, name)
     if found is not None:
         return found
+    # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.
     return await call.app.data.collections.ensure(database, name, call.now)
 
 

@@ -50,6 +50,9 @@ ALLOWED: Final = frozenset(
 )
 """Commands that may be part of one."""
 
+ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
+"""Those of them that name other databases than they are sent to, or none."""
+
 INTERNAL: Final = frozenset({"admin", "config", "local"})
 
 LEVELS: Final = (None, "local", "majority", "snapshot")
@@ -270,7 +273,7 @@ class Transactions:
 
 def is_cosmos(call: Call) -> bool:
     """Whether a transaction that begins with this command lives by Cosmos DB's rules."""
-    return call.app.options.profile == "cosmos"
+    return call.app.data.contracts.of(call.database).is_cosmos
 
 
 def _session(call: Call) -> Session:
@@ -316,10 +319,16 @@ def number_of(call: Call) -> int:
 def _check_command(call: Call) -> None:
     if call.name not in ALLOWED:
         raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
-    if call.database in INTERNAL and call.name not in ("getMore", "killCursors"):
-        raise MqlError(263, f"Cannot run command against the '{call.database}' database in a transaction.")
+    if call.name not in ("getMore", "killCursors", "bulkWrite"):
+        check_database(call.database)
     if "writeConcern" in call.body:
         raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")
+
+
+def check_database(name: str) -> None:
+    """MqlError 263 for one whose documents no transaction may touch."""
+    if name in INTERNAL:
+        raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")
 
 
 def _check_concern(call: Call) -> None:

@@ -15,7 +15,7 @@ from mayflydb.frontends.mongo.statements import environment
 from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.frontends.mongo.work import begin
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.stages import Pipeline, compile_pipeline
+from mayflydb.query.mongo.stages import compile_pipeline
 from mayflydb.query.mongo.values import Document
 
 FIELDS: Final = frozenset(
@@ -38,6 +38,8 @@ OUTSIDE: Final = frozenset(
 )
 """Stages that tell of other things than documents."""
 
+WRITING: Final = frozenset({"$out", "$merge"})
+
 
 async def aggregate(call: Call) -> Document | bytes:
     """The first batch of what a pipeline makes."""
@@ -59,6 +61,8 @@ async def aggregate(call: Call) -> Document | bytes:
     work = await begin(call)
     moment = Moment(call.now)
     source = Collected(call, work, environment(call, collection, body), moment)
+    if work.aborts:
+        _check_inside(stages[0] if stages else {}, OUTSIDE)
     if is_stream(stages):
         stream = await open_stream(call, target, collection, stages, environment(call, collection, body), source)
         return await first_batch(call, stream, arguments.whole(options or {}, "batchSize", name))
@@ -70,21 +74,19 @@ async def aggregate(call: Call) -> Document | bytes:
             73,
             text + f"'{next(iter(stages[0]))}'; a collection is required." if stages else text + "an empty pipeline.",
         )
+    if work.aborts:
+        _check_inside(stages[-1] if stages else {}, WRITING)
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
-    if work.aborts:
-        _check_inside(stages, pipeline)
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))
 
 
-def _check_inside(stages: list[Document], pipeline: Pipeline) -> None:
-    """MqlError 263 for stages that no transaction may have: what they read or write is not of its moment."""
-    name = next(iter(stages[0]), "") if stages else ""
-    if pipeline.target is not None:
-        name = next(iter(stages[-1]))
-    if pipeline.target is not None or name in OUTSIDE:
+def _check_inside(stage: Document, refused: frozenset[str]) -> None:
+    """MqlError 263 for a stage that no transaction may have: what it reads or writes is not of its moment."""
+    name = next(iter(stage), "")
+    if name in refused:
         text = "Operation not permitted in transaction :: caused by :: Aggregation stage"
         raise MqlError(263, f"{text} {name} cannot run within a multi-document transaction")
 

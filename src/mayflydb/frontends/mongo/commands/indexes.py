@@ -90,13 +90,13 @@ async def drop_indexes(call: Call) -> Document:
     if "index" not in call.body:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
-    ts = await call.app.data.indexing.drop(collection, which, call.now)
+    dropped = await call.app.data.indexing.drop(collection, which, call.now)
     left = await call.app.data.collections.find(collection.database, collection.name)
     gone = [] if left is None else [spec.to_document() for spec in collection.specs if spec not in left.specs]
     await call.app.data.collections.tell(collection, "dropIndexes", {"indexes": gone}, call.now)
-    shaped = in_cosmos(collection.contract, ts)
+    shaped = in_cosmos(collection.contract, dropped.ts)
     answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
-    answer["nIndexesWas"] = counted(collection, shaped)
+    answer["nIndexesWas"] = counted(dropped.before, shaped)
     if which == "*":
         answer["msg"] = "non-_id indexes dropped for collection"
     answer.setdefault("ok", 1.0)
