@@ -188,7 +188,7 @@ async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds:
         heard = bell.rings
         batch = await cursor.batch(size, await engine.now())
         left = end - monotonic()
-        if batch or cursor.exhausted or left <= 0:
+        if batch or cursor.exhausted or left <= 0 or bell.closed:
             return batch
         # Other nodes ring no bell here.
         await bell.wait(heard, left if engine.lease is None else min(left, LOOK))
