@@ -151,6 +151,7 @@ def test_the_reply_to_the_letter(typed: Shell) -> None:
         ("show collections", "coll"),
         ("db.stats().objects", "1"),
         ("db.coll.stats().nindexes", "2"),
+        ("db.coll.find({_id: 1}).explain().queryPlanner.winningPlan.stage", "IDHACK"),
         ("rs.status()", "MongoServerError[NoReplicationEnabled]: not running with --replSet"),
         ("db.coll.renameCollection('other')", "{ ok: 1 }"),
         ("show tables", "other"),
