@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,7 +14,7 @@ STORES = ("memory", "file", "postgres", "citus")
 ELSEWHERE = ("postgres", "citus")
 """Stores outside of the process, which the store suite leaves out too unless they were chosen."""
 
-PARAMETERS = ("session_service", "store", "databases", "outcomes", "session_world")
+PARAMETERS = ("session_service", "store", "databases", "outcomes", "session_world", "mongo_server")
 """The fixtures whose parameter is one of STORES, or ends with one of ELSEWHERE."""
 
 
@@ -59,18 +59,23 @@ def split(items: Sequence[pytest.Item], stores: Sequence[str]) -> tuple[list[pyt
 
 
 def first(items: Sequence[pytest.Item]) -> None:
-    """Leave to `make soak` what the wire tests need not show on every store: there, `make test` runs those of them that are
-    marked `everywhere`, with the synchronous client; on memory it runs all of them, with both clients. The store suite runs
-    on PostgreSQL within its contract, and is left to run on the bare store as well.
+    """Leave to `make soak` what need not be shown on every store each time.
+
+    The wire tests run on memory, with both clients; on the others, those marked `everywhere` do, with the synchronous one.
+    The store suite runs on PostgreSQL within its contract only, and the client for JavaScript not at all.
     """
     for item in items:
         call = getattr(item, "callspec", None)
-        if call is None:
-            continue
-        wired = call.params.get("session_service", "memory") != "memory"
-        once = call.params.get("flavour") == "aio" or item.get_closest_marker("everywhere") is None
-        if (wired and once) or (call.params.get("store") == "postgres" and item.path.parent.name == "store_suite"):
+        if call is not None and _is_again(item, call.params):
             item.add_marker(pytest.mark.soak)
+
+
+def _is_again(item: pytest.Item, params: Mapping[str, object]) -> bool:
+    if params.get("session_service", "memory") != "memory":
+        return "aio" in (params.get("flavour"), params.get("client")) or item.get_closest_marker("everywhere") is None
+    if params.get("store") == "postgres":
+        return item.path.parent.name == "store_suite"
+    return params.get("outcomes") in ELSEWHERE
 
 
 def _is_on(name: str, stores: Sequence[str]) -> bool:

@@ -10,6 +10,7 @@ export SEED
 echo "SEED=$SEED HOURS=$HOURS"
 tools/venv.sh test
 tools/system-packages.sh strace
+tools/javascript.sh
 code=0
 .venv/bin/pytest -m soak --hypothesis-seed="$SEED" tests || code=$?
 echo "SEED=$SEED HOURS=$HOURS"

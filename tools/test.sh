@@ -28,7 +28,7 @@ else
 fi
 
 echo "--- tests"
-.venv/bin/pytest -n "${WORKERS:-2}" --hypothesis-seed="$SEED" ${selection[@]+"${selection[@]}"} || code=1
+.venv/bin/pytest -n "${WORKERS:-2}" --dist worksteal --hypothesis-seed="$SEED" ${selection[@]+"${selection[@]}"} || code=1
 
 if [[ $code != 0 ]]; then
     echo "REPLAY: make test SEED=$SEED COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)${only:+ ONLY=$only}"

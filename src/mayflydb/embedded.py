@@ -36,9 +36,10 @@ INSTALL = 'pip install "mayflydb[demo]"'
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """One record that age removed: `due` when it died, `purged_at` when it went, `reason` `default` or `item`.
+    """One record that age removed: `due` when it died, `purged_at` when it went, `reason` `default`, `item` or `index`.
 
-    `pk` is the partition key's value, a list for a hierarchical key, `{}` where the item has no such property.
+    `id` of a document that is no string is extended JSON, an ObjectId its 24 digits. `pk` is the partition key's value, a list
+    for a hierarchical key, `{}` where the item has no such property, None for documents of MongoDB.
     """
 
     target: str

@@ -26,6 +26,7 @@ from mayflydb.sockets.work import Served, Work
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
     from mayflydb.frontends.mongo.caller import MongoCaller
+    from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import DatabaseOptions, Options
     from mayflydb.frontends.mongo.users import User
 
@@ -156,6 +157,7 @@ class MongoPort:
             custom_path=settings.custom_path_ttl,
             databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
+            retention=settings.change_stream_retention,
             version=__version__,
         )
 
@@ -205,6 +207,18 @@ class MongoPort:
         if not password:
             raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
         return Administrator("admin", password)
+
+
+def contracts(settings: MongoSettings) -> Contracts:
+    """Whose rules of expiry hold where, also where MongoDB itself is off."""
+    from mayflydb.frontends.mongo.contracts import Contracts
+    from mayflydb.frontends.mongo.options import Options
+
+    databases = {name: _database(each) for name, each in settings.databases.items()}
+    own = Options(
+        profile=settings.profile, expiry=settings.expiry, custom_path=settings.custom_path_ttl, databases=databases
+    )
+    return Contracts(own)
 
 
 def _database(settings: MongoDatabase) -> DatabaseOptions:

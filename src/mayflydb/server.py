@@ -44,7 +44,7 @@ from mayflydb.http.messages import Handler
 from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
-from mayflydb.mongo import MongoPort
+from mayflydb.mongo import MongoPort, contracts
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.targets import Targets
@@ -165,9 +165,9 @@ class Server:
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 
     def _mongo_targets(self, engine: Engine, now: Instant) -> MongoTargets:
-        settings, port = self._settings.mongo, self._mongo
+        port = self._mongo
         caller = None if port is None else partial(port.caller, engine, now)
-        return MongoTargets(settings.profile, settings.expiry, caller)
+        return MongoTargets(partial(contracts, self._settings.mongo), caller)
 
     @staticmethod
     def _portal(admin: Admin, cosmos: Caller) -> Callable[[], Handler]:

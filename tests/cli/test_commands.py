@@ -47,6 +47,30 @@ Run = Callable[..., Result]
         (["ttl", "preview", "cosmos:a/b", "off"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": None}),
         (["ttl", "preview", "cosmos:a/b", "on"], "POST", "ttl/preview", {"target": "cosmos:a/b", "default_ttl": -1}),
         (
+            ["ttl", "preview", "mongo:a.b", "0", "--field", "at"],
+            "POST",
+            "ttl/preview",
+            {"target": "mongo:a.b", "field": "at", "expire_after_seconds": 0},
+        ),
+        (
+            ["ttl", "preview", "mongo:a.b", "--index", "at_1", "--seconds", "10"],
+            "POST",
+            "ttl/preview",
+            {"target": "mongo:a.b", "index": "at_1", "expire_after_seconds": 10},
+        ),
+        (
+            ["ttl", "preview", "mongo:a.b", "off", "--field", "at"],
+            "POST",
+            "ttl/preview",
+            {"target": "mongo:a.b", "field": "at", "expire_after_seconds": None},
+        ),
+        (
+            ["ttl", "preview", "mongo:a.b", "--seconds", "10"],
+            "POST",
+            "ttl/preview",
+            {"target": "mongo:a.b", "default_ttl": 10},
+        ),
+        (
             ["ttl", "explain", "cosmos:a/b", "s 1", "--pk", "u"],
             "GET",
             "ttl/explain?target=cosmos%3Aa%2Fb&id=s+1&pk=u",
@@ -102,6 +126,11 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["ttl", "preview", "cosmos:a/b", "0"], 2, "1 to 2147483647"),
         (["ttl", "preview", "cosmos:a/b", "2147483648"], 2, "1 to 2147483647"),
         (["ttl", "preview", "cosmos:a/b", "500ms"], 2, "1 to 2147483647"),
+        (["ttl", "preview", "cosmos:a/b"], 2, "one of off, on, DURATION and --seconds"),
+        (["ttl", "preview", "cosmos:a/b", "5", "--seconds", "5"], 2, "one of off, on, DURATION and --seconds"),
+        (["ttl", "preview", "cosmos:a/b", "--seconds", "0"], 2, "1 to 2147483647"),
+        (["ttl", "preview", "mongo:a.b", "5", "--field", "x", "--index", "x_1"], 2, "one is enough"),
+        (["ttl", "set", "mongo:a.b"], 2, "one of off, on, DURATION and --seconds"),
         (["ttl", "forecast", "--horizon", "later"], 2, "not a duration"),
         (["reset"], 4, "with -y"),
         (["--url", "absent.json", "clock", "show"], 3, "no ready file"),
@@ -320,3 +349,23 @@ def test_both_scripts_are_the_same_program() -> None:
     project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert set(project["scripts"].values()) == {"mayflydb.cli.main:main"}
     assert set(project["scripts"]) == {"mayfly", "mayflydb"}
+
+
+AHEAD = {"current": None, "proposed": 10, "records": 5, "expire_now": 2, "expire_within": {"1h": 3}, "reappear_now": 0}
+
+
+def test_what_follows_is_shown_before_a_ttl_is_set(run: Run, server: AdminStub) -> None:
+    """Without a terminal nobody can agree to it."""
+    server.answers["POST", "/_mayfly/ttl/preview"] = (200, {**AHEAD, "index": "at_1"})
+    server.answers["POST", "/_mayfly/ttl/set"] = (200, {"target": "mongo:a.b"})
+    arguments = ("--url", server.url, "ttl", "set", "mongo:a.b", "10", "--field", "at")
+    refused = run(*arguments)
+    assert refused.exit_code == 4
+    assert "Set index at_1 of mongo:a.b from off to 10 s? 2 of 5 would expire now, 3 within the hour." in refused.stderr
+    assert [path for _, path, _ in server.asked] == ["/_mayfly/ttl/preview"]
+    assert json.loads(run(*arguments, "-y").stdout) == {"target": "mongo:a.b"}
+    assert server.asked[-1] == (
+        "POST",
+        "/_mayfly/ttl/set",
+        {"target": "mongo:a.b", "field": "at", "expire_after_seconds": 10},
+    )

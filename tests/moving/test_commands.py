@@ -20,9 +20,10 @@ from mayflydb.announcement import StartFailed
 from mayflydb.cli.main import mayfly
 from mayflydb.config import file_url
 from mayflydb.embedded import RunningServer, serve
+from mayflydb.model.instant import SECOND
 from mayflydb.moving.copy import UNFINISHED
 from mayflydb.store.interface import Set, Store
-from mayflydb.store.postgres import PostgresStore
+from mayflydb.store.postgres import PostgresStore, membership
 from mayflydb.store.sqlite import SqliteStore
 from moving.contents import Everything, change, everything, fill
 from postgres_cluster import PASSWORD, Cluster
@@ -200,9 +201,13 @@ def killed(*arguments: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["file", "postgres"])
-def test_a_copy_that_was_killed_goes_on(old: str, new: str, request: pytest.FixtureRequest, kind: str) -> None:
+def test_a_copy_that_was_killed_goes_on(
+    old: str, new: str, request: pytest.FixtureRequest, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     target = new if kind == "file" else request.getfixturevalue("postgres").fresh()
     killed("copy", old, target)
+    # The next one waits until the dead one's lease is over.
+    monkeypatch.setattr(membership, "LEASE", SECOND // 4)
     assert 0 < done("copy", old, target)["there_before"] < 40 + 7
     assert contents(target) == contents(old)
 

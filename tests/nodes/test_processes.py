@@ -23,7 +23,7 @@ from reliability.kill9.load import CLIENTS, Item, Life
 from reliability.kill9.process import Server
 from reliability.kill9.wire import Connection, Gone
 
-ROUNDS, WRITES = 5, 150
+ROUNDS, WRITES = 3, 150
 """Kills, and acknowledged writes before each."""
 
 SOAKED = 100

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from datetime import timedelta
 from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any
@@ -213,5 +214,26 @@ def test_loading_the_plugin_loads_nothing_else() -> None:
     assert set(found) <= {"mayflydb", "mayflydb.testing", PLUGIN}
 
 
-def test_mongodb(mayfly_mongo: Any) -> None:
-    assert mayfly_mongo.admin.command("ping") == {"ok": 1.0}
+@pytest.mark.mayfly(start="2026-01-01T00:00:00Z")
+@pytest.mark.parametrize("turn", [1, 2])
+def test_mongodb(mayfly: Any, mayfly_mongo: Any, mayfly_env: dict[str, str], turn: int) -> None:
+    """Twice the same, from an empty server each time, a year by either way to die."""
+    assert mayfly_mongo.list_database_names() == []
+    assert mayfly_env["MONGODB_URI"] == mayfly.mongo.uri
+    otps = mayfly_mongo.app.otps
+    otps.create_index("_ts", expireAfterSeconds=3600)
+    otps.create_index("until", expireAfterSeconds=0)
+    year = timedelta(days=365)
+    otps.insert_many([{"_id": 1}, {"_id": 2, "ttl": -1}, {"_id": 3, "ttl": -1, "until": mayfly.clock.now() + year}])
+
+    mayfly.clock.advance(seconds=3599)
+    assert otps.count_documents({}) == 3
+    mayfly.clock.advance(seconds=1)
+    assert otps.distinct("_id") == [2, 3]
+    mayfly.clock.advance(year)
+    assert otps.distinct("_id") == [2]
+    assert [(event.id, event.pk, event.reason) for event in mayfly.events.expired] == [
+        ("1", None, "default"),
+        ("3", None, "index"),
+    ]
+    assert mayfly.stats()["targets"]["mongo:app.otps"]["records"] == 1

@@ -118,6 +118,17 @@ def test_a_purge_tells_each_death_with_the_lsn_of_its_event(store: Subject, cont
     assert after.lsn == store.read(Expiries(container, 0, 99))[-1].lsn + 1
 
 
+@pytest.mark.parametrize("path", DuePath)
+def test_a_purge_with_a_stamp_keeps_what_the_dead_were(store: Subject, container: int, path: DuePath) -> None:
+    override = None if path is DuePath.ANCHOR else 1
+    dead = store.put(container, b"k", anchor=5, override=override, value=b"v\0\xff" * 9)
+    span = 10 if path is DuePath.ANCHOR else None
+    stamp = b"\0\x80stamp"
+    store.change(Purge(container, path, 2_000_000, 3, span, None, "c", 1, 77, "sweep", history=True, stamp=stamp))
+    place = (dead.partition, dead.key, dead.seq, dead.lsn)
+    assert told(store, container) == [Version(Kind.EXPIRE, dead.lsn + 1, 77, *place, stamp + dead.value)]
+
+
 @pytest.mark.parametrize(
     ("upto", "limit", "kept"),
     [

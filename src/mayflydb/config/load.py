@@ -26,7 +26,7 @@ from mayflydb.config.settings import (
     TtlSettings,
 )
 from mayflydb.config.table import TABLE, Row
-from mayflydb.config.values import Advertised, interval, is_loopback, public_url, storage
+from mayflydb.config.values import Advertised, interval, is_loopback, public_url, retention, storage
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
 
@@ -309,7 +309,7 @@ def _as_toml(row: Row, value: Any) -> object:
         return to_rfc3339(value)
     if row.parse is storage:
         return public_url(value)
-    if row.parse is interval:
+    if row.parse in (interval, retention):
         return format_span(value)
     if isinstance(value, Path | Advertised):
         return str(value)

@@ -133,6 +133,7 @@ class MongoSettings(msgspec.Struct, frozen=True):
     custom_path_ttl: bool
     databases: Mapping[str, MongoDatabase]
     test_commands: bool
+    change_stream_retention: Span
     administrator: Administrator | None = None
 
 

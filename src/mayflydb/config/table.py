@@ -320,6 +320,14 @@ TABLE: tuple[Row, ...] = (
         many=True,
     ),
     Row(
+        "mongo.change_stream_retention",
+        ("--mongo-change-stream-retention",),
+        "24h",
+        read.retention,
+        "How long changes are remembered for MongoDB's change streams, where one was ever opened.",
+        "DURATION",
+    ),
+    Row(
         "mongo.test_commands",
         ("--mongo-test-commands",),
         False,

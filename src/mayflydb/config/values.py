@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from mayflydb.model.durations import format_span, parse_instant, parse_span
-from mayflydb.model.instant import HOUR, MILLISECOND, Instant, Span
+from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, Instant, Span
 
 MEMORY = "memory"
 FILE_SCHEME = "sqlite:///"
@@ -242,6 +242,16 @@ def interval(value: Any) -> Span:
     span = parse_span(str(value))
     if not 10 * MILLISECOND <= span <= HOUR:
         raise ValueError(f"{format_span(span)} is not between 10ms and 1h")
+    return span
+
+
+def retention(value: Any) -> Span:
+    """A number in TOML is seconds, as everywhere."""
+    if isinstance(value, bool):
+        raise ValueError("a duration is needed")
+    span = parse_span(str(value))
+    if not MINUTE <= span <= 365 * DAY:
+        raise ValueError(f"{format_span(span)} is not between 1m and 365d")
     return span
 
 

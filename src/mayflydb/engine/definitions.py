@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, is_of_companions, row_of
-from mayflydb.engine.ledger import Words, is_ordered, noted, outlived
+from mayflydb.engine.ledger import Words, begun, is_ordered, noted, outlived
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -53,10 +53,12 @@ class Definitions:
 
         return (await self._store.write(decide)).reply
 
-    async def create(self, parent: int, name: str, definition: Definition, heir: bool = False) -> Node:
+    async def create(
+        self, parent: int, name: str, definition: Definition, words: Words | None = None, now: Instant = 0
+    ) -> Node:
         """A new database or container. Conflict if the name is taken, OwnerNotFound if the parent is gone.
 
-        `heir`: it is remembered from its beginning if its parent is.
+        `words`: what its history begins with, at `now`, if its parent's is for what comes; None: it has none.
         """
 
         def decide() -> Decision[Node]:
@@ -68,11 +70,12 @@ class Definitions:
             id = yield from ask(NewId())
             node = Node(id, parent, name, _distinct(definition))
             heritage = self._nodes.of(above)
-            if heir and is_ordered(heritage):
+            if words is not None and is_ordered(heritage):
                 own = msgspec.structs.replace(
                     node.definition, history=heritage.definition.history, ordered=heritage.definition.ordered
                 )
                 node = msgspec.structs.replace(node, definition=own)
+                return Outcome((yield from begun(node, words(node), now)), node)
             return Outcome((PutRow(row_of(node)),), node)
 
         return (await self._store.write(decide)).reply

@@ -65,6 +65,14 @@ def noted(node: Node, words: bytes, now: Instant, stamps: dict[int, bytes]) -> G
     return Remember(node.id, Version(Kind.NOTE, lsn, now, value=stamp + words))
 
 
+def begun(node: Node, words: bytes, now: Instant) -> Generator[Read[Any], Any, tuple[Change, ...]]:
+    """A new node, and the first line of its history."""
+    assert node.definition.ordered is not None
+    stamp = yield from stamped(node.definition.ordered, {})
+    row = msgspec.structs.replace(row_of(node), lsn=1)
+    return PutRow(row), Remember(node.id, Version(Kind.NOTE, 1, now, value=stamp + words))
+
+
 def outlived(
     nodes: Nodes, gone: Iterable[int], words: Words, now: Instant
 ) -> Generator[Read[Any], Any, tuple[Change, ...]]:
@@ -85,7 +93,8 @@ def outlived(
                 changes.append(PutRow(row_of(Node(home, ROOT, KEPT, Definition({}, now)))))
             else:
                 home = space.id
-        body = {"name": node.name, "parent": node.parent, "parent_name": "" if parent is None else parent.name}
+        parent_name = "" if parent is None else parent.name
+        body = {"name": node.name, "parent": node.parent, "parent_name": parent_name, "body": node.body}
         definition = msgspec.structs.replace(
             node.definition, body=body, written=now, rules=(), indexes=(), slots=(), keeps=id
         )
@@ -148,6 +157,19 @@ class Ledger:
             if child.name not in apart:
                 found += yield from self._below(child.id, ())
         return found
+
+    async def tell(self, id: int, words: bytes, now: Instant) -> None:
+        """A line about a node in its history, if that is ordered."""
+
+        def decide() -> Decision[None]:
+            row = yield from ask(Load(id))
+            if row is None or not is_ordered(self._nodes.of(row)):
+                return Outcome((), None)
+            return Outcome(((yield from noted(self._nodes.of(row), words, now, {})),), None)
+
+        row = await self._store.read(Load(id))
+        if row is not None and is_ordered(self._nodes.of(row)):
+            await self._store.write(decide)
 
     async def kept(self) -> list[Node]:
         """The rows that keep histories of what is gone."""

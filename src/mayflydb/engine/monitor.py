@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 
 from mayflydb.engine.catalog import ROOT
@@ -20,7 +21,8 @@ SPACE = "mongo"
 class Monitor:
     """One per store. `schedule` is for rules with `passes`; while it is not `enabled`, nothing is purged in its whole space.
 
-    `deleted_documents` and `batches` (sweeps that removed some) are of that space, since the process began.
+    `deleted_documents`, their bytes, `batches` (sweeps that removed some) and for how long those `held` the writer are of that
+    space, since the process began.
     """
 
     def __init__(self, store: Store, now: Instant, default: Span = MINUTE) -> None:
@@ -29,12 +31,16 @@ class Monitor:
         self._default = default
         self._changed: Callable[[], Awaitable[None]] | None = None
         self._members: dict[int, bool] = {}
+        self._setting = asyncio.Lock()
+        self._resets = 0
         self._counted = 0
         self._since = now
         self._more = 0
         self.schedule = Schedule(now, default)
         self.enabled = True
         self.deleted_documents = 0
+        self.deleted_bytes = 0
+        self.held: Span = 0
         self.batches = 0
 
     def listen(self, changed: Callable[[], Awaitable[None]]) -> None:
@@ -45,9 +51,13 @@ class Monitor:
 
     async def refresh(self, now: Instant) -> None:
         """Read the parameters: another node, or a process before this one, may have set them."""
-        every = await self._store.read(Setting(SLEEP)) or self._default
-        enabled = await self._store.read(Setting(ENABLED)) != 0
-        await self._take(every, enabled, now)
+        async with self._setting:
+            resets = self._resets
+            every = await self._store.read(Setting(SLEEP)) or self._default
+            enabled = await self._store.read(Setting(ENABLED)) != 0
+            # What was read before a reset is no longer so.
+            if resets == self._resets:
+                await self._take(every, enabled, now)
 
     @property
     def sleep(self) -> int:
@@ -58,15 +68,17 @@ class Monitor:
         """The next pass is made so many seconds from now, and then one after as many each. BadRequest unless positive."""
         if seconds < 1:
             raise BadRequest("passes are at least a second apart")
-        await self._save(SLEEP, seconds * SECOND)
-        self._count_until(now)
-        self.schedule = Schedule(now, seconds * SECOND)
+        async with self._setting:
+            await self._save(SLEEP, seconds * SECOND)
+            self._count_until(now)
+            self.schedule = Schedule(now, seconds * SECOND)
         await self._tell()
 
     async def set_enabled(self, enabled: bool, now: Instant) -> None:
         """Stop purging in the whole space, or go on with it; hiding goes on in any case."""
-        await self._save(ENABLED, int(enabled))
-        await self._take(self.schedule.every, enabled, now)
+        async with self._setting:
+            await self._save(ENABLED, int(enabled))
+            await self._take(self.schedule.every, enabled, now)
 
     async def _take(self, every: Span, enabled: bool, now: Instant) -> None:
         if (every, enabled) == (self.schedule.every, self.enabled):
@@ -98,6 +110,7 @@ class Monitor:
 
     def forget(self, now: Instant) -> None:
         """The store was reset."""
+        self._resets += 1
         self._members.clear()
         self._count_until(now)
         self.schedule = Schedule(now, self._default)
@@ -145,10 +158,12 @@ class Monitor:
         if self.enabled and self.schedule.last(now) != now:
             self._counted += 1
 
-    def swept(self, container: int, removed: int) -> None:
-        """A sweep removed so many records of a container."""
+    def swept(self, container: int, removed: int, size: int = 0, held: Span = 0) -> None:
+        """A sweep removed so many records of a container, of so many bytes, and kept the writer for so long."""
         if removed and self.has(container):
             self.deleted_documents += removed
+            self.deleted_bytes += size
+            self.held += held
             self.batches += 1
 
     def rounds(self, more: int) -> None:

@@ -180,9 +180,10 @@ class Reaper:
             lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule), "sweep"
         )
         removed = sum(purged.records for purged in committed.purged)
+        size = sum(purged.value_bytes for purged in committed.purged)
         self._last = SweepResult(container, limit, removed, committed.held)
         self.purged[container] += removed
-        self._monitor.swept(container, removed)
+        self._monitor.swept(container, removed, size, committed.held)
         if removed:
             self.bell.ring()
         self._unknown.add(container)

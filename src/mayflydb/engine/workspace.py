@@ -13,6 +13,7 @@ from mayflydb.engine.ledger import stamped
 from mayflydb.engine.past import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
+from mayflydb.model.errors import Corrupt
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
 from mayflydb.store.interface import (
@@ -136,7 +137,8 @@ class Workspace:
             _, taken = rivals((yield from self._holders((entry,))), visible, self.rules, self._now)
             if taken:
                 raise not_unique(entry, taken[0])
-        raise AssertionError("a holder of entries holds none of them")
+        # The store contradicts itself, as a read that fails without a word makes it.
+        raise Corrupt("a holder of unique entries holds none of them")
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:

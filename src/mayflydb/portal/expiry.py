@@ -40,12 +40,13 @@ class Outlook:
     async def _row(self, place: Place, now: Instant) -> dict[str, Any]:
         counts = await self.counts(place, now)
         ahead = await next_deadline(self._engine.store, self._engine.nodes, place.node.id, now)
-        settings = place.targets.settings(place.node)
+        settings = place.targets.settings(place.database, place.node)
         shown = {"target": place.target, **settings, "paused": place.node.definition.paused}
         row = {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
-        if any(rule.passes for rule in place.node.rules):
-            # What is due at this very instant has had its pass.
-            row["next_pass"] = shapes.time(self._engine.monitor.schedule.next(now + 1))
+        if "indexes" in settings:
+            # What is due at this very instant has had its pass; nobody waits for one where no rule does.
+            passes = any(rule.passes for rule in place.node.rules)
+            row["next_pass"] = shapes.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
         return row
 
     async def totals(self, place: Place) -> Totals:
@@ -77,7 +78,7 @@ class Outlook:
         """What would follow if this change were made now."""
         place = await self._directory.container(target)
         now = await self._engine.now()
-        proposal = place.targets.proposal(place.node, change)
+        proposal = place.targets.proposal(place.database, place.node, change)
         found = await self._insight.preview_of(place.node, proposal, now)
         return {
             "now": shapes.time(now),
@@ -121,7 +122,7 @@ class Outlook:
             if record is not None:
                 why = explain(record, place.node.rules, now, place.targets.names(place.node))
                 paused = place.node.definition.paused
-                details = place.targets.details(place.node, record)
+                details = place.targets.details(place.database, place.node, record)
                 reason, text = _refined(why, details)
                 return {
                     "now": shapes.time(now),

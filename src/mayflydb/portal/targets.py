@@ -38,7 +38,7 @@ class Targets(Protocol):
     def lists(self, database: str, container: Node | None = None) -> bool:
         """Whether a database, or a container in it, holds people's records, and is to be counted."""
 
-    def settings(self, container: Node) -> dict[str, Any]:
+    def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl`, and what else there is to say of how its records die."""
 
     def default_ttl(self, container: Node) -> int | None:
@@ -47,13 +47,13 @@ class Targets(Protocol):
     def names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes, by slot."""
 
-    def proposal(self, container: Node, change: Change) -> Proposal:
+    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What a change would come to. BadRequest or NotFound for one that cannot be."""
 
     async def set(self, database: str, container: Node, change: Change) -> None:
         """Make a change, under the checks that clients meet."""
 
-    def details(self, container: Node, record: Record) -> dict[str, Any]:
+    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """What else decides when this record dies."""
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:

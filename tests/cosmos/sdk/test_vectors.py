@@ -65,8 +65,10 @@ def of(service: Service, proxy: ContainerProxy, flavour: str) -> Sync | Async:
     return service.sync(proxy) if flavour == "sync" else service.aio(proxy)
 
 
-@pytest.mark.parametrize(("flavour", "throughput"), [("sync", 400), ("sync", 30000), ("aio", 30000)])
-@pytest.mark.parametrize("declared", DISTANCES)
+@pytest.mark.parametrize(
+    ("declared", "flavour", "throughput"),
+    [*((declared, "sync", 30000) for declared in DISTANCES), ("cosine", "sync", 400), ("euclidean", "aio", 30000)],
+)
 def test_the_nearest_of_all_partitions(service: Service, declared: str, flavour: str, throughput: int) -> None:
     """By the distance that the container declares, and by the one that the query names instead."""
     client = of(service, filled(service, declared, throughput), flavour)

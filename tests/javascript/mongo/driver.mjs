@@ -101,7 +101,7 @@ export const driver = {
         assert.equal(await c.createIndex({ n: 1, m: -1 }, { sparse: true }), "n_1_m_-1");
         assert.deepEqual((await c.indexes()).map(({ name }) => name), ["_id_", "n_1_m_-1"]);
         assert.ok(await c.indexExists("n_1_m_-1"));
-        assert.equal(await c.find({ n: 1 }).hint("n_1_m_-1").count(), 1);
+        assert.equal((await c.find({ n: 1 }).hint("n_1_m_-1").toArray()).length, 1);
         await c.dropIndex("n_1_m_-1");
         await c.rename("d");
         assert.deepEqual((await db.listCollections().toArray()).map(({ name }) => name).sort(), ["d", "v"]);
@@ -138,6 +138,49 @@ export const driver = {
         await advance(1 + 60);
         assert.equal(await c.countDocuments(), 2);
         assert.ok((await client.db("admin").command({ serverStatus: 1 })).metrics.ttl.deletedDocuments >= 2);
+    },
+
+    async changes_are_seen() {
+        const c = database().collection("c");
+        await c.createIndex({ at: 1 }, { expireAfterSeconds: 10 });
+        const options = { fullDocument: "updateLookup", maxAwaitTimeMS: 10 };
+        const stream = c.watch([{ $match: { operationType: { $ne: "replace" } } }], options);
+        // The stream begins with the first question.
+        assert.equal(await stream.tryNext(), null);
+        await c.insertOne({ _id: 1, at: later(0) });
+        await c.replaceOne({ _id: 1 }, { at: later(0), n: 1 });
+        await c.updateOne({ _id: 1 }, { $set: { n: 2 }, $unset: { m: 1 } });
+        await advance(10 + 60);
+        const seen = [await stream.next(), await stream.next(), await stream.next()];
+        assert.deepEqual(seen.map((each) => [each.operationType, each.documentKey._id]), [["insert", 1], ["update", 1], ["delete", 1]]);
+        assert.deepEqual(seen[1].updateDescription.updatedFields, { n: 2 });
+        const again = c.watch([], { resumeAfter: seen[1]._id });
+        assert.equal((await again.next()).operationType, "delete");
+        await Promise.all([stream.close(), again.close()]);
+    },
+
+    async transactions_hold_or_leave_nothing() {
+        const db = database();
+        const [from, to] = [db.collection("from"), db.collection("to")];
+        await from.insertOne({ _id: 1, n: 10 });
+        const move = async (session, n) => {
+            await from.updateOne({ _id: 1 }, { $inc: { n: -n } }, { session });
+            await to.updateOne({ _id: 1 }, { $inc: { n } }, { session, upsert: true });
+            assert.equal((await to.findOne({ _id: 1 }, { session })).n, n);
+            assert.equal(await to.countDocuments(), 0);
+            if (n > 5) throw new Error("too much");
+        };
+        await assert.rejects(client.withSession((session) => session.withTransaction(() => move(session, 6))), /too much/);
+        assert.deepEqual(await to.find().toArray(), []);
+        await client.withSession((session) => session.withTransaction(() => move(session, 4)));
+        assert.deepEqual([(await from.findOne()).n, (await to.findOne()).n], [6, 4]);
+        // Whoever comes second does it once more.
+        const add = (session) => session.withTransaction(async () => {
+            const { n } = await from.findOne({ _id: 1 }, { session });
+            await from.updateOne({ _id: 1 }, { $set: { n: n + 1 } }, { session });
+        });
+        await Promise.all(Array.from({ length: 4 }, () => client.withSession(add)));
+        assert.equal((await from.findOne()).n, 10);
     },
 
     async an_outage_is_retried() {

@@ -63,6 +63,24 @@ export const models = {
         });
     },
 
+    async models_in_a_transaction() {
+        await connection(async (db) => {
+            const Note = db.model("Note", new mongoose.Schema({ n: Number }));
+            await Note.init();
+            const note = await Note.create({ n: 1 });
+            const failing = db.transaction(async (session) => {
+                note.n = 2;
+                await note.save({ session });
+                await Note.create([{ n: 3 }], { session });
+                throw new Error("no");
+            });
+            await assert.rejects(failing, /no/);
+            assert.deepEqual((await Note.find()).map(({ n }) => n), [1]);
+            await db.transaction(async () => note.save());
+            assert.deepEqual((await Note.find()).map(({ n }) => n), [2]);
+        });
+    },
+
     async models_that_refer_to_others() {
         await connection(async (db) => {
             const Author = db.model("Author", new mongoose.Schema({ name: String }));

@@ -173,7 +173,7 @@ def test_the_end_of_a_collection(coll: Collection[Doc], scope: str, what: str, e
         ({"fullDocumentBeforeChange": "default"}, 2),
         ({"startAtOperationTime": 5}, 14),
         ({"unknown": 5}, 40415),
-        ({"showExpandedEvents": True}, 238),
+        ({"showExpandedEvents": 5}, 14),
         ({"allChangesForCluster": True}, 72),
     ],
 )
@@ -199,7 +199,7 @@ def test_stages_that_may_not_follow_are_refused(coll: Collection[Doc], stages: l
 
 
 def test_further_stages_see_events(coll: Collection[Doc]) -> None:
-    stages = [{"$match": {"fullDocument.a": {"$gt": 1}}}, {"$project": {"a": "$fullDocument.a"}}]
+    stages: list[Doc] = [{"$match": {"fullDocument.a": {"$gt": 1}}}, {"$project": {"a": "$fullDocument.a"}}]
     with coll.watch(stages, max_await_time_ms=1) as stream:
         before = stream.resume_token
         coll.insert_many([{"a": 1}, {"a": 2}, {"a": 3}])
@@ -283,3 +283,85 @@ def test_replies_say_where_the_stream_stands(coll: Collection[Doc]) -> None:
     third = coll.database.command("getMore", answer["cursor"]["id"], **more)["cursor"]
     assert third["nextBatch"] == []
     assert third["postBatchResumeToken"]["_data"] >= second["postBatchResumeToken"]["_data"]
+
+
+def test_expanded_events_tell_of_collections_and_indexes(coll: Collection[Doc]) -> None:
+    db = coll.database
+    with db.watch(max_await_time_ms=1, show_expanded_events=True) as stream:
+        db.create_collection("made", validator={"a": 1})
+        coll.create_index("x")
+        coll.create_index("x")
+        coll.drop_index("x_1")
+        db.command("collMod", "made", validator={})
+        coll.insert_one({"_id": 1, "a": [{"1": 1}], "b": [1]})
+        coll.update_one({"_id": 1}, {"$set": {"a.0.1": 2, "b.0": 2}})
+        coll.rename("made", dropTarget=True)
+        events = drained(stream)
+    told = [(event["operationType"], event["ns"].get("coll")) for event in events]
+    here = ["create", "createIndexes", "dropIndexes"]
+    assert told == [
+        ("create", "made"),
+        *[(kind, "coll") for kind in here],
+        ("modify", "made"),
+        ("insert", "coll"),
+        ("update", "coll"),
+        ("rename", "coll"),
+    ]
+    assert [index["name"] for index in events[2]["operationDescription"]["indexes"]] == ["x_1"]
+    assert events[3]["operationDescription"] == events[2]["operationDescription"]
+    assert events[6]["updateDescription"]["disambiguatedPaths"] == {"a.0.1": ["a", 0, "1"]}
+    assert events[7]["operationDescription"] == {
+        "to": {"db": db.name, "coll": "made"},
+        "dropTarget": events[0]["collectionUUID"],
+    }
+    assert len({bytes(event["collectionUUID"]) for event in events if event["ns"]["coll"] == "coll"}) == 1
+
+
+@pytest.mark.parametrize(
+    ("watched", "kinds_told"), [("coll", ["rename", "invalidate"]), ("other", ["rename", "invalidate"])]
+)
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_rename_ends_streams_on_both_names(
+    coll: Collection[Doc], watched: str, kinds_told: list[str], exists: bool
+) -> None:
+    db = coll.database
+    coll.insert_one({"_id": 1})
+    if exists:
+        db["other"].insert_one({"_id": 2})
+    with db[watched].watch(max_await_time_ms=1) as stream, db.watch(max_await_time_ms=1) as above:
+        coll.rename("other", dropTarget=exists)
+        db["other"].insert_one({"_id": 3})
+        events = drained(stream)
+        assert kinds(events) == kinds_told
+        assert (events[0]["ns"]["coll"], events[0]["to"]["coll"]) == ("coll", "other")
+        assert [(event["operationType"], event["ns"]["coll"]) for event in drained(above)] == [
+            ("rename", "coll"),
+            ("insert", "other"),
+        ]
+
+
+@pytest.mark.parametrize(
+    ("enabled", "wanted", "images"),
+    [
+        (True, "required", [{"_id": 1}, {"_id": 1, "a": 1}, {"_id": 1, "b": 1}]),
+        (True, "whenAvailable", [{"_id": 1}, {"_id": 1, "a": 1}, {"_id": 1, "b": 1}]),
+        (False, "whenAvailable", [None, None, None]),
+        (False, "required", None),
+    ],
+)
+def test_documents_before_a_change(coll: Collection[Doc], enabled: bool, wanted: str, images: list[Any] | None) -> None:
+    db = coll.database
+    db.create_collection(coll.name, changeStreamPreAndPostImages={"enabled": enabled})
+    coll.insert_one({"_id": 1})
+    with coll.watch(full_document_before_change=wanted, full_document=wanted, max_await_time_ms=1) as stream:
+        coll.update_one({"_id": 1}, {"$set": {"a": 1}})
+        coll.replace_one({"_id": 1}, {"b": 1})
+        coll.delete_one({"_id": 1})
+        if images is None:
+            with pytest.raises(OperationFailure) as refused:
+                stream.next()
+            assert refused.value.code == 280
+            return
+        events = drained(stream)
+    assert [event["fullDocumentBeforeChange"] for event in events] == images
+    assert events[0]["fullDocument"] == ({"_id": 1, "a": 1} if enabled else None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from mongo.ttl.world import START, Document, T, World, date, ids, named, refused
@@ -63,29 +62,28 @@ def test_a_dotted_path_leads_through_arrays(world: World) -> None:
     world.check_lives(collection, {"object": HOUR, "array": HOUR + 5, "arrays": HOUR + 7, "scalar": None}, 0.001)
 
 
-@pytest.mark.parametrize(
-    ("key", "options", "life"),
-    [
-        ({"t": 1}, {"expireAfterSeconds": 0}, 0),
-        ({"t": -1}, {}, HOUR),
-        ({"t": 1}, {"sparse": True}, HOUR),
-        ({"t": 1}, {"unique": True}, HOUR),
-        ({"t": 1}, {"collation": {"locale": "en", "strength": 2}}, HOUR),
-        ({"t": 1}, {"hidden": True}, HOUR),
-        ({"t": 1}, {"partialFilterExpression": {"kind": "mortal"}}, HOUR),
-        ({"t": 1}, {"partialFilterExpression": {"kind": {"$in": ["x", "y"]}}}, None),
-        ({"t": "hashed"}, {}, None),
-        ({"t": "text"}, {}, None),
-    ],
-    ids=str,
-)
-def test_options_of_the_index(world: World, key: Document, options: Document, life: float | None) -> None:
+OPTIONS: list[tuple[Document, Document, float | None]] = [
+    ({"t": 1}, {"expireAfterSeconds": 0}, 0),
+    ({"t": -1}, {}, HOUR),
+    ({"t": 1}, {"sparse": True}, HOUR),
+    ({"t": 1}, {"unique": True}, HOUR),
+    ({"t": 1}, {"collation": {"locale": "en", "strength": 2}}, HOUR),
+    ({"t": 1}, {"hidden": True}, HOUR),
+    ({"t": 1}, {"partialFilterExpression": {"kind": "mortal"}}, HOUR),
+    ({"t": 1}, {"partialFilterExpression": {"kind": {"$in": ["x", "y"]}}}, None),
+    ({"t": "hashed"}, {}, None),
+    ({"t": "text"}, {}, None),
+]
+
+
+def test_options_of_the_index(world: World) -> None:
     world.db = world.client["hiding"]
-    index = {"key": key, "name": "ttl", "expireAfterSeconds": HOUR, **options}
-    reply = world.create("c", index)
-    assert ("note" in reply) == (key["t"] in ("hashed", "text"))
-    world.db["c"].insert_one({"_id": 1, "t": date(0), "kind": "mortal"})
-    world.check_lives(world.db["c"], {1: life}, 0.001)
+    for n, (key, options, _) in enumerate(OPTIONS):
+        reply = world.create(f"c{n}", {"key": key, "name": "ttl", "expireAfterSeconds": HOUR, **options})
+        assert ("note" in reply) == (key["t"] in ("hashed", "text"))
+        world.db[f"c{n}"].insert_one({"_id": str(options), "t": date(0), "kind": "mortal"})
+    lives = {f"c{n}": {str(options): life} for n, (_, options, life) in enumerate(OPTIONS)}
+    world.check_all(lives, 0.001)
 
 
 def test_of_several_indexes_the_earliest_deadline_decides(world: World) -> None:
@@ -136,28 +134,27 @@ def test_an_index_over_documents_that_are_there_counts_from_their_dates(world: W
 
 
 def test_what_died_by_a_date_shows_until_a_pass_unless_it_is_to_hide(world: World) -> None:
-    for database, hides in (("shown", False), ("hiding", True)):
-        world.begin()
-        world.db = world.client[database]
-        collection = world.indexed({"t": 1}, 10)
-        collection.insert_one({"_id": 1, "t": date(0)})
-        for moment, seen in ((9.999, True), (10, not hides), (10.001, not hides)):
-            world.move(moment)
-            assert ids(collection) == ({1} if seen else set()), (database, moment)
-            assert collection.count_documents({}) == seen
-            assert collection.estimated_document_count() == seen
-        world.move(10.002, "scheduled")
-        assert ids(collection) == set()
-        assert world.purged() == 1
-
-
-@pytest.mark.parametrize(("start", "purged"), [(9.999, False), (10, True), (10.001, True)])
-def test_a_pass_purges_what_is_due_as_it_starts(world: World, start: float, purged: bool) -> None:
-    for database in ("shown", "hiding"):
-        world.begin()
-        collection = world.client[database]["c"]
+    shown, hidden = world.client["shown"]["c"], world.client["hiding"]["c"]
+    for collection in (shown, hidden):
         collection.create_index("t", expireAfterSeconds=10)
         collection.insert_one({"_id": 1, "t": date(0)})
+    for moment in (9.999, 10, 10.001):
+        world.move(moment)
+        for collection, seen in ((shown, True), (hidden, moment < 10)):
+            assert ids(collection) == ({1} if seen else set()), (collection.full_name, moment)
+            assert collection.count_documents({}) == seen
+            assert collection.estimated_document_count() == seen
+    world.move(10.002, "scheduled")
+    assert ids(shown) == ids(hidden) == set()
+    assert world.purged() == 2
+
+
+def test_a_pass_purges_what_is_due_as_it_starts(world: World) -> None:
+    for name in ("shown", "hiding"):
+        collection = world.client[name]["c"]
+        collection.create_index("t", expireAfterSeconds=10)
+        collection.insert_many([{"_id": n, "t": date(n)} for n in range(2)])
+    for start, purged in ((9.999, 0), (10, 2), (10.999, 2), (11.001, 4)):
         world.move(start, "scheduled")
         assert world.purged() == purged
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from bson import Decimal128, Int64
 
 from mongo.ttl.world import World, date, ids, refused
@@ -31,7 +30,8 @@ def test_parameters_have_the_known_names_and_defaults(world: World) -> None:
 
 def test_what_a_shell_asks_at_its_start(world: World) -> None:
     reply = world.admin.command({"getParameter": 1, "featureCompatibilityVersion": 1})
-    assert reply == {"featureCompatibilityVersion": {"version": "7.0"}, "ok": 1}
+    major, minor, *_ = world.admin.command("buildInfo")["versionArray"]
+    assert reply == {"featureCompatibilityVersion": {"version": f"{major}.{minor}"}, "ok": 1}
     for asked in ("foo", 1):
         with refused(72, "no option found to get"):
             world.admin.command("getParameter", asked)
@@ -39,10 +39,12 @@ def test_what_a_shell_asks_at_its_start(world: World) -> None:
         world.admin.command({"getParameter": 1, "foo": 1})
 
 
-@pytest.mark.parametrize("value", [10, Int64(10), 10.0, 10.7, Decimal128("10")], ids=repr)
-def test_the_interval_is_set(world: World, value: Any) -> None:
-    assert world.admin.command({"setParameter": 1, "ttlMonitorSleepSecs": value}) == {"was": 60, "ok": 1}
-    assert world.admin.command({"getParameter": 1, "ttlMonitorSleepSecs": 1})["ttlMonitorSleepSecs"] == 10
+def test_the_interval_is_set(world: World) -> None:
+    was = 60
+    for value in (10, Int64(11), 12.0, 13.7, Decimal128("14")):
+        assert world.admin.command({"setParameter": 1, "ttlMonitorSleepSecs": value}) == {"was": was, "ok": 1}
+        was = int(float(str(value)))
+        assert world.admin.command({"getParameter": 1, "ttlMonitorSleepSecs": 1})["ttlMonitorSleepSecs"] == was
 
 
 SETTINGS: list[tuple[dict[str, Any], int, str]] = [
@@ -59,10 +61,10 @@ SETTINGS: list[tuple[dict[str, Any], int, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("given", "code", "text"), SETTINGS, ids=str)
-def test_what_is_not_set(world: World, given: dict[str, Any], code: int, text: str) -> None:
-    with refused(code, text):
-        world.admin.command({"setParameter": 1, **given})
+def test_what_is_not_set(world: World) -> None:
+    for given, code, text in SETTINGS:
+        with refused(code, text):
+            world.admin.command({"setParameter": 1, **given})
     assert world.admin.command({"getParameter": 1, **dict.fromkeys(DEFAULTS, 1)}) == DEFAULTS | {"ok": 1}
 
 
@@ -113,7 +115,7 @@ def test_a_monitor_that_is_off_purges_nothing_and_hides_all_the_same(world: Worl
 
 def test_server_status_has_its_sections(world: World) -> None:
     status = world.admin.command("serverStatus")
-    assert status["version"] == "7.0.0"
+    assert status["version"] == world.admin.command("buildInfo")["version"]
     assert status["localTime"].isoformat() == "2030-01-01T00:00:00"
     assert set(status["metrics"]["ttl"]) == {"deletedDocuments", "passes", "subPasses"}
     assert all(type(each) is Int64 for each in status["metrics"]["ttl"].values())

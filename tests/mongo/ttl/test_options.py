@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from bson import Binary, Decimal128, Int64, MinKey
 
 from mongo.ttl.world import Document, World, date, ids, refused
@@ -67,15 +66,17 @@ def seconds(world: World, name: str) -> Any:
 
 
 def test_what_is_taken_is_stored_as_an_int32(world: World) -> None:
+    old = 100
+    world.indexed({"t": 1}, old, "m")
     for n, (id, value, created, modified) in enumerate(TAKEN):
         name = f"c{n}"
         world.indexed({"t": 1}, value, name)
         assert (seconds(world, name), type(seconds(world, name))) == (created, int), (id, value)
-        world.indexed({"t": 1}, 100, f"m{n}")
-        reply = change(world, f"m{n}", {"name": "ttl", "expireAfterSeconds": value})
-        assert reply == {"expireAfterSeconds_old": 100, "expireAfterSeconds_new": modified, "ok": 1}, (id, value)
+        reply = change(world, "m", {"name": "ttl", "expireAfterSeconds": value})
+        assert reply == {"expireAfterSeconds_old": old, "expireAfterSeconds_new": modified, "ok": 1}, (id, value)
         assert type(reply["expireAfterSeconds_old"]) is type(reply["expireAfterSeconds_new"]) is Int64
-        assert seconds(world, f"m{n}") == modified
+        assert seconds(world, "m") == modified
+        old = modified
 
 
 def test_what_is_refused(world: World) -> None:
@@ -103,54 +104,43 @@ def test_the_message_shows_the_specification(world: World) -> None:
         world.create("c", {"key": {"t": 1}, "name": "t_1", "expireAfterSeconds": -1})
 
 
-@pytest.mark.parametrize(
-    ("key", "code", "text"),
-    [
-        (
-            {"a": 1, "b": 1},
-            67,
-            "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {",
-        ),
-        ({"$**": 1}, 67, "Index type 'wildcard' cannot be a TTL index"),
-        (
-            {"_id": 1},
-            197,
-            "The field 'expireAfterSeconds' is not valid for an _id index specification. Specification: {",
-        ),
-    ],
-    ids=str,
-)
-def test_keys_that_take_no_ttl(world: World, key: Document, code: int, text: str) -> None:
-    with refused(code, text):
-        world.indexed(key, 10)
+KEYS: list[tuple[Document, int, str]] = [
+    ({"a": 1, "b": 1}, 67, "TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {"),
+    ({"$**": 1}, 67, "Index type 'wildcard' cannot be a TTL index"),
+    ({"_id": 1}, 197, "The field 'expireAfterSeconds' is not valid for an _id index specification. Specification: {"),
+]
+
+LATER: list[tuple[str, Document, str]] = [
+    ("i", {"a": 1, "b": 1}, "TTL indexes are single-field indexes, compound indexes do not support TTL"),
+    ("i", {"a": "text"}, "TTL indexes are single-field indexes, compound indexes do not support TTL"),
+    ("i", {"$**": 1}, "wildcard indexes do not support TTL"),
+    ("_id_", {"_id": 1}, "the _id field does not support TTL indexes"),
+]
 
 
-@pytest.mark.parametrize(
-    ("key", "text"),
-    [
-        ({"a": 1, "b": 1}, "TTL indexes are single-field indexes, compound indexes do not support TTL"),
-        ({"a": "text"}, "TTL indexes are single-field indexes, compound indexes do not support TTL"),
-        ({"$**": 1}, ""),
-        ({"_id": 1}, "the _id field does not support TTL indexes"),
-    ],
-    ids=str,
-)
-def test_keys_that_are_given_no_ttl_later(world: World, key: Document, text: str) -> None:
-    world.create("c", {"key": key, "name": "_id_" if "_id" in key else "i"})
-    name = "_id_" if "_id" in key else "i"
-    with refused(72, text):
-        change(world, "c", {"name": name, "expireAfterSeconds": 10})
+def test_keys_that_take_no_ttl(world: World) -> None:
+    for key, code, text in KEYS:
+        with refused(code, text):
+            world.indexed(key, 10)
+    for n, (name, key, text) in enumerate(LATER):
+        world.create(f"c{n}", {"key": key, "name": name})
+        with refused(72, text):
+            change(world, f"c{n}", {"name": name, "expireAfterSeconds": 10})
 
 
-@pytest.mark.parametrize("key", [{"t": 1}, {"t": -1}, {"t": "hashed"}], ids=str)
-def test_an_index_without_a_ttl_is_given_one(world: World, key: Document) -> None:
+def test_an_index_without_a_ttl_is_given_one(world: World) -> None:
     world.db = world.client["hiding"]
-    world.create("c", {"key": key, "name": "ttl"})
-    world.db["c"].insert_one({"_id": 1, "t": date(0)})
-    reply = change(world, "c", {"keyPattern": key, "expireAfterSeconds": 10})
-    assert reply == {"expireAfterSeconds_new": 10, "ok": 1}
-    assert seconds(world, "c") == 10
-    world.check_lives(world.db["c"], {1: None if key["t"] == "hashed" else 10}, 0.001)
+    lives: dict[str, dict[int, float | None]] = {}
+    keys: list[Document] = [{"t": 1}, {"t": -1}, {"t": "hashed"}]
+    for n, key in enumerate(keys):
+        name = f"c{n}"
+        world.create(name, {"key": key, "name": "ttl"})
+        world.db[name].insert_one({"_id": 1, "t": date(0)})
+        reply = change(world, name, {"keyPattern": key, "expireAfterSeconds": 10})
+        assert reply == {"expireAfterSeconds_new": 10, "ok": 1}
+        assert seconds(world, name) == 10
+        lives[name] = {1: None if key["t"] == "hashed" else 10}
+    world.check_all(lives, 0.001)
 
 
 def test_the_same_key_with_another_ttl_is_refused(world: World) -> None:
@@ -221,20 +211,19 @@ def test_hiding_and_ttl_are_changed_together_and_a_dry_run_changes_nothing(world
 
 
 def test_a_longer_or_a_shorter_life_holds_from_the_next_request_on(world: World) -> None:
-    for name in ("db", "hiding"):
-        world.begin()
-        world.db = world.db if name == "db" else world.client["hiding"]
-        dated, written = world.indexed({"t": 1}, 500, "dated"), world.on_ts(500, "written")
-        for each in (dated, written):
-            each.insert_one({"_id": 1, "t": date(0)})
-        world.move(600)
-        for after, seen in ((1000, True), (500, False), (601, True), (600, False)):
-            for one in ("dated", "written"):
-                change(world, one, {"name": "ttl", "expireAfterSeconds": after})
-            assert ids(written) == ({1} if seen else set())
-            assert ids(dated) == ({1} if seen or name == "db" else set())
-        change(world, "written", {"name": "ttl", "expireAfterSeconds": -1})
-        assert ids(written) == {1}
+    world.db = world.client["mixed"]
+    world.on_ts(500, "written")
+    for name in ("shown", "hidden"):
+        world.indexed({"t": 1}, 500, name)
+    for name in ("written", "shown", "hidden"):
+        world.db[name].insert_one({"_id": 1, "t": date(0)})
+    world.move(600)
+    for after, seen in ((1000, True), (500, False), (601, True), (600, False)):
+        for name in ("written", "shown", "hidden"):
+            change(world, name, {"name": "ttl", "expireAfterSeconds": after})
+            assert ids(world.db[name]) == ({1} if seen or name == "shown" else set()), (name, after)
+    change(world, "written", {"name": "ttl", "expireAfterSeconds": -1})
+    assert ids(world.db["written"]) == {1}
 
 
 def test_coll_mod_makes_an_ordinary_index_on_ts_the_default(world: World) -> None:

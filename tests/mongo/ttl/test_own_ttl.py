@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from mongo.ttl.world import World, date, ids, named, refused
@@ -53,52 +52,44 @@ def test_values_that_do_not_count_are_kept_as_they_are(world: World) -> None:
         assert kept == given or kept != kept or type(given) in (DatetimeMS, Binary)
 
 
-@pytest.mark.parametrize(
-    ("default", "lives"),
-    [
-        pytest.param(-1, [None, 20, None, None], id="MD12"),
-        pytest.param(None, [None, None, None, None], id="MD13"),
-        pytest.param(30, [30, 20, None, 30], id="default"),
-    ],
-)
-def test_a_default_is_what_documents_without_a_ttl_have(
-    world: World, default: int | None, lives: list[float | None]
-) -> None:
-    collection = world.db["c"] if default is None else world.on_ts(default)
-    values: list[dict[str, Any]] = [{}, {"ttl": 20}, {"ttl": -1}, {"ttl": 20.5 if default else "x"}]
-    collection.insert_many(named((str(n), each) for n, each in enumerate(values)))
-    world.check_lives(collection, {str(n): life for n, life in enumerate(lives)})
-    assert ids(collection) == {str(n) for n, life in enumerate(lives) if life is None}
+DEFAULTS: list[tuple[str, int | None, list[float | None]]] = [
+    ("MD12", -1, [None, 20, None, None]),
+    ("MD13", None, [None, None, None, None]),
+    ("default", 30, [30, 20, None, 30]),
+]
 
 
-@pytest.mark.parametrize("value", [-1, 1, BIG, 5.0, Int64(5), Decimal128("5"), -1.0], ids=repr)
-def test_an_index_on_ts_takes_minus_one_and_seconds(world: World, value: Any) -> None:
-    collection = world.on_ts(value)
-    listed = {each["name"]: each for each in collection.list_indexes()}["ttl"]
-    assert dict(listed) == {
-        "v": 1,
-        "key": {"_ts": 1},
-        "name": "ttl",
-        "ns": collection.full_name,
-        "expireAfterSeconds": int(float(str(value))),
-    }
+def test_a_default_is_what_documents_without_a_ttl_have(world: World) -> None:
+    expected = {}
+    for name, default, lives in DEFAULTS:
+        collection = world.db[name] if default is None else world.on_ts(default, name)
+        values: list[dict[str, Any]] = [{}, {"ttl": 20}, {"ttl": -1}, {"ttl": 20.5 if default else "x"}]
+        collection.insert_many(named((str(n), each) for n, each in enumerate(values)))
+        expected[name] = {str(n): life for n, life in enumerate(lives)}
+    world.check_all(expected)
 
 
-@pytest.mark.parametrize(
-    ("value", "code"),
-    [(0, 67), (-0.5, 67), (-2, 67), (BIG + 1, 67), (float("nan"), 67), ("10", 67), (True, 67), (None, 67)],
-    ids=repr,
-)
-def test_an_index_on_ts_takes_nothing_else(world: World, value: Any, code: int) -> None:
-    with refused(code):
-        world.on_ts(value)
+def test_an_index_on_ts_takes_minus_one_and_seconds(world: World) -> None:
+    for n, value in enumerate([-1, 1, BIG, 5.0, Int64(5), Decimal128("5"), -1.0]):
+        collection = world.on_ts(value, f"c{n}")
+        listed = {each["name"]: each for each in collection.list_indexes()}["ttl"]
+        assert dict(listed) == {
+            "v": 1,
+            "key": {"_ts": 1},
+            "name": "ttl",
+            "ns": collection.full_name,
+            "expireAfterSeconds": int(float(str(value))),
+        }
+
+
+def test_an_index_on_ts_takes_nothing_else(world: World) -> None:
+    for value in (0, -0.5, -2, BIG + 1, float("nan"), "10", True, None):
+        with refused(67):
+            world.on_ts(value)
+    for option in ({"unique": True}, {"sparse": True}, {"partialFilterExpression": {"a": 1}}):
+        with refused(67):
+            world.indexed({"_ts": 1}, 10, **option)
     assert world.db.list_collection_names() == []
-
-
-@pytest.mark.parametrize("option", [{"unique": True}, {"sparse": True}, {"partialFilterExpression": {"a": 1}}], ids=str)
-def test_an_index_on_ts_has_no_other_options(world: World, option: dict[str, Any]) -> None:
-    with refused(67):
-        world.indexed({"_ts": 1}, 10, **option)
 
 
 def test_both_directions_mean_the_same(world: World) -> None:

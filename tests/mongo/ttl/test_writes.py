@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -40,14 +40,13 @@ REFRESHING: dict[str, tuple[Act, float | None]] = {
 }
 
 
-@pytest.mark.parametrize("name", REFRESHING)
-def test_a_write_that_changes_something_begins_a_new_life(world: World, name: str) -> None:
-    act, life = REFRESHING[name]
-    collection = world.on_ts(10)
-    collection.insert_one({"_id": 1, "a": 1})
+def test_a_write_that_changes_something_begins_a_new_life(world: World) -> None:
+    for name in REFRESHING:
+        world.on_ts(10, name.replace("$", "")).insert_one({"_id": 1, "a": 1})
     world.move(5)
-    act(collection)
-    world.check_lives(collection, {1: life})
+    for name, (act, _) in REFRESHING.items():
+        act(world.db[name.replace("$", "")])
+    world.check_all({name.replace("$", ""): {1: life} for name, (_, life) in REFRESHING.items()})
 
 
 def test_an_update_that_changes_nothing_says_so(world: World) -> None:
@@ -88,17 +87,16 @@ def test_dropping_and_making_the_index_again_counts_from_the_last_writes(world: 
 
 
 def test_moving_the_date_saves_a_document_that_shows_and_not_one_that_is_hidden(world: World) -> None:
-    for database, matched in (("shown", 1), ("hiding", 0)):
-        world.begin()
-        world.db = world.client[database]
-        collection = world.indexed({"t": 1}, 10)
+    found = [(world.client["shown"]["c"], 1), (world.client["hiding"]["c"], 0)]
+    for collection, _ in found:
+        collection.create_index("t", expireAfterSeconds=10)
         collection.insert_one({"_id": 1, "t": date(0)})
-        world.move(11)
-        done = collection.update_one(ONE, {"$set": {"t": date(11)}})
-        assert done.matched_count == matched
-        world.move(12, "scheduled")
-        assert ids(collection) == ({1} if matched else set())
-        assert world.purged() == 1 - matched
+    world.move(11)
+    for collection, matched in found:
+        assert collection.update_one(ONE, {"$set": {"t": date(11)}}).matched_count == matched
+    world.move(12, "scheduled")
+    assert [ids(collection) for collection, _ in found] == [{1}, set()]
+    assert world.purged() == 1
 
 
 def test_a_date_that_is_taken_away_or_made_another_type_never_comes(world: World) -> None:
@@ -116,18 +114,21 @@ def test_a_date_that_is_taken_away_or_made_another_type_never_comes(world: World
 # --- the dead ----------------------------------------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=["_ts", "date"])
-def dead(request: pytest.FixtureRequest, world: World) -> Collection[Document]:
-    """A collection of two, of which 1 has died, is hidden and not purged. `u` is unique."""
+def dead(world: World, *names: str) -> Iterator[Collection[Document]]:
+    """Collections of two, of which 1 has died, is hidden and not purged: by its last write, or by a date. `u` is unique."""
     world.db = world.client["hiding"]
-    ttl = {"key": {"_ts" if request.param == "_ts" else "t": 1}, "name": "ttl", "expireAfterSeconds": 10}
-    world.create("c", ttl, {"key": {"u": 1}, "name": "u", "unique": True}, {"key": {"a": 1}, "name": "a"})
-    collection = world.db["c"]
-    collection.insert_one({"_id": 1, "u": "u1", "a": 5, "t": date(0)})
+    found = [world.db[f"{kind} {name}".strip()] for name in names or ("",) for kind in ("written", "dated")]
+    for collection in found:
+        key = {"_ts": 1} if collection.name.startswith("written") else {"t": 1}
+        ttl = {"key": key, "name": "ttl", "expireAfterSeconds": 10}
+        others: list[Document] = [{"key": {"u": 1}, "name": "u", "unique": True}, {"key": {"a": 1}, "name": "a"}]
+        world.create(collection.name, ttl, *others)
+        collection.insert_one({"_id": 1, "u": "u1", "a": 5, "t": date(0)})
     world.move(5)
-    collection.insert_one({"_id": 2, "u": "u2", "a": 5, "t": date(5)})
+    for collection in found:
+        collection.insert_one({"_id": 2, "u": "u2", "a": 5, "t": date(5)})
     world.move(10)
-    return collection
+    yield from found
 
 
 READS: dict[str, tuple[Act, Any]] = {
@@ -144,12 +145,12 @@ READS: dict[str, tuple[Act, Any]] = {
     "distinct": (lambda c: c.distinct("u"), ["u2"]),
     "group": (lambda c: list(c.aggregate([{"$group": {"_id": "$a", "n": {"$sum": 1}}}])), [{"_id": 5, "n": 1}]),
     "$count": (lambda c: list(c.aggregate([{"$count": "n"}])), [{"n": 1}]),
-    "$unionWith": (lambda c: list(c.aggregate([{"$unionWith": "c"}, {"$count": "n"}])), [{"n": 2}]),
+    "$unionWith": (lambda c: list(c.aggregate([{"$unionWith": c.name}, {"$count": "n"}])), [{"n": 2}]),
     "$lookup": (
         lambda c: list(
             c.aggregate(
                 [
-                    {"$lookup": {"from": "c", "localField": "a", "foreignField": "a", "as": "l"}},
+                    {"$lookup": {"from": c.name, "localField": "a", "foreignField": "a", "as": "l"}},
                     {"$project": {"n": {"$size": "$l"}}},
                 ]
             )
@@ -162,7 +163,7 @@ READS: dict[str, tuple[Act, Any]] = {
                 [
                     {
                         "$graphLookup": {
-                            "from": "c",
+                            "from": c.name,
                             "startWith": "$a",
                             "connectFromField": "x",
                             "connectToField": "a",
@@ -178,19 +179,21 @@ READS: dict[str, tuple[Act, Any]] = {
 }
 
 
-def test_a_hidden_document_is_in_no_answer(dead: Collection[Document]) -> None:
-    for name, (read, expected) in READS.items():
-        assert read(dead) == expected, name
+def test_a_hidden_document_is_in_no_answer(world: World) -> None:
+    for collection in dead(world):
+        for name, (read, expected) in READS.items():
+            assert read(collection) == expected, (collection.name, name)
 
 
-def test_a_hidden_document_is_matched_by_no_write(dead: Collection[Document]) -> None:
-    assert dead.update_one(ONE, {"$set": {"t": date(100), "a": 6}}).matched_count == 0
-    assert dead.update_many({"a": 5}, {"$set": {"b": 6}}).matched_count == 1
-    assert dead.replace_one({"u": "u1"}, {"a": 1}).matched_count == 0
-    assert dead.delete_one(ONE).deleted_count == 0
-    assert dead.delete_many({"u": "u1"}).deleted_count == 0
-    assert dead.find_one_and_update(ONE, {"$set": {"a": 1}}) is None
-    assert dead.find_one_and_delete(ONE) is None
+def test_a_hidden_document_is_matched_by_no_write(world: World) -> None:
+    for collection in dead(world):
+        assert collection.update_one(ONE, {"$set": {"t": date(100), "a": 6}}).matched_count == 0
+        assert collection.update_many({"a": 5}, {"$set": {"b": 6}}).matched_count == 1
+        assert collection.replace_one({"u": "u1"}, {"a": 1}).matched_count == 0
+        assert collection.delete_one(ONE).deleted_count == 0
+        assert collection.delete_many({"u": "u1"}).deleted_count == 0
+        assert collection.find_one_and_update(ONE, {"$set": {"a": 1}}) is None
+        assert collection.find_one_and_delete(ONE) is None
 
 
 TAKERS: dict[str, Act] = {
@@ -205,25 +208,25 @@ TAKERS: dict[str, Act] = {
 }
 
 
-@pytest.mark.parametrize("taker", TAKERS)
-def test_the_id_and_the_unique_value_of_a_hidden_document_are_free(
-    world: World, dead: Collection[Document], taker: str
-) -> None:
-    TAKERS[taker](dead)
-    found = dead.find_one(ONE)
-    assert found == {"_id": 1, "u": "u1", "new": True, "t": found and found["t"]}
+def test_the_id_and_the_unique_value_of_a_hidden_document_are_free(world: World) -> None:
+    found = list(dead(world, *TAKERS))
+    for collection in found:
+        TAKERS[collection.name.partition(" ")[2]](collection)
+        document = collection.find_one(ONE)
+        assert document == {"_id": 1, "u": "u1", "new": True, "t": document and document["t"]}, collection.name
     world.move(11, "scheduled")
-    assert ids(dead) == {1, 2}
+    assert all(ids(collection) == {1, 2} for collection in found)
     world.move(20, "scheduled")
-    assert ids(dead) == set()
+    assert all(ids(collection) == set() for collection in found)
 
 
-def test_another_document_takes_a_unique_value_of_a_hidden_one(dead: Collection[Document]) -> None:
-    dead.insert_one({"_id": 3, "u": "u1"})
-    assert ids(dead, {"u": "u1"}) == {3}
-    dead.insert_one({"_id": 1, "u": "u4"})
-    with pytest.raises(DuplicateKeyError):
-        dead.update_one({"_id": 2}, {"$set": {"u": "u1"}})
+def test_another_document_takes_a_unique_value_of_a_hidden_one(world: World) -> None:
+    for collection in dead(world):
+        collection.insert_one({"_id": 3, "u": "u1"})
+        assert ids(collection, {"u": "u1"}) == {3}
+        collection.insert_one({"_id": 1, "u": "u4"})
+        with pytest.raises(DuplicateKeyError):
+            collection.update_one({"_id": 2}, {"$set": {"u": "u1"}})
 
 
 def test_a_document_that_shows_holds_its_id_and_its_unique_value(world: World) -> None:
@@ -246,10 +249,11 @@ def test_an_insert_that_is_past_its_deadline_is_acknowledged_and_not_seen(world:
     assert ids(collection) == {2}
 
 
-def test_an_upsert_inherits_nothing(dead: Collection[Document]) -> None:
-    done = dead.update_one({"_id": 1}, {"$inc": {"a": 1}, "$set": {"u": "u1"}}, upsert=True)
-    assert done.upserted_id == 1
-    assert dead.find_one(ONE) == {"_id": 1, "a": 1, "u": "u1"}
+def test_an_upsert_inherits_nothing(world: World) -> None:
+    for collection in dead(world):
+        done = collection.update_one({"_id": 1}, {"$inc": {"a": 1}, "$set": {"u": "u1"}}, upsert=True)
+        assert done.upserted_id == 1
+        assert collection.find_one(ONE) == {"_id": 1, "a": 1, "u": "u1"}
 
 
 def test_between_two_batches_documents_die(world: World) -> None:
@@ -302,19 +306,18 @@ TOUCHES: dict[str, Act] = {
 RESERVED = "'_ts' is a reserved field; use the 'native' profile to keep your own"
 
 
-@pytest.mark.parametrize("database", ["both", "cosmos"])
-def test_a_field_of_that_name_is_refused(world: World, database: str) -> None:
-    world.db = world.client[database]
-    collection = world.on_ts(10) if database == "both" else world.db["c"]
-    collection.insert_one({"_id": 1})
-    for act in TOUCHES.values():
-        with refused(2, RESERVED):
-            act(collection)
-    with pytest.raises(BulkWriteError):
-        collection.insert_many([{"_ts": 1}])
-    assert list(collection.find()) == [{"_id": 1}]
-    # Further down it is a name like others.
-    collection.insert_one({"_id": 2, "a": {"_ts": 1}})
+def test_a_field_of_that_name_is_refused(world: World) -> None:
+    world.db = world.client["both"]
+    for collection in (world.on_ts(10), world.client["cosmos"]["c"]):
+        collection.insert_one({"_id": 1})
+        for act in TOUCHES.values():
+            with refused(2, RESERVED):
+                act(collection)
+        with pytest.raises(BulkWriteError):
+            collection.insert_many([{"_ts": 1}])
+        assert list(collection.find()) == [{"_id": 1}]
+        # Further down it is a name like others.
+        collection.insert_one({"_id": 2, "a": {"_ts": 1}})
 
 
 def test_an_index_is_refused_over_documents_that_have_the_field(world: World) -> None:
@@ -339,3 +342,31 @@ def test_in_profile_native_ts_is_a_field_like_others_and_ttl_means_nothing(world
     assert collection.find_one({"_id": 2}) == {"_id": 2, "ttl": 1}
     with refused(67):
         world.indexed({"_ts": 1}, -1, "d")
+
+
+# --- other names ---------------------------------------------------------------------------------------------------------------
+
+
+def test_another_name_keeps_the_indexes_and_takes_the_expiry_that_holds_there(world: World) -> None:
+    world.db = world.client["shown"]
+    collection = world.indexed({"t": 1}, 10)
+    collection.insert_one({"_id": 1, "t": date(0)})
+    collection.rename("d")
+    world.move(10)
+    assert ids(world.db["d"]) == {1}
+    world.admin.command("renameCollection", "shown.d", to="hiding.d")
+    assert ids(world.client["hiding"]["d"]) == set()
+    world.admin.command("renameCollection", "hiding.d", to="shown.e")
+    assert ids(world.db["e"]) == {1}
+    world.move(10, "scheduled")
+    assert ids(world.db["e"]) == set()
+
+
+def test_an_index_on_ts_is_not_moved_to_another_profile(world: World) -> None:
+    world.db = world.client["both"]
+    world.on_ts(10).insert_one({"_id": 1})
+    with refused(20, "drop the index first"):
+        world.admin.command("renameCollection", "both.c", to="native.c")
+    world.admin.command("renameCollection", "both.c", to="shown.c")
+    world.db = world.client["shown"]
+    world.check_lives(world.db["c"], {1: 10})

@@ -63,7 +63,7 @@ class World:
 
     # --- collections -------------------------------------------------------------------------------------------------------
 
-    def on_ts(self, seconds: float, name: str = "c") -> Collection[Document]:
+    def on_ts(self, seconds: Any, name: str = "c") -> Collection[Document]:
         """A collection with a TTL index on `_ts`."""
         return self.indexed({"_ts": 1}, seconds, name)
 
@@ -86,13 +86,20 @@ class World:
 
     def check_lives(self, collection: Collection[Document], lives: Mapping[Any, float | None], unit: float = 1) -> None:
         """Each document, by its `_id`, is seen up to its end and not from there on; None: always."""
-        ends = {id: None if life is None else round(life * SECOND) for id, life in lives.items()}
+        self.check_all({collection.name: lives}, unit)
+
+    def check_all(self, lives: Mapping[str, Mapping[Any, float | None]], unit: float = 1) -> None:
+        """The same for several collections."""
+        ends = {(name, id): life for name, own in lives.items() for id, life in own.items()}
+        exact = {place: None if life is None else round(life * SECOND) for place, life in ends.items()}
         steps = (-round(unit * SECOND), 0, round(unit * SECOND))
-        moments = {end + step for end in ends.values() if end is not None for step in steps}
-        for moment in sorted(each for each in moments if 0 <= each <= LAST):
+        moments = {end + step for end in exact.values() if end is not None for step in steps}
+        now = self._now() - T * SECOND
+        for moment in sorted(each for each in moments if now <= each <= LAST):
             self.move(moment / SECOND)
-            expected = {id for id, end in ends.items() if end is None or moment < end}
-            assert ids(collection) == expected, f"{moment} us after the start"
+            seen = {(name, id) for name in lives for id in ids(self.db[name])}
+            expected = {place for place, end in exact.items() if end is None or moment < end}
+            assert seen == expected, f"{moment} us after the start"
 
 
 def ids(collection: Collection[Document], query: Document | None = None) -> set[Any]:

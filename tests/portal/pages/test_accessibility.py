@@ -17,6 +17,7 @@ PAGES = {
     "items": f"{BASE}/items",
     "item": f"{BASE}/item?id=1&pk=%22a%22",
     "settings": f"{BASE}/settings",
+    "documents": "/_explorer/mongo/app/otps/documents",
     "error": f"{BASE}/items?after=x",
 }
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
@@ -27,6 +28,10 @@ def filled(shop: DatabaseProxy, server: RunningServer) -> None:
     container = shop.create_container("sessions", PartitionKey("/pk"), default_ttl=7200, offer_throughput=400)
     container.create_item({"id": "1", "pk": "a"})
     container.create_item({"id": "an-id-without-any-place-to-break-it-" * 3, "pk": "a", "ttl": -1})
+    with server.mongo.client() as client:
+        client.app.otps.create_index("at", expireAfterSeconds=5)
+        client.app.otps.create_index("_ts", expireAfterSeconds=7200)
+        client.app.otps.insert_one({"_id": "an-id-without-any-place-to-break-it-" * 3, "ttl": "x"})
     server.clock.advance(hours=1)
 
 

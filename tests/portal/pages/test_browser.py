@@ -13,6 +13,9 @@ from mayflydb.embedded import RunningServer
 from portal.pages.browsing import Watched
 
 HERE = "/_explorer/cosmos/shop/sessions/settings"
+in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
+"""Marks what a page does by itself: it is the same on every store."""
+
 OFF, NO_DEFAULT, ON = "ttl-off-option", "ttl-on-no-default-option", "ttl-on-option"
 
 
@@ -59,7 +62,9 @@ def open_settings(page: Page) -> None:
     page.get_by_test_id("settings-tab-header/SubSettingsTab").click()
 
 
+@in_memory
 def test_off_to_on_and_the_data_obeys(server: RunningServer, sessions: ContainerProxy, page: Page) -> None:
+    """On other stores, the same forms are followed without a browser: test_forms.py."""
     fill(sessions)
     server.clock.advance(seconds=30)
     open_settings(page)
@@ -103,10 +108,6 @@ def test_off_to_on_and_the_data_obeys(server: RunningServer, sessions: Container
     assert alive(sessions) == {"never", "later"}
     server.clock.advance(seconds=1)
     assert alive(sessions) == {"never"}
-
-
-in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
-"""Marks what a page does by itself: it is the same on every store."""
 
 
 @in_memory

@@ -43,7 +43,7 @@ class CosmosTargets:
         """All of them."""
         return True
 
-    def settings(self, container: Node) -> dict[str, Any]:
+    def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl`."""
         return {"default_ttl": self.default_ttl(container)}
 
@@ -51,11 +51,11 @@ class CosmosTargets:
         """Containers have no date indexes."""
         return {}
 
-    def details(self, container: Node, record: Record) -> dict[str, Any]:
+    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Nothing more."""
         return {}
 
-    def proposal(self, container: Node, change: Change) -> Proposal:
+    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What another `defaultTtl` comes to."""
         if not change.of_default:
             raise BadRequest("a container has one default and no TTL indexes", hint="leave index and field out")
@@ -64,7 +64,7 @@ class CosmosTargets:
     async def set(self, database: str, container: Node, change: Change) -> None:
         """Replace the container as a client would, unless it is changed meanwhile (Conflict)."""
         path = ("dbs", database, "colls", container.name)
-        self.proposal(container, change)
+        self.proposal(database, container, change)
         body = await self._answered("GET", path)
         sent = {key: value for key, value in body.items() if not key.startswith("_") and key != "defaultTtl"}
         if change.seconds is not None:

@@ -47,8 +47,8 @@ MOST_MILLISECONDS = (1 << 31) - 1
 HELLO = frozenset({"hello", "isMaster", "ismaster"})
 QUERIES = frozenset({"$query", "query"})
 
-CHANGING = frozenset({"write", "schema", "users"})
-"""Rights of commands that change something, and so are told how durable that is to be."""
+READING = frozenset({"open", "read"})
+"""Rights of commands that change nothing, whatever they are told of how durable that is to be."""
 
 _OK = encode({"ok": 1.0})
 _FAILED = refusal(1, "An internal error occurred.")
@@ -147,7 +147,7 @@ class MongoApp:
         answer = await (answering if not limit else within(limit, answering))
         if isinstance(answer, bytes):
             return answer
-        if "writeConcern" in call.body and command.right in CHANGING and "writeConcernError" not in answer:
+        if "writeConcern" in call.body and command.right not in READING and "writeConcernError" not in answer:
             unmet = concern_error(call)
             if unmet is not None:
                 answer["writeConcernError"] = unmet

@@ -301,10 +301,11 @@ class Collections:
         body: dict[str, Any] = {"uuid": self._uuid().hex()}
         if options:
             body["options"] = packed(options)
+        words = notes.told("create", {"idIndex": ID_INDEX, **options})
         while True:
             parent = await self._database(database, now)
             try:
-                await self._engine.definitions.create(parent.id, name, Definition(body, now), heir=True)
+                await self._engine.definitions.create(parent.id, name, Definition(body, now), lambda node: words, now)
             except OwnerNotFound:
                 continue  # Dropped meanwhile.
             except Conflict:
@@ -315,6 +316,7 @@ class Collections:
 
     async def _database(self, name: str, now: Instant) -> Node:
         definitions = self._engine.definitions
+        words = None if name in INTERNAL else (lambda node: notes.told("createDatabase", {}))
         while True:
             node = await self._engine.node(SPACE, name)
             if node is not None:
@@ -327,7 +329,7 @@ class Collections:
                     )
                     raise MqlError(13297, text)
             try:
-                return await definitions.create(space.id, name, Definition({}, now), heir=name not in INTERNAL)
+                return await definitions.create(space.id, name, Definition({}, now), words, now)
             except Conflict:
                 continue
 
@@ -383,6 +385,11 @@ class Collections:
             await self._engine.definitions.replace(collection.id, changed, now)
         except NotFound:
             raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
+
+    async def tell(self, collection: Collection, operation: str, description: Document, now: Instant) -> None:
+        """Tell change streams that show expanded events what was done to a collection."""
+        await self._engine.ledger.tell(collection.id, notes.told(operation, description), now)
+        self._engine.reaper.bell.ring()
 
     async def rename(
         self, collection: Collection, database: str, name: str, replacing: Collection | None, now: Instant

@@ -32,11 +32,15 @@ CODES: Final[dict[type[kinds.MayflyError], int]] = {
 """By the nearest base of an error. Total: every kind has its own row."""
 
 RETRYABLE_WRITE, TRANSIENT = "RetryableWriteError", "TransientTransactionError"
+RESUMABLE = "ResumableChangeStreamError"
 
 PASSING: Final = frozenset({6, 7, 89, 91, 189, 262, 9001, 10107, 11600, 11602, 13435, 13436})
 """Codes after which a write that has a number may be sent again."""
 
-ENDING: Final = frozenset({112, 246, 251})
+GOING_ON: Final = PASSING | {63, 133, 150, 234, 13388}
+"""Codes after which a change stream may be opened again where it was."""
+
+ENDING: Final = frozenset({24, 112, 239, 246, 251, 267})
 """Codes after which a transaction is over, and may be tried again from its beginning."""
 
 _THROTTLED = (
@@ -84,10 +88,15 @@ def labels_of(error: kinds.MayflyError, code: int, body: Document) -> tuple[str,
     if isinstance(error, Rehearsed) and error.labelled:
         return labels
     automatic = _automatic(code, body)
+    if isinstance(error, Rehearsed) and automatic == RESUMABLE:
+        return labels  # That is for what fails behind the command's beginning.
     return labels if automatic is None or automatic in labels else (*labels, automatic)
 
 
 def _automatic(code: int, body: Document) -> str | None:
+    if "getMore" in body and code in GOING_ON:
+        # Nobody asks after this label but change streams.
+        return RESUMABLE
     if "txnNumber" not in body:
         return None
     if "autocommit" not in body:

@@ -1,4 +1,5 @@
-"""Rehearsed failures: `failCommand`, which makes commands fail, wait, or lose their connection, so that clients can be tested."""
+"""Rehearsed failures, so that clients can be tested: `failCommand` makes commands fail, wait, or lose their connection,
+`failGetMoreAfterCursorCheckout` a getMore of a cursor that is there."""
 
 from __future__ import annotations
 
@@ -23,6 +24,9 @@ NEVER: Final = frozenset({"configureFailPoint"})
 
 LONGEST: Final = 10 * 60 * 1000
 """Milliseconds that a command may be held up."""
+
+GET_MORE: Final = "failGetMoreAfterCursorCheckout"
+NAMES: Final = ("failCommand", GET_MORE)
 
 _FIELDS: Final[Mapping[str, tuple[str, ...]]] = {
     "failCommands": ("array",),
@@ -52,7 +56,7 @@ class Rehearsed(MqlError):
 
 
 class FailCommand(msgspec.Struct):
-    """The one fail point there is. `hits`: how often it struck since it was configured."""
+    """A fail point. `hits`: how often it struck since it was configured."""
 
     kind: Kind = "off"
     number: int = 0
@@ -62,20 +66,26 @@ class FailCommand(msgspec.Struct):
 
 
 class FailPoints:
-    """The fail point of one server."""
+    """The fail points of one server."""
 
     def __init__(self, chance: Random) -> None:
         self._chance = chance
         self._point = FailCommand()
+        self._get_more = FailCommand()
 
     @property
     def active(self) -> bool:
         """Whether a command might be struck."""
         return self._point.kind != "off"
 
-    def configure(self, mode: Any, data: Any) -> int:
-        """Set the fail point; how often the one before has struck. MqlError for a mode or data that make no sense."""
+    def configure(self, name: str, mode: Any, data: Any) -> int:
+        """Set a fail point; how often the one before has struck. MqlError for a mode or data that make no sense."""
         point = _with_mode(mode)
+        if name == GET_MORE:
+            if point.kind != "off":
+                point.data = _checked({"failCommands": ["getMore"], **data} if isinstance(data, dict) else data)
+            got, self._get_more = self._get_more, point
+            return got.hits
         if point.kind != "off":
             point.data = _checked(data)
         before, self._point = self._point, point
@@ -102,6 +112,16 @@ class FailPoints:
             if labels is not None:
                 added["errorLabels"] = list(labels)
         return added
+
+    def strike_get_more(self) -> None:
+        """Before a cursor that was found is read on. Raises the failure that was asked for, or does nothing."""
+        point = self._get_more
+        if point.kind != "off" and "errorCode" in point.data and self._is_due(point):
+            point.hits += 1
+            code = int(point.data["errorCode"])
+            if "errorLabels" in point.data:
+                raise Rehearsed(code, tuple(point.data["errorLabels"]))
+            raise MqlError(code, MESSAGE)
 
     def _is_due(self, point: FailCommand) -> bool:
         if point.kind == "times":

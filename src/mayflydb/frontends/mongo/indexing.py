@@ -11,6 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Final, TypeVar
+from weakref import WeakValueDictionary
 
 import msgspec
 
@@ -47,12 +48,20 @@ class Created(msgspec.Struct, frozen=True):
     ts: bool
 
 
+class Dropped(msgspec.Struct, frozen=True):
+    """The collection before. `ts`: whether a TTL index on `_ts` was among what is dropped."""
+
+    before: Collection
+    ts: bool
+
+
 class Indexing:
     """Changes of indexes."""
 
     def __init__(self, engine: Engine, collections: Collections) -> None:
         self._engine = engine
         self._collections = collections
+        self._turns: WeakValueDictionary[int, asyncio.Lock] = WeakValueDictionary()
         self._ordering: dict[int, asyncio.Task[None]] = {}
         self._under_way: set[asyncio.Task[Any]] = set()
 
@@ -74,10 +83,13 @@ class Indexing:
 
         MqlError 85, 86, 67 for what does not go with the others, 11000 for two documents with one value of a unique index.
         """
-        return await self._to_its_end(self._create(collection, specs, now))
+        return await self._in_turn(collection, lambda current: self._create(current, specs, now))
 
     async def _create(self, collection: Collection, specs: Sequence[IndexSpec], now: Instant) -> Created:
         profile = collection.contract.profile
+        if any(index.state == "building" for index in collection.node.definition.indexes):
+            # Nobody builds in this turn: another node does, or somebody who is no more.
+            await self._engine.indexes.abandon(collection.id)
         missing = self._missing(collection, specs)
         ordinary = [spec for spec in missing if not spec.is_cosmos_ttl(profile)]
         ts = next((spec for spec in missing if spec.is_cosmos_ttl(profile)), None)
@@ -106,6 +118,7 @@ class Indexing:
         def choose(node: Node) -> list[Wanted]:
             # As the container is in the transaction: somebody may have been quicker.
             missing = self._missing(self._collections.view(node, collection.database), specs)
+            _check_alone(node, missing)
             return [Wanted((), spec.unique, self._stored(spec, collection.contract)) for spec in missing]
 
         def keys(record: Record, index: Index) -> tuple[bytes, ...]:
@@ -163,13 +176,12 @@ class Indexing:
 
     # --- dropping and changing -----------------------------------------------------------------------------------------
 
-    async def drop(self, collection: Collection, which: Any, now: Instant) -> bool:
-        """Drop what is named; whether a TTL index on `_ts` was among it. Expiry by them ends at once. MqlError 27, 72, 181."""
-        gone = to_drop(which, [ID, *collection.specs])
-        return await self._to_its_end(self._drop(collection, gone, now))
+    async def drop(self, collection: Collection, which: Any, now: Instant) -> Dropped:
+        """Drop what is named. Expiry by them ends at once. MqlError 27, 72, 181."""
+        return await self._in_turn(collection, lambda current: self._drop(current, which, now))
 
-    async def _drop(self, collection: Collection, gone: Sequence[IndexSpec], now: Instant) -> bool:
-        names = {spec.name for spec in gone}
+    async def _drop(self, collection: Collection, which: Any, now: Instant) -> Dropped:
+        names = {spec.name for spec in to_drop(which, [ID, *collection.specs])}
         numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in names}
         ts = collection.ts is not None and collection.ts.name in names
 
@@ -192,10 +204,13 @@ class Indexing:
         for slot in numbers.values():
             if slot is not None:
                 await self._engine.dates.remove(collection.id, slot)
-        return ts
+        return Dropped(collection, ts)
 
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
+        return await self._in_turn(collection, lambda current: self._modify(current, change, now, dry))
+
+    async def _modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         existing = [ID, *collection.specs]
         meant = target(change, existing, collection.namespace)
         changed, reply = modify(meant, change, collection.contract.profile)
@@ -203,14 +218,14 @@ class Indexing:
             return reply
         if changed.unique and not meant.unique:
             raise MqlError(238, "collMod with 'unique' is not supported: create a unique index under another name")
-        await self._to_its_end(self._modify(collection, meant, changed, now))
+        if changed.is_cosmos_ttl(collection.contract.profile) and collection.ts != meant:
+            await self._turn_into_ts(collection, meant, changed, now)
+        else:
+            await self._change(collection, meant, changed, now)
         return reply
 
-    async def _modify(self, collection: Collection, meant: IndexSpec, changed: IndexSpec, now: Instant) -> None:
+    async def _change(self, collection: Collection, meant: IndexSpec, changed: IndexSpec, now: Instant) -> None:
         contract = collection.contract
-        if changed.is_cosmos_ttl(contract.profile) and collection.ts != meant:
-            await self._turn_into_ts(collection, meant, changed, now)
-            return
 
         def with_change(node: Node) -> Definition:
             definition = node.definition
@@ -231,9 +246,14 @@ class Indexing:
         await self._put_rules(collection, now, after)
         await self._engine.indexes.drop(collection.id, {number})
 
-    async def _to_its_end(self, work: Coroutine[Any, Any, T]) -> T:
-        """A client that goes away, or that waits no longer, leaves nothing half done."""
-        task = asyncio.ensure_future(work)
+    async def _in_turn(self, collection: Collection, act: Callable[[Collection], Coroutine[Any, Any, T]]) -> T:
+        """Changes of a collection's indexes one after the other, each to its end: who goes away leaves nothing half done."""
+
+        async def run() -> T:
+            async with self._turns.setdefault(collection.id, asyncio.Lock()):
+                return await act(await self._collections.need(collection.database, collection.name))
+
+        task = asyncio.ensure_future(run())
         self._under_way.add(task)
         task.add_done_callback(self._ended)
         return await asyncio.shield(task)
@@ -280,10 +300,11 @@ class Indexing:
         for collection in found:
             check_kept(collection.contract, collection.node.body.get("profile"), collection.namespace)
         for collection in found:
-            await self._heal(collection, now)
+            await self._engine.indexes.abandon(collection.id)
+            await self.settle(collection, now)
 
-    async def _heal(self, collection: Collection, now: Instant) -> None:
-        await self._engine.indexes.abandon(collection.id)
+    async def settle(self, collection: Collection, now: Instant) -> None:
+        """Let what is left of dropped slots go, and rules be what the collection's contract says."""
         definition = collection.node.definition
         for slot in definition.slots:
             if slot.state == "dropped":
@@ -339,6 +360,15 @@ def _with_body(definition: Definition, **fields: Any) -> Definition:
     body: Mapping[str, Any] = {**definition.body, **fields}
     kept = {name: value for name, value in body.items() if value is not None}
     return msgspec.structs.replace(definition, body=kept)
+
+
+def _check_alone(node: Node, specs: Sequence[IndexSpec]) -> None:
+    """MqlError 12587 where another node is building one of these, or one that would not go with them."""
+    for index in node.definition.indexes:
+        if index.state == "building" and index.spec is not None:
+            other = live_of(index).spec
+            if not other.is_id and any(each.name == other.name or each.key == other.key for each in specs):
+                raise MqlError(12587, f"the index {other.name} is being built already")
 
 
 def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:

@@ -124,8 +124,16 @@ class _Inside:
 class _Space:
     """Stands in a decision for a workspace: what it is asked is answered by the snapshot."""
 
+    remembers = True
+    """At the commit somebody may watch who does not yet."""
+
     def __init__(self, container: int) -> None:
         self._container = container
+
+    @property
+    def remembers(self) -> bool:
+        """Somebody may begin to watch before the commit."""
+        return True
 
     def get(self, partition: bytes, key: bytes) -> Generator[Any, Any, Record | None]:
         found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import bson
 import msgspec
@@ -27,9 +27,6 @@ from mayflydb.query.mongo.index_specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.key_values import value_of
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
-
-Profile = Literal["both", "native", "cosmos"]
-Expiry = Literal["show", "hide"]
 
 TS: Final = "_ts"
 OBJECT_ID_DIGITS: Final = 24
@@ -137,7 +134,7 @@ def _changed(before: IndexSpec | None, change: Change, view: Collection, contrac
             "name": f"{change.field}_1",
             "expireAfterSeconds": Int64(change.seconds or 0),
         }
-        return parse_spec(document, contract.profile, view.options.get("collation"))
+        return parse_spec(document, contract.profile, view.options.get("collation"), contract.custom_path)
     if change.seconds is None:
         return msgspec.structs.replace(before, expire_after=None)
     return modify(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
@@ -166,26 +163,31 @@ def proposed(node: Node, change: Meant, contract: Contract) -> Proposal:
         others = tuple(rule for rule in node.definition.rules if rule.slot is not None)
         made = () if seconds is None else (Rule("default", None if seconds == -1 else seconds, True, True),)
         return Proposal(made + others, current, change.after.name)
-    slot = _slot_of(node, change.before)
+    slot, numbers = _place_of(node, change.before, contract)
     others = tuple(rule for rule in node.definition.rules if rule.slot is None or rule.slot != slot)
     if seconds is None:
         return Proposal(others, current, change.after.name)
-    hides = contract.hides
+    hides = contract.hides or numbers
     where = next_number(node.definition) if slot is None else slot
     rules = (*others, Rule("index", seconds, hides=hides, slot=where, passes=not hides))
-    return Proposal(rules, current, change.after.name, _dating(change.after, where) if slot is None else None)
+    return Proposal(rules, current, change.after.name, _dating(change.after, where, numbers) if slot is None else None)
 
 
-def _slot_of(node: Node, spec: IndexSpec | None) -> int | None:
+def _place_of(node: Node, spec: IndexSpec | None, contract: Contract) -> tuple[int | None, bool]:
+    """The slot where an index has its dates, if it is there, and whether it takes numbers for dates too."""
     slots = slots_of(node.definition)
-    return next((slots[number] for number, each in _specs(node).items() if each == spec and number in slots), None)
+    for index in node.definition.indexes:
+        live = live_of(index) if index.state == "ready" else None
+        if live is not None and live.spec == spec:
+            return slots.get(index.number), live.numbers or (index.number not in slots and contract.is_cosmos)
+    return None, contract.is_cosmos
 
 
-def _dating(spec: IndexSpec, slot: int) -> Callable[[Record], Record]:
+def _dating(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record], Record]:
     keys = compile_keys(spec)
 
     def dated(record: Record) -> Record:
-        date = keys.date(decode(record.value))
+        date = keys.date(decode(record.value), numbers)
         return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
 
     return dated
@@ -242,7 +244,8 @@ def _no_date(spec: IndexSpec, document: Document) -> tuple[str, str]:
     values = [value for value in lookup(document, split(path)) if value is not MISSING]
     if not values:
         return "no-anchor", f"the document has no {path}"
-    kinds = dict.fromkeys(type_name(value) for value in values)
+    elements = [value for value in values if type(value) is not list]
+    kinds = dict.fromkeys(type_name(value) for value in elements or values)
     return "wrong-type", f"{path} is of type {', '.join(kinds)}, which is no date"
 
 

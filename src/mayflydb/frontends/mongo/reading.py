@@ -99,12 +99,14 @@ class View(Protocol):
 
 
 class Committed:
-    """Everything that is committed."""
+    """Everything that is committed. `keys`, `documents`: records that an index has named, and records read, so far."""
 
     def __init__(self, engine: Engine, want_ids: Callable[[Collection], None] = lambda collection: None) -> None:
         """`want_ids`: told the collection that would have been read by ranges of `_id`, or in their order, if it could be."""
         self._engine = engine
         self._want_ids = want_ids
+        self.keys = 0
+        self.documents = 0
 
     async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
         """By what the planner says; in the order asked for if the plan has it."""
@@ -142,6 +144,7 @@ class Committed:
 
     async def _scan(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
         async for batch in self._engine.scan(collection.node, Scope(), None, moment.now):
+            self.documents += len(batch.records)
             yield batch.records
 
     async def _backwards(self, collection: Collection, moment: Moment) -> AsyncIterator[list[Record]]:
@@ -158,6 +161,8 @@ class Committed:
             record = await self._engine.get(collection.node, place.partition, place.key, now)
             if record is not None:
                 found.append(Row(record))
+        self.keys += len(found)
+        self.documents += len(found)
         return found
 
     async def _seek(
@@ -170,7 +175,9 @@ class Committed:
             async for records in self._walk(collection, plan, select, moment):
                 yield records
             return
+        self.keys += len(seqs)
         async for records in indexes.fetch(collection.node, seqs, moment.now, SCAN_BATCH):
+            self.documents += len(records)
             yield records
         await self._check(collection, index)
 
@@ -185,6 +192,8 @@ class Committed:
             within = KeyRange(lower, upper)
             found = self._engine.indexes.walk(collection.node, index, within, plan.descending, moment.now, batch)
             async for pairs in found:
+                self.keys += len(pairs)
+                self.documents += len(pairs)
                 fresh: list[tuple[bytes, Record]] = []
                 for key, record in pairs:
                     if not plan.duplicates or record.seq not in seen:

@@ -62,6 +62,11 @@ async def storage(call: Call, collection: Collection) -> Document:
         "freeStorageSize": Int64(0),
         "nindexes": len(names),
         "capped": collection.capped,
+        **(
+            {"max": collection.options.get("max", 0), "maxSize": collection.options["size"]}
+            if collection.capped
+            else {}
+        ),
         "scaleFactor": 1,
     }
     if counted.records:

@@ -94,6 +94,9 @@ async def existing_in(call: Call, database: str, name: str) -> Collection | None
     found: Collection | None = await call.app.data.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
+    if found is not None and found.capped and call.transaction is not None:
+        text = "is a capped collection. Writes in transactions are not allowed on capped collections."
+        raise MqlError(263, f"Collection '{found.namespace}' {text}")
     return found
 
 
@@ -107,6 +110,7 @@ async def writable_in(call: Call, work: Work, database: str, name: str) -> Colle
     found = await existing_in(call, database, name)
     if found is not None:
         return found
+    # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.
     return await call.app.data.collections.ensure(database, name, call.now)
 
 
@@ -118,6 +122,11 @@ class Statement(msgspec.Struct, frozen=True):
     query: Document
     order: Document | None = None
     many: bool = False
+
+    @property
+    def tells_documents(self) -> bool:
+        """Whether the answer shows what was changed."""
+        return self.call.name in ("findAndModify", "findandmodify")
 
     def environment(self, collection: Collection) -> Env:
         return environment(self.call, collection, self.given)
@@ -224,7 +233,7 @@ class Modification(Statement, frozen=True):
             if not done.matched and may_insert:
                 done = yield from writer.upsert(space, self.query, update, make_id)
             if attempt is not None and (done.matched or done.upserted is not MISSING or not places):
-                attempt.note(id, _telling(done, self.call.name == "findAndModify"))
+                attempt.note(id, _telling(done, self.tells_documents))
                 yield from attempt.save(transaction)
             return done, False
 
@@ -327,7 +336,7 @@ class Deletion(Statement, frozen=True):
             space = yield from transaction.on(collection.id)
             count, last = yield from writer.delete(space, places, chosen.filter, self.many)
             if attempt is not None and (count or not places):
-                kept = {"before": last} if self.call.name == "findAndModify" else {}
+                kept = {"before": last} if self.tells_documents else {}
                 attempt.note(id, {"n": count, **kept})
                 yield from attempt.save(transaction)
             return count, last, False

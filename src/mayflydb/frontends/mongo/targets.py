@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
@@ -13,7 +13,7 @@ from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.caller import MongoCaller
-    from mayflydb.frontends.mongo.contracts import Contract
+    from mayflydb.frontends.mongo.contracts import Contract, Contracts
 
 INTERNAL = "config"
 """The database of what retries and transactions leave behind: nobody's data."""
@@ -26,23 +26,13 @@ class MongoTargets:
     separator = "."
     keeps_empty = False
 
-    def __init__(
-        self,
-        profile: Literal["both", "native", "cosmos"],
-        expiry: Literal["show", "hide"],
-        caller: Callable[[], MongoCaller] | None,
-    ) -> None:
-        """`caller` gives the front end of this server, made when it is needed; None: MongoDB is not served."""
-        self._settings = profile, expiry
+    def __init__(self, contracts: Callable[[], Contracts], caller: Callable[[], MongoCaller] | None) -> None:
+        """`contracts`: whose rules hold where. `caller`: the front end of this server; None: MongoDB is not served.
+
+        Both are made when they are needed.
+        """
+        self._contracts = contracts
         self._caller = caller
-
-    @property
-    def _contract(self) -> Contract:
-        """What holds for databases that say nothing else."""
-        from mayflydb.frontends.mongo.contracts import Contract
-
-        profile, expiry = self._settings
-        return Contract(profile, expiry == "hide", False)
 
     def lists(self, database: str, container: Node | None = None) -> bool:
         """Whether it holds people's documents; views hold none."""
@@ -50,9 +40,11 @@ class MongoTargets:
             return False
         return container is None or "options" not in container.body or not _lives().is_view(container)
 
-    def settings(self, container: Node) -> dict[str, Any]:
+    def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl` is that of the index on `_ts`; `indexes` are all TTL indexes, that one included."""
-        indexes = _lives().ttl_indexes(container, self._contract) if "uuid" in container.body else []
+        indexes = (
+            _lives().ttl_indexes(container, self._contract(database, container)) if "uuid" in container.body else []
+        )
         return {"default_ttl": self.default_ttl(container), "indexes": indexes}
 
     def default_ttl(self, container: Node) -> int | None:
@@ -76,25 +68,28 @@ class MongoTargets:
         found: list[tuple[bytes, bytes]] = _lives().places(id)
         return found
 
-    def details(self, container: Node, record: Record) -> dict[str, Any]:
+    def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl, why it is ignored, and what each date index finds."""
-        found: dict[str, Any] = _lives().told(container, record, self._contract)
+        found: dict[str, Any] = _lives().told(container, record, self._contract(database, container))
         return found
 
-    def proposal(self, container: Node, change: Change) -> Proposal:
+    def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What a change of one TTL index comes to; the default is that of the index on `_ts`."""
-        meant = _lives().meant(container, change, self._contract)
-        found: Proposal = _lives().proposed(container, meant, self._contract)
+        contract = self._contract(database, container)
+        meant = _lives().meant(container, change, contract)
+        found: Proposal = _lives().proposed(container, meant, contract)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
         """Make, change or drop a TTL index, by the commands that a client would send."""
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
-        meant = _lives().meant(container, change, self._contract)
-        caller = self._caller()
-        for command in _lives().commands(container.name, meant, self._contract):
+        contract, caller = self._contract(database, container), self._caller()
+        for command in _lives().commands(container.name, _lives().meant(container, change, contract), contract):
             await caller(database, command)
+
+    def _contract(self, database: str, container: Node) -> Contract:
+        return self._contracts().of(database, container.name)
 
 
 def _lives() -> ModuleType:

@@ -50,6 +50,9 @@ ALLOWED: Final = frozenset(
 )
 """Commands that may be part of one."""
 
+ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
+"""Those of them that name other databases than they are sent to, or none."""
+
 INTERNAL: Final = frozenset({"admin", "config", "local"})
 
 LEVELS: Final = (None, "local", "majority", "snapshot")
@@ -148,7 +151,7 @@ class Transactions:
         space = await self._engine.node(SPACE)
         databases = [] if space is None else await self._engine.children(space.id)
         snapshot = await Snapshot.begin(self._engine, call.now, [node.id for node in databases])
-        cosmos = call.app.options.profile == "cosmos"
+        cosmos = is_cosmos(call)
         until = self._monotonic() + (COSMOS_LIFETIME if cosmos else self.lifetime) * SECOND
         standing = Standing(number, "open", InTransaction(self._engine, snapshot, number, self._held), until, cosmos)
         self._standing[key] = self._open[key] = standing
@@ -268,6 +271,11 @@ class Transactions:
         await self._cursors.end_transaction(work)
 
 
+def is_cosmos(call: Call) -> bool:
+    """Whether a transaction that begins with this command lives by Cosmos DB's rules."""
+    return call.app.data.contracts.of(call.database).is_cosmos
+
+
 def _session(call: Call) -> Session:
     assert call.session is not None
     return call.session
@@ -311,10 +319,16 @@ def number_of(call: Call) -> int:
 def _check_command(call: Call) -> None:
     if call.name not in ALLOWED:
         raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
-    if call.database in INTERNAL and call.name not in ("getMore", "killCursors"):
-        raise MqlError(263, f"Cannot run command against the '{call.database}' database in a transaction.")
+    if call.name not in ("getMore", "killCursors", "bulkWrite"):
+        check_database(call.database)
     if "writeConcern" in call.body:
         raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")
+
+
+def check_database(name: str) -> None:
+    """MqlError 263 for one whose documents no transaction may touch."""
+    if name in INTERNAL:
+        raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")
 
 
 def _check_concern(call: Call) -> None:

@@ -13,6 +13,7 @@ import msgspec
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
+from mayflydb.frontends.mongo.capped import Room
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.documents import LARGEST, check_id
 from mayflydb.frontends.mongo.streams.notes import remember
@@ -57,6 +58,7 @@ class Writer:
         """`validated`: documents must be what the collection's validator demands."""
         self._collection = collection
         self._env = env
+        self._room: Room | None = None
         self._validator = collection.validator(env) if validated else None
 
     # --- documents ---------------------------------------------------------------------------------------------------
@@ -64,12 +66,22 @@ class Writer:
     def insert(self, space: Workspace, document: Document, raw: bytes) -> Steps[None]:
         """MqlError 11000 for an `_id` or a unique value that is taken, 121 for a document that is not valid."""
         self._validate(document)
+        room = self._room_in(space)
+        if room is not None:
+            room.check(len(raw))
         place = place_of(document["_id"])
         draft = self._collection.draft(document, raw)
         try:
             yield from space.run(Command(Mode.CREATE, place.partition, place.key, draft))
         except Conflict as error:
             raise duplicate(self._collection, document, error) from None
+        if room is not None:
+            yield from room.take(len(raw))
+
+    def _room_in(self, space: Workspace) -> Room | None:
+        if self._collection.capped and (self._room is None or self._room.space is not space):
+            self._room = Room(self._collection, space)
+        return self._room
 
     def _replace(
         self, space: Workspace, record: Record, before: Document, after: Document, replaced: bool

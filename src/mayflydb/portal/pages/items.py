@@ -91,7 +91,7 @@ class ItemsPage:
             return await self._victims(visit, wanted), None
         after, place = visit.request.query_params.get("after"), visit.place
         now = await self._admin.engine.now()
-        position = None if after is None else _position(after)
+        position = None if after is None else position_of(after)
         found: list[Record] = []
         async for batch in self._admin.engine.scan(place.node, Scope(), position, now):
             found += batch.records
@@ -99,29 +99,32 @@ class ItemsPage:
                 break
         following = found[PAGE - 1].seq if len(found) > PAGE else None
         return [
-            self._row(place, record, place.node.rules, now) for record in found[:PAGE]
+            described(place, record, place.node.rules, now) for record in found[:PAGE]
         ], None if following is None else str(following)
 
     async def _victims(self, visit: Visit, wanted: str) -> list[dict[str, Any]]:
         """Items that would expire at once with another default, and why."""
         place, now = visit.place, await self._admin.engine.now()
-        rules = place.targets.proposal(place.node, Change(_default(wanted))).rules
+        rules = place.targets.proposal(place.database, place.node, Change(_default(wanted))).rules
         found = await self._admin.engine.insight.victims(place.node, rules, now, MOST)
-        return [self._row(place, record, rules, now) for record in found]
-
-    def _row(self, place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
-        id, pk = place.targets.identity(place.node, record.partition, record.key)
-        why = explain(record, rules, now, place.targets.names(place.node))
-        return {
-            "id": id,
-            "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
-            "expires_in": _expires_in(why.deadline, why.reason, now),
-            "deadline": shapes.time_or_none(why.deadline),
-            "text": why.text,
-        }
+        return [described(place, record, rules, now) for record in found]
 
 
-def _position(after: str) -> Position:
+def described(place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
+    """A line of the grid."""
+    id, pk = place.targets.identity(place.node, record.partition, record.key)
+    why = explain(record, rules, now, place.targets.names(place.node))
+    return {
+        "id": id,
+        "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),
+        "expires_in": _expires_in(why.deadline, why.reason, now),
+        "deadline": shapes.time_or_none(why.deadline),
+        "text": why.text,
+    }
+
+
+def position_of(after: str) -> Position:
+    """Where the page before ended."""
     if not (after.isascii() and after.isdigit() and len(after) < 19):
         raise BadRequest("after is not where a page ends")
     return Position(b"", int(after))

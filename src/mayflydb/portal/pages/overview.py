@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from starlette.requests import Request
@@ -39,14 +40,20 @@ class OverviewPage:
         for place in await self._admin.directory.containers():
             row, database = shown.get(place.target), names.get(place.node.parent)
             if row is not None and database is not None:
-                way = branch(database, place.node)
-                rows.append({**row, "database": database, "way": way, "ttl": words.time_to_live(row["default_ttl"])})
+                rows.append({**row, "database": database, "way": branch(place), "ttl": _time_to_live(row)})
         figures = {
             "Live items": sum(row["records"] for row in rows),
             "Expire in the next hour": (await self._forecast())["in_horizon"],
             "Expired, not yet purged": sum(row["due"] for row in rows),
         }
         return {"rows": rows, "figures": figures, "empty": [name for name in names.values() if not _has(rows, name)]}
+
+
+def _time_to_live(row: Mapping[str, Any]) -> str:
+    """The default; of a collection, all of its TTL indexes."""
+    if "indexes" not in row:
+        return words.time_to_live(row["default_ttl"])
+    return ", ".join(words.ttl_index(index) for index in row["indexes"]) or "Off"
 
 
 def _has(rows: list[dict[str, Any]], database: str) -> bool:

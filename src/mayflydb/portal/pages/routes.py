@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
 from urllib.parse import parse_qsl
 
@@ -19,6 +19,7 @@ from mayflydb.portal.admin import Admin
 from mayflydb.portal.cosmos import Cosmos
 from mayflydb.portal.pages import words
 from mayflydb.portal.pages.container import Containers
+from mayflydb.portal.pages.documents import DocumentsPage
 from mayflydb.portal.pages.items import ItemsPage
 from mayflydb.portal.pages.overview import OverviewPage
 from mayflydb.portal.pages.settings import SettingsPage
@@ -33,20 +34,8 @@ STEPS: Final = {"+1 min": "1m", "+1 h": "1h", "+1 day": "1d"}
 
 def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
     """All pages, as an application of their own."""
-    shell, containers, static = Shell(admin), Containers(cosmos), Static()
+    shell, static = Shell(admin), Static()
     overview = OverviewPage(admin, shell)
-    items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
-
-    def of_container(answer: Found) -> Callable[[Request], Awaitable[Response]]:
-        async def found(request: Request) -> Response:
-            database, name = request.path_params["database"], request.path_params["container"]
-            place = await admin.directory.place("cosmos", database, name)
-            return await answer(Visit(request, place, database))
-
-        return found
-
-    async def submit(visit: Visit) -> Response:
-        return await settings.submit(visit, await _sent(visit.request))
 
     async def clock(request: Request) -> Response:
         sent = await _sent(request)
@@ -58,19 +47,12 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
     async def overview_twin(request: Request) -> Response:
         return await overview.twin()
 
-    base = "/_explorer/cosmos/{database}/{container}"
     routes = [
         *(Route(path, overview.show) for path in ("/", "/_explorer/", "/_explorer/index.html")),
         Route("/_explorer/index.json", overview_twin),
         Route("/_explorer/clock", clock, methods=["POST"]),
         Route("/_explorer/static/{name}", file),
-        Route(f"{base}/items", of_container(items.show)),
-        Route(f"{base}/items.json", of_container(items.twin)),
-        Route(f"{base}/item", of_container(items.one)),
-        Route(f"{base}/item.json", of_container(items.one_twin)),
-        Route(f"{base}/settings", of_container(settings.show)),
-        Route(f"{base}/settings", of_container(submit), methods=["POST"]),
-        Route(f"{base}/settings.json", of_container(settings.twin)),
+        *_of_containers(admin, shell, Containers(cosmos)),
     ]
 
     async def failed(request: Request, error: Exception) -> Response:
@@ -89,6 +71,34 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
 
     handlers: Any = {MayflyError: failed, HTTPException: refused}
     return Starlette(routes=routes, exception_handlers=handlers)
+
+
+def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
+    """The pages of a container of each protocol, below its names."""
+    items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
+    documents = DocumentsPage(admin, shell)
+
+    async def submit(visit: Visit) -> Response:
+        return await settings.submit(visit, await _sent(visit.request))
+
+    def page(space: str, name: str, answer: Found, method: str = "GET") -> Route:
+        async def found(request: Request) -> Response:
+            database, container = request.path_params["database"], request.path_params["container"]
+            place = await admin.directory.place(space, database, container)
+            return await answer(Visit(request, place, database))
+
+        return Route(f"/_explorer/{space}/{{database}}/{{container}}/{name}", found, methods=[method])
+
+    yield page("cosmos", "items", items.show)
+    yield page("cosmos", "items.json", items.twin)
+    yield page("cosmos", "item", items.one)
+    yield page("cosmos", "item.json", items.one_twin)
+    yield page("cosmos", "settings", settings.show)
+    yield page("cosmos", "settings", submit, "POST")
+    yield page("cosmos", "settings.json", settings.twin)
+    yield page("mongo", "documents", documents.show)
+    yield page("mongo", "documents.json", documents.twin)
+    yield page("mongo", "pass", documents.run_pass, "POST")
 
 
 async def _sent(request: Request) -> dict[str, str]:

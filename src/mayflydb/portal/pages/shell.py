@@ -14,7 +14,6 @@ from starlette.responses import HTMLResponse, Response
 
 from mayflydb import __version__
 from mayflydb.clock import SystemClock
-from mayflydb.engine.catalog import Node
 from mayflydb.model.instant import SECOND
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.pages import words
@@ -47,15 +46,30 @@ class Visit(msgspec.Struct, frozen=True):
     @property
     def address(self) -> str:
         """Where the pages of the container begin."""
-        return address(self.database, self.name)
+        return address(self.place.targets.space, self.database, self.name)
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A container in the tree."""
+    """A container in the tree: `address` is where its pages begin, `home` the first of them.
+
+    `leaves`: (label, address) of all of them.
+    """
 
     name: str
     address: str
-    settings: str
+    home: str
+    leaves: tuple[tuple[str, str], ...]
+
+
+class Tree(msgspec.Struct, frozen=True):
+    """What one protocol has."""
+
+    space: str
+    title: str
+    databases: list[tuple[str, list[Branch]]]
+
+
+TITLES = {"cosmos": "Cosmos NoSQL", "mongo": "MongoDB"}
 
 
 class Shell:
@@ -85,7 +99,7 @@ class Shell:
             "storage": self._admin.info(None)["storage"],
             "health": (await self._admin.upkeep.health())["store"],
             "clock": await self.clock(),
-            "tree": await self._tree(),
+            "trees": await self._trees(),
             "here": request.url.path,
             "again": request.url.path + (f"?{request.url.query}" if request.url.query else ""),
             "said": said or kept,
@@ -114,27 +128,34 @@ class Shell:
             "movable": shown["mode"] == "virtual" and self._admin.info(None)["allow_time_travel"],
         }
 
-    async def _tree(self) -> list[tuple[str, list[Branch]]]:
+    async def _trees(self) -> list[Tree]:
         databases: dict[int, tuple[str, list[Branch]]] = {}
-        for _, node in await self._admin.directory.databases():
+        trees = {space: Tree(space, title, []) for space, title in TITLES.items()}
+        for target, node in await self._admin.directory.databases():
             databases[node.id] = (node.name, [])
+            trees[target.partition(":")[0]].databases.append(databases[node.id])
         for place in await self._admin.directory.containers():
             found = databases.get(place.node.parent)
             if found is not None:
-                found[1].append(branch(found[0], place.node))
-        return list(databases.values())
+                found[1].append(branch(place))
+        # Where nobody has come yet, an empty group for the API that every server has.
+        return [tree for tree in trees.values() if tree.databases or tree.space == "cosmos"]
 
 
-def branch(database: str, node: Node) -> Branch:
+def branch(place: Place) -> Branch:
     """`Settings` alone for a container that has no throughput of its own to scale."""
+    node, space = place.node, place.targets.space
+    base = address(space, place.database, node.name)
+    if space == "mongo":
+        return Branch(node.name, base, f"{base}/documents", (("Documents", f"{base}/documents"),))
     label = "Settings" if node.definition.offer is None else "Scale & Settings"
-    return Branch(node.name, address(database, node.name), label)
+    return Branch(node.name, base, f"{base}/items", (("Items", f"{base}/items"), (label, f"{base}/settings")))
 
 
-def address(database: str, container: str) -> str:
+def address(space: str, database: str, container: str) -> str:
     """Where the pages of a container begin."""
     parts = [quote(name, safe="", errors="surrogatepass") for name in (database, container)]
-    return f"/_explorer/cosmos/{'/'.join(parts)}"
+    return f"/_explorer/{space}/{'/'.join(parts)}"
 
 
 def json_page(document: Any) -> Response:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.portal import shapes
 
@@ -43,6 +46,13 @@ def moment(instant: Instant) -> str:
 def coarse(length: Span) -> str:
     """A span in its two largest units, the rest left out."""
     return " ".join(span(length).split(" ")[:4])
+
+
+def ttl_index(index: Mapping[str, Any]) -> str:
+    """`at_1: 90 s after the date`."""
+    after = index["expire_after_seconds"]
+    how = "own ttl only" if after == -1 else f"{seconds(after)} after {index['counts_from']}"
+    return f"{index['name']}: {how}"
 
 
 def time_to_live(default: int | None) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from struct import Struct
@@ -17,6 +18,8 @@ from mayflydb.query.mongo.values import INT32_MAX, MISSING, Value
 _DOUBLE, _SHORT, _LONG, _PAIR, _BINARY = Struct(">d"), Struct(">H"), Struct(">Q"), Struct(">II"), Struct(">IB")
 _SIGN = 0x80
 _BIAS = 1 << 15
+_LONGEST = 19
+"""Digits of a long."""
 
 Read = tuple[Any, int]
 """A value and where it ends."""
@@ -26,7 +29,7 @@ def value_of(key: bytes) -> Value:
     """The value of a whole key, made without a collation. ValueError for bytes that are none."""
     try:
         value, end = _value(key, 0)
-    except (IndexError, OverflowError, ArithmeticError) as error:
+    except (IndexError, KeyError, ArithmeticError, struct.error) as error:
         raise ValueError(f"no key: {error}") from None
     if end != len(key):
         raise ValueError(f"no key: it ends at {end} of {len(key)}")
@@ -55,10 +58,11 @@ def _number(key: bytes, at: int) -> Read:
     end = body.index(b"\x00", 11)
     digits = body[11:end].decode("ascii")
     adjusted = _SHORT.unpack(body[9:11])[0] - _BIAS
-    exact = sign * Decimal(int(digits)).scaleb(adjusted - len(digits) + 1)
-    if exact == exact.to_integral_value() and -(1 << 63) <= exact < 1 << 63:
-        return Int64(int(exact)), at + end + 1
-    return Decimal128(exact), at + end + 1
+    exponent = adjusted - len(digits) + 1
+    whole = sign * int(digits) * 10**exponent if exponent >= 0 and adjusted < _LONGEST else None
+    if whole is not None and -(1 << 63) <= whole < 1 << 63:
+        return Int64(whole), at + end + 1
+    return Decimal128(Decimal((int(negative), tuple(map(int, digits)), exponent))), at + end + 1
 
 
 def _plainest(number: float) -> Value:

@@ -6,6 +6,7 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.commands.explain import explained, explains
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
@@ -15,6 +16,7 @@ from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.frontends.mongo.work import begin
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
+from mayflydb.query.mongo.values import Document
 
 FIELDS: Final = frozenset(
     {
@@ -31,15 +33,24 @@ FIELDS: Final = frozenset(
     }
 )
 
+OUTSIDE: Final = frozenset(
+    {"$changeStream", "$collStats", "$currentOp", "$indexStats", "$listLocalSessions", "$listSessions"}
+)
+"""Stages that tell of other things than documents."""
 
-async def aggregate(call: Call) -> bytes:
+WRITING: Final = frozenset({"$out", "$merge"})
+
+
+async def aggregate(call: Call) -> Document | bytes:
     """The first batch of what a pipeline makes."""
     call.fields(FIELDS)
     body, name = call.body, call.name
     target = body[name]
     stages = arguments.array(body, "pipeline", name)
     options = arguments.document(body, "cursor", name)
-    if options is None and not body.get("explain"):
+    if explains(body, name):
+        return await explained(call, "queryPlanner")
+    if options is None:
         raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
     collection, namespace = None, f"{call.database}.$cmd.aggregate"
     if type(target) is str:
@@ -50,6 +61,8 @@ async def aggregate(call: Call) -> bytes:
     work = await begin(call)
     moment = Moment(call.now)
     source = Collected(call, work, environment(call, collection, body), moment)
+    if work.aborts:
+        _check_inside(stages[0] if stages else {}, OUTSIDE)
     if is_stream(stages):
         stream = await open_stream(call, target, collection, stages, environment(call, collection, body), source)
         return await first_batch(call, stream, arguments.whole(options or {}, "batchSize", name))
@@ -61,13 +74,21 @@ async def aggregate(call: Call) -> bytes:
             73,
             text + f"'{next(iter(stages[0]))}'; a collection is required." if stages else text + "an empty pipeline.",
         )
-    if work.aborts and pipeline.target is not None:
-        raise MqlError(263, "Operation not permitted in transaction :: caused by :: $out and $merge")
+    if work.aborts:
+        _check_inside(stages[-1] if stages else {}, WRITING)
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))
+
+
+def _check_inside(stage: Document, refused: frozenset[str]) -> None:
+    """MqlError 263 for a stage that no transaction may have: what it reads or writes is not of its moment."""
+    name = next(iter(stage), "")
+    if name in refused:
+        text = "Operation not permitted in transaction :: caused by :: Aggregation stage"
+        raise MqlError(263, f"{text} {name} cannot run within a multi-document transaction")
 
 
 HANDLERS = {"aggregate": Command(aggregate, "read", help="runs a pipeline")}

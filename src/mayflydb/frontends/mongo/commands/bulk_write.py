@@ -17,6 +17,7 @@ from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Insertion, O
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing_in, writable_in
+from mayflydb.frontends.mongo.transactions import check_database
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
@@ -95,7 +96,8 @@ async def bulk_write(call: Call) -> bytes:
     work = await begin(call)
     if work.attempt is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
-    ordered = arguments.flag(call.body, "ordered", call.name, True)
+    # Where an error ends more than its operation, nothing is tried after it.
+    ordered = arguments.flag(call.body, "ordered", call.name, True) or work.aborts
     results = Results(ordered, arguments.flag(call.body, "errorsOnly", call.name))
     for run in _runs(operations):
         if run[0].kind == "insert":
@@ -104,6 +106,8 @@ async def bulk_write(call: Call) -> bytes:
             await _change(call, work, results, run[0])
         if results.stopped:
             break
+    if results.totals["nErrors"]:
+        work.fail()
     return await _reply(call, results)
 
 
@@ -122,6 +126,8 @@ def _namespace(call: Call, data: bytes) -> tuple[str, str]:
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
     call.require("write", database)
+    if call.transaction is not None:
+        check_database(database)
     return database, name
 
 
@@ -160,8 +166,6 @@ async def _insert(call: Call, work: Work, results: Results, run: Sequence[Operat
     try:
         collection = await writable_in(call, work, *run[0].namespace)
     except MqlError as error:
-        if work.aborts:
-            raise
         for each in run[:1] if results.ordered else run:
             results.refuse(each, {"code": error.code, "errmsg": error.message})
         return
@@ -190,8 +194,6 @@ async def _change(call: Call, work: Work, results: Results, operation: Operation
         else:
             await _delete(call, work, results, operation)
     except MqlError as error:
-        if work.aborts:
-            raise
         outcome = Outcome(results.ordered)
         outcome.refused(operation.index, error)
         results.refuse(operation, outcome.errors[0])

@@ -13,6 +13,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
+from mayflydb.frontends.mongo.contracts import ProfileChanged, check_kept
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
 from mayflydb.query.mongo.collation import Collation
@@ -32,13 +33,13 @@ OPTIONS: Final = (
     "collation",
     "viewOn",
     "pipeline",
+    "changeStreamPreAndPostImages",
 )
 """Of `create`, in the order in which listCollections prints them."""
 
 UNSUPPORTED: Final = (
     "timeseries",
     "clusteredIndex",
-    "changeStreamPreAndPostImages",
     "encryptedFields",
     "storageEngine",
     "indexOptionDefaults",
@@ -62,10 +63,20 @@ def options_of(call: Call) -> Document:
             raise MqlError(72, f"the '{'size' if 'size' in options else 'max'}' field requires capped:true")
     elif not arguments.whole(options, "size", call.name):
         raise MqlError(72, "the 'size' field is required when 'capped' is true")
+    if "changeStreamPreAndPostImages" in options and not images_of(call, options)["enabled"]:
+        del options["changeStreamPreAndPostImages"]
     if ("pipeline" in options) and "viewOn" not in options:
         raise MqlError(72, "'pipeline' requires 'viewOn' to also be specified")
     _check_compiled(call, options)
     return options
+
+
+def images_of(call: Call, given: Document) -> Document:
+    """Whether change streams may ask for documents as they were. MqlError 14 and 40414."""
+    images = arguments.document(given, "changeStreamPreAndPostImages", call.name) or {}
+    if "enabled" not in images:
+        raise arguments.missing("enabled", f"{call.name}.changeStreamPreAndPostImages")
+    return {"enabled": arguments.flag(images, "enabled", f"{call.name}.changeStreamPreAndPostImages")}
 
 
 def _check_compiled(call: Call, options: Document) -> None:
@@ -126,7 +137,13 @@ async def rename_collection(call: Call) -> Document:
     old = await collections.find(*target) if arguments.flag(call.body, "dropTarget", call.name) else None
     if old is not None and old.view_on is not None:
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
+    try:
+        check_kept(call.app.data.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
+    except ProfileChanged as error:
+        raise MqlError(20, str(error)) from None
     await collections.rename(collection, *target, old, call.now)
+    # Under its new name, what has died may be shown or hidden.
+    await call.app.data.indexing.settle(await collections.need(*target), call.now)
     return {"ok": 1.0}
 
 

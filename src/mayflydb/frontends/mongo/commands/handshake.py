@@ -27,6 +27,12 @@ def version_of(options: Options) -> tuple[int, int]:
     return VERSIONS[options.wire_version]
 
 
+def version_text(options: Options) -> str:
+    """The same as `buildInfo` has it."""
+    major, minor = version_of(options)
+    return f"{major}.{minor}.0"
+
+
 async def hello(call: Call) -> Document:
     """Arguments that are not known are ignored: each release of a driver adds some."""
     body, options = call.body, call.app.options
@@ -94,7 +100,7 @@ async def build_info(call: Call) -> Document:
     call.fields(())
     major, minor = version_of(call.app.options)
     return {
-        "version": f"{major}.{minor}.0",
+        "version": version_text(call.app.options),
         "gitVersion": f"mayfly-{call.app.options.version}",
         "modules": [],
         "versionArray": [major, minor, 0, 0],

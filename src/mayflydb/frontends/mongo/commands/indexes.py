@@ -11,7 +11,7 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import listed
+from mayflydb.frontends.mongo.commands.catalog import images_of, listed
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.indexing import counted
@@ -50,6 +50,9 @@ async def create_indexes(call: Call) -> Document:
         collection = await data.collections.ensure(call.database, call.body[call.name], call.now)
     specs = data.indexing.parse(collection, documents)
     done = await data.indexing.create(collection, specs, call.now)
+    if done.made:
+        new = [spec.to_document() for spec in done.after.specs if spec not in done.before.specs]
+        await data.collections.tell(done.after, "createIndexes", {"indexes": new}, call.now)
     shaped = in_cosmos(collection.contract, done.ts)
     counts = {"numIndexesBefore": counted(done.before, shaped), "numIndexesAfter": counted(done.after, shaped)}
     if shaped:
@@ -87,10 +90,13 @@ async def drop_indexes(call: Call) -> Document:
     if "index" not in call.body:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
-    ts = await call.app.data.indexing.drop(collection, which, call.now)
-    shaped = in_cosmos(collection.contract, ts)
+    dropped = await call.app.data.indexing.drop(collection, which, call.now)
+    left = await call.app.data.collections.find(collection.database, collection.name)
+    gone = [] if left is None else [spec.to_document() for spec in collection.specs if spec not in left.specs]
+    await call.app.data.collections.tell(collection, "dropIndexes", {"indexes": gone}, call.now)
+    shaped = in_cosmos(collection.contract, dropped.ts)
     answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
-    answer["nIndexesWas"] = counted(collection, shaped)
+    answer["nIndexesWas"] = counted(dropped.before, shaped)
     if which == "*":
         answer["msg"] = "non-_id indexes dropped for collection"
     answer.setdefault("ok", 1.0)
@@ -108,16 +114,17 @@ COLL_MOD: Final = frozenset(
         "cappedMax",
         "viewOn",
         "pipeline",
+        "changeStreamPreAndPostImages",
     }
 )
 
 
 async def coll_mod(call: Call) -> Document:
     """Change an index, a validator, or a view: one row of the catalogue."""
-    call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"})
+    call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries"})
     if call.app.data.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
-    for name in ("expireAfterSeconds", "timeseries", "changeStreamPreAndPostImages"):
+    for name in ("expireAfterSeconds", "timeseries"):
         if name in call.body:
             raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
     name = arguments.text(call.body, call.name, call.name)
@@ -130,6 +137,9 @@ async def coll_mod(call: Call) -> Document:
     options = {field: call.body[field] for field in COLL_MOD - {"index", "dryRun"} if field in call.body}
     if options:
         await call.app.data.collections.change(collection, _options(call, collection, options), call.now)
+    told = {**options, **({} if change is None else {"index": change})}
+    if not call.body.get("dryRun"):
+        await call.app.data.collections.tell(collection, "modify", told, call.now)
     return {**answer, "ok": 1.0}
 
 
@@ -146,6 +156,8 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
     for field, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
         if field in given and given[field] not in allowed:
             raise bad_value(f"Enumeration value '{given[field]}' for field 'collMod.{field}' is not a valid value.")
+    if "changeStreamPreAndPostImages" in given:
+        given = {**given, "changeStreamPreAndPostImages": images_of(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}
     if ("cappedSize" in given or "cappedMax" in given) and not collection.capped:
         raise MqlError(72, "changing the size of a collection requires that it is capped")

@@ -13,6 +13,7 @@ import msgspec
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
 from mayflydb.frontends.mongo.commands.handshake import version_of
+from mayflydb.frontends.mongo.transactions import Transactions
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, Document, Value, is_number, shell, truthy
 
@@ -49,6 +50,19 @@ def whole(name: str, value: Value) -> int:
     return number
 
 
+def _lifetime(call: Call) -> Value:
+    transactions: Transactions = call.app.data.transactions
+    return transactions.lifetime
+
+
+async def _set_lifetime(call: Call, name: str, value: Value) -> None:
+    seconds = whole(name, value)
+    if seconds < 1:
+        raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than or equal to 1")
+    transactions: Transactions = call.app.data.transactions
+    transactions.lifetime = seconds
+
+
 def _constant(value: Value, why: str) -> Parameter:
     return Parameter(lambda _: value, None, why)
 
@@ -64,6 +78,7 @@ PARAMETERS: Final[dict[str, Parameter]] = {
         why="it follows from the wire version",
     ),
     "requireApiVersion": _constant(False, "no client has to name a version of the API"),
+    "transactionLifetimeLimitSeconds": Parameter(_lifetime, _set_lifetime),
     "ttlMonitorEnabled": Parameter(lambda call: call.app.engine.monitor.enabled, _set_enabled),
     "ttlMonitorSleepSecs": Parameter(lambda call: call.app.engine.monitor.sleep, _set_sleep),
     "ttlMonitorBatchDeletes": _constant(True, "what is due is always removed in batches"),

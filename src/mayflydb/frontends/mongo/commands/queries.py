@@ -10,6 +10,7 @@ from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.deadlines import within
@@ -87,9 +88,17 @@ async def find(call: Call) -> Document | bytes:
     size = arguments.whole(body, "batchSize", name)
     single = arguments.flag(body, "singleBatch", name) or _is_negative(body.get("limit"))
     namespace = f"{call.database}.{coll}"
+    tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
     work = await begin(call)
+    if tailable:
+        if work.aborts:
+            raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
+        tail = TailCursor(
+            call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
+        )
+        return await first_batch(call, tail, size)
     view = work.view
     if size is None and not skip and isinstance(view, Committed):
         found = await view.at_id(collection, chosen, call.now)
@@ -157,6 +166,7 @@ async def get_more(call: Call) -> bytes:
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
     cursor.busy = True
     try:
+        call.app.failpoints.strike_get_more()
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:

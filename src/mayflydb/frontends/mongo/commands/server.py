@@ -10,6 +10,7 @@ from typing import Final
 
 from bson import DatetimeMS, Int64
 
+from mayflydb.frontends.mongo import failpoints
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.users import User, rights_of
 from mayflydb.model.instant import MILLISECOND, to_rfc3339
@@ -128,9 +129,10 @@ async def list_commands(call: Call) -> Document:
 async def configure_fail_point(call: Call) -> Document:
     """How often the one before has struck."""
     call.fields(("mode", "data"))
-    if call.body[call.name] != "failCommand":
-        raise bad_value(f"there is no fail point {call.body[call.name]!r}: failCommand is the only one")
-    return {"count": call.app.failpoints.configure(call.body.get("mode"), call.body.get("data", {}))}
+    name = call.body[call.name]
+    if name not in failpoints.NAMES:
+        raise bad_value(f"there is no fail point {name!r}: they are {' and '.join(failpoints.NAMES)}")
+    return {"count": call.app.failpoints.configure(name, call.body.get("mode"), call.body.get("data", {}))}
 
 
 HANDLERS: Final[dict[str, Command]] = {

@@ -16,7 +16,7 @@ from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
 from mayflydb.frontends.mongo.commands.handshake import version_of
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.tallies import OPERATIONS
-from mayflydb.model.instant import SECOND
+from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.values import Document
 
 _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
@@ -84,7 +84,14 @@ def _metrics(call: Call) -> Document:
 
 def _batches(call: Call) -> Document:
     monitor = call.app.engine.monitor
-    return {"batches": Int64(monitor.batches), "docs": Int64(monitor.deleted_documents)}
+    return {
+        "batches": Int64(monitor.batches),
+        "docs": Int64(monitor.deleted_documents),
+        "stagedSizeBytes": Int64(monitor.deleted_bytes),
+        "timeInBatchMillis": Int64(monitor.held // MILLISECOND),
+        # A sweep never yields in its transaction, so there is nothing to fetch again.
+        "refetchesDueToYield": Int64(0),
+    }
 
 
 SECTIONS: Final[dict[str, Callable[[Call], Document]]] = {

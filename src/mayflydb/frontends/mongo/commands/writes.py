@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from bson import Int64
 
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
@@ -20,11 +21,15 @@ from mayflydb.frontends.mongo.statements import Deletion, Modification, environm
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.writing import Steps, Writer
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.update import check_names
 from mayflydb.query.mongo.values import MISSING, Document, decode
 
 MOST: Final = 100_000
 CHUNK: Final = 128
 """Documents that are inserted in one transaction: a command of many must not keep others waiting."""
+
+PIPELINE: Final = b"\x04u\x00"
+"""How an update that is a pipeline begins, as an element."""
 
 UPDATE_FIELDS: Final = frozenset({"q", "u", "c", "multi", "upsert", "arrayFilters", "collation", "hint", "sort"})
 DELETE_FIELDS: Final = frozenset({"q", "limit", "collation", "hint"})
@@ -89,12 +94,16 @@ def statements(call: Call, field: str) -> list[bytes]:
 
 
 def statement_ids(call: Call, count: int) -> Sequence[int]:
-    """The number of each statement within its numbered write."""
-    given = call.body.get("stmtIds")
-    if given is not None:
-        return [int(each) for each in given]
-    first = int(call.body.get("stmtId", 0))
-    return range(first, first + count)
+    """The number of each statement within its numbered write. MqlError 72 for other than one each."""
+    given = arguments.array(call.body, "stmtIds", call.name) if "stmtIds" in call.body else None
+    if given is None:
+        first = arguments.whole(call.body, "stmtId", call.name, 0) or 0
+        return range(first, first + count)
+    if "stmtId" in call.body:
+        raise MqlError(72, "May not specify both stmtId and stmtIds in write command")
+    if len(given) != count or any(type(each) not in (int, Int64) for each in given):
+        raise MqlError(72, "Number of statement ids must match the number of batch entries")
+    return [int(each) for each in given]
 
 
 async def insert(call: Call) -> Document:
@@ -189,6 +198,11 @@ class Insertion:
 async def update(call: Call) -> Document:
     """Change documents, one or all that match a query; or insert one where none does."""
     call.fields({"updates", "ordered", "bypassDocumentValidation", "let"})
+    for raw in call.sequences.get("updates", ()):
+        if PIPELINE in raw:
+            # A stage that does not exist fails the command, not its statement.
+            updates = decode(raw).get("u")
+            check_names(updates if type(updates) is list else [])
     outcome = await _each(call, "updates", UPDATE_FIELDS, _update_one)
     return outcome.reply(call, nModified=outcome.modified)
 

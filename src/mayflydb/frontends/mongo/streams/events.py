@@ -5,13 +5,13 @@ Their fields: https://www.mongodb.com/docs/manual/reference/change-events/
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 from bson import DatetimeMS
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collections
-from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
 from mayflydb.frontends.mongo.streams.feed import Feed, Line, Scope
 from mayflydb.frontends.mongo.streams.notes import recall
 from mayflydb.frontends.mongo.streams.options import StreamOptions, time_of
@@ -20,6 +20,13 @@ from mayflydb.model.record import Kind
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, decode
 
+_EXPANDED: Final = {
+    "create": "create",
+    "createIndexes": "createIndexes",
+    "dropIndexes": "dropIndexes",
+    "modify": "modify",
+    "dropView": "drop",
+}
 _DEATHS: Final = (Kind.DELETE, Kind.EXPIRE)
 
 
@@ -37,6 +44,12 @@ class Teller:
 
     async def event(self, line: Line, now: Instant) -> Document | None:
         """What a line tells, without `_id`; None: nothing."""
+        event = await self._plain(line, now)
+        if event is not None and self._options.expanded and event["operationType"] != "dropDatabase":
+            event["collectionUUID"] = binary_uuid(self._feed.uuid(line.container))
+        return event
+
+    async def _plain(self, line: Line, now: Instant) -> Document | None:
         if line.version.kind is Kind.NOTE:
             return self._of_note(line)
         if not self._scope.holds(line.database, line.name):
@@ -70,6 +83,9 @@ class Teller:
         event.update({"ns": namespace, "documentKey": key})
         if found.change is not None:
             event["updateDescription"] = found.change
+            if self._options.expanded:
+                paths = disambiguated(found.document, found.change)
+                event["updateDescription"] = {**found.change, "disambiguatedPaths": paths}
         self._add_before(event, found.before)
         return event
 
@@ -115,14 +131,42 @@ class Teller:
         if op == "rename":
             to = note["to"]
             if self._scope.holds(line.database, line.name) or self._scope.holds(to["db"], to["coll"]):
-                return _renamed(line, own, to)
+                return self._renamed(line, own, to, note["dropTarget"])
         if op == "replaced" and self._scope.collection is not None:
-            return _renamed(line, note["from"], own)
+            return self._renamed(line, note["from"], own, note["dropTarget"])
+        if self._options.expanded and op in _EXPANDED and self._scope.holds(line.database, line.name):
+            return {**head(_EXPANDED[op], line.version.written), "ns": own, **_described(note)}
         return None
 
+    def _renamed(self, line: Line, source: Document, target: Document, dropped: bytes | None) -> Document:
+        event = {**head("rename", line.version.written), "ns": source, "to": target}
+        if self._options.expanded:
+            description = {"to": target} if dropped is None else {"to": target, "dropTarget": binary_uuid(dropped)}
+            event["operationDescription"] = description
+        return event
 
-def _renamed(line: Line, source: Document, target: Document) -> Document:
-    return {**head("rename", line.version.written), "ns": source, "to": target}
+
+def _described(note: Document) -> Document:
+    return {"operationDescription": note["description"]} if "description" in note else {}
+
+
+def disambiguated(document: Document, change: Document) -> Document:
+    """The paths of a change that have a field with a number for a name, part by part: positions in arrays are numbers."""
+    truncated = (each["field"] for each in change["truncatedArrays"])
+    found: Document = {}
+    for path in (*change["updatedFields"], *change["removedFields"], *truncated):
+        parts: list[Any] = []
+        at: Any = document
+        for part in path.split("."):
+            if type(at) is list and part.isdecimal():
+                parts.append(int(part))
+                at = at[int(part)] if int(part) < len(at) else None
+            else:
+                parts.append(part)
+                at = at.get(part) if isinstance(at, dict) else None
+        if any(isinstance(part, str) and part.isdecimal() for part in parts):
+            found[path] = parts
+    return found
 
 
 def head(operation: str, written: Instant) -> Document:

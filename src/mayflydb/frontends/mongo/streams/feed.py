@@ -204,6 +204,13 @@ class Feed:
         queue = self._queues.get(container)
         return None if queue is None or queue.node is None or queue.node.definition.keeps is not None else queue.node
 
+    def uuid(self, container: int) -> bytes:
+        """That of a collection, be it there or gone."""
+        node = self._queues[container].node
+        assert node is not None
+        body: Any = node.body["body"] if node.definition.keeps is not None else node.body
+        return bytes.fromhex(body.get("uuid", ""))
+
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
     async def _look(self) -> None:

@@ -42,6 +42,11 @@ def recall(value: bytes) -> Remembered:
     return Remembered(kept["document"], kept.get("change"), kept.get("before"))
 
 
+def told(operation: str, description: Document) -> bytes:
+    """Something that only expanded events tell."""
+    return encode({"op": operation, "description": description})
+
+
 def dropped(view: bool) -> bytes:
     """A collection was dropped."""
     return encode({"op": "dropView" if view else "drop"})

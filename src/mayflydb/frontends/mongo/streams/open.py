@@ -27,6 +27,10 @@ async def open_stream(
     """The cursor of a pipeline that begins with `$changeStream`. MqlError 40573, 166, 73, 20, and those of its arguments."""
     if call.app.options.topology == "standalone":
         raise MqlError(40573, "The $changeStream stage is only supported on replica sets")
+    level = (call.body.get("readConcern") or {}).get("level", "majority")
+    if level != "majority":
+        text = f"readConcern level '{level}' is not supported: $changeStream only supports majority read concern"
+        raise MqlError(72, text)
     spec = stages[0]["$changeStream"]
     options = parse(spec)
     scope, namespace = _scope(call, target, options)

@@ -43,6 +43,7 @@ class StreamOptions(msgspec.Struct, frozen=True):
     restart: bool = False
     instant: Instant | None = None
     everything: bool = False
+    expanded: bool = False
 
 
 def parse(spec: Document) -> StreamOptions:
@@ -56,8 +57,6 @@ def parse(spec: Document) -> StreamOptions:
             text = "Only one type of resume option is allowed, but multiple were found."
             raise MqlError(40674, text)
         raise MqlError(50865, "Do not specify both 'resumeAfter' and 'startAfter' in a $changeStream stage.")
-    if _flag(spec, "showExpandedEvents"):
-        raise MqlError(238, "$changeStream with 'showExpandedEvents' is not supported")
     after = None
     if given and given[0] != "startAtOperationTime":
         after = Token.of_document(_document(spec, given[0]))
@@ -71,6 +70,7 @@ def parse(spec: Document) -> StreamOptions:
         given == ["startAfter"],
         _instant(spec),
         _flag(spec, "allChangesForCluster"),
+        _flag(spec, "showExpandedEvents"),
     )
 
 

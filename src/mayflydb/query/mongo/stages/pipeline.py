@@ -89,6 +89,11 @@ class Pipeline:
         return bool(self._stages) and isinstance(self._stages[0], Documents | Special)
 
     @property
+    def headed(self) -> int:
+        """How many of its stages the head stands for."""
+        return len(self._stages) - len(self._tail)
+
+    @property
     def special(self) -> str | None:
         """The name of the stage the source answers, `$changeStream` say, if it begins with one."""
         first = self._stages[0] if self._stages else None

@@ -60,6 +60,18 @@ def compile_pipeline(stages: list[Any], env: Env) -> list[Stage]:
     return [_compile_stage(stage, env) for stage in stages]
 
 
+def check_names(stages: list[Any]) -> None:
+    """MqlError 40324 for a stage that does not exist at all."""
+    for stage in stages:
+        name = next(iter(stage), None) if type(stage) is dict else None
+        if name is not None and name not in _STAGES and name not in ELSEWHERE:
+            raise _unknown(name)
+
+
+def _unknown(name: str) -> MqlError:
+    return MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
+
+
 def _compile_stage(stage: Any, env: Env) -> Stage:
     if type(stage) is not dict:
         raise MqlError(14, "Each element of the 'pipeline' array must be an object")
@@ -71,7 +83,7 @@ def _compile_stage(stage: Any, env: Env) -> Stage:
         return compiler(name, spec, env)
     if name in ELSEWHERE:
         raise MqlError(72, f"{name} is not allowed to be used within an update")
-    raise MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
+    raise _unknown(name)
 
 
 # --- $set, $addFields ------------------------------------------------------------------------------------------------

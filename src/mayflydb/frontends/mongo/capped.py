@@ -1,0 +1,191 @@
+"""Capped collections: the oldest documents make room for new ones, and cursors that follow what comes.
+
+https://www.mongodb.com/docs/manual/core/capped-collections/ and https://www.mongodb.com/docs/manual/core/tailable-cursors/
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Generator
+from typing import Any, Final
+
+from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.workspace import Workspace
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.documents import LARGEST
+from mayflydb.frontends.mongo.reading import Select, matching
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.projection import Projection
+from mayflydb.query.mongo.values import Document, encode
+from mayflydb.store.interface import Count, Order, Position, Read, Scan, ask
+
+PAGE: Final = 64
+
+
+class Room:
+    """What one transaction has left of a capped collection's size and number of documents."""
+
+    def __init__(self, collection: Collection, space: Workspace) -> None:
+        self.space = space
+        self._collection = collection
+        self._most = collection.options.get("max") or None
+        self._size = int(collection.options["size"])
+        self._records: int | None = None
+        self._bytes = 0
+        self._after = Position(b"", 0)
+        self._oldest: deque[Record] = deque()
+
+    def check(self, size: int) -> None:
+        """MqlError 10003 for a document of so many bytes if it never fits."""
+        if size > self._size:
+            text = f"object to insert exceeds cappedMaxSize. size in bytes: {size}, cappedMaxSize: {self._size}"
+            raise MqlError(10003, text)
+
+    def take(self, size: int) -> Generator[Read[Any], Any, None]:
+        """A document of so many bytes was inserted: remove the oldest as long as there are too many."""
+        if self._records is None:
+            stored = yield from ask(Count(self._collection.id, with_bytes=True))
+            self._records, self._bytes = stored.records, stored.value_bytes
+        self._records += 1
+        self._bytes += size
+        while self._bytes > self._size or (self._most is not None and self._records > self._most):
+            oldest = yield from self._next()
+            yield from self._remove(oldest)
+            self._records -= 1
+            self._bytes -= len(oldest.value)
+
+    def _next(self) -> Generator[Read[Any], Any, Record]:
+        while True:
+            if not self._oldest:
+                page = Scan(self._collection.id, b"", None, Order.CREATED, self._after, PAGE)
+                found = yield from ask(page)
+                self._oldest.extend(found or sorted(self.space.kept, key=lambda record: record.seq))
+            record = self._oldest.popleft()
+            self._after = Position(b"", record.seq)
+            here = self.space.now_is(record)
+            if here is not None:
+                return here
+
+    def _remove(self, record: Record) -> Generator[Read[Any], Any, None]:
+        if (yield from self.space.get(record.partition, record.key)) is None:
+            yield from self.space.bury(record)
+        else:
+            yield from self.space.run(Command(Mode.DELETE, record.partition, record.key))
+
+
+# --- tailable cursors ------------------------------------------------------------------------------------------------
+
+
+def check_tailable(body: Document, collection: Collection | None) -> bool:
+    """Whether a cursor is to follow. MqlError 9 and 2 for what does not go together."""
+    tailable, waits = bool(body.get("tailable")), bool(body.get("awaitData"))
+    if waits and not tailable:
+        raise failed_to_parse("Cannot set 'awaitData' without also setting 'tailable'")
+    if not tailable:
+        return False
+    if body.get("singleBatch"):
+        raise failed_to_parse("Cannot use tailable option with the 'singleBatch' option")
+    natural = [order.get("$natural", 0) for order in (body.get("sort") or {}, _hint(body)) if order]
+    if any(direction != 1 for direction in natural):
+        raise bad_value("cannot use tailable option with a sort other than {$natural: 1}")
+    if collection is not None and not collection.capped:
+        text = f"error processing query: ns={collection.namespace}: tailable cursor requested on non capped collection"
+        raise bad_value(text)
+    return collection is not None
+
+
+def _hint(body: Document) -> Document:
+    hint = body.get("hint")
+    return hint if isinstance(hint, dict) and "$natural" in hint else {}
+
+
+class TailCursor(Cursor):
+    """Documents in the order they were inserted in, and those that come. It stands at a document, which may be gone."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        collection: Collection,
+        chosen: Select,
+        projection: Projection | None,
+        session: bytes | None,
+        waits: bool,
+    ) -> None:
+        super().__init__(collection.namespace, _nothing(), Moment(0), lambda: (), 0, session)
+        self.waits = waits
+        self._engine = engine
+        self._collection = collection
+        self._chosen = chosen
+        self._projection = projection
+        self._skip = chosen.skip
+        self._rest: int | None = chosen.limit or None
+        self._after: Position | None = None
+        self._closed = False
+        self._met = False
+
+    @property
+    def exhausted(self) -> bool:
+        # There has to be a document to stand at.
+        return self._closed or self._rest == 0 or not self._met
+
+    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+        """MqlError 175 when the collection is gone, 136 when the document is that it stands at."""
+        node = await self._engine.node_by_id(self._collection.id)
+        if node is None:
+            self._closed = True
+            raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
+        if size == 0:
+            self._met = True
+            return []
+        await self._check_position()
+        found: list[bytes] = []
+        total = 0
+        async for stretch in self._engine.scan(node, Scope(), self._after, now):
+            for record in stretch.records:
+                self._met = True
+                raw = self._told(record)
+                if raw is not None and found and total + len(raw) + 16 > LARGEST:
+                    return found
+                self._after = Position(b"", record.seq)
+                if raw is None:
+                    continue
+                if self._skip:
+                    self._skip -= 1
+                    continue
+                found.append(raw)
+                total += len(raw) + 16
+                self._rest = None if self._rest is None else self._rest - 1
+                if len(found) == size or self._rest == 0:
+                    return found
+            self._after = Position(b"", stretch.position.number)
+        return found
+
+    async def _check_position(self) -> None:
+        if self._after is None:
+            return
+        here = Position(b"", self._after.number - 1)
+        found = await self._engine.store.read(Scan(self._collection.id, b"", None, Order.CREATED, here, 1))
+        if not found or found[0].seq != self._after.number:
+            self._closed = True
+            text = (
+                "CollectionScan died due to position in capped collection being deleted. Last seen record id: RecordId"
+            )
+            raise MqlError(136, f"{text}({self._after.number})")
+
+    def _told(self, record: Record) -> bytes | None:
+        rows = matching([record], self._chosen.filter)
+        if not rows:
+            return None
+        return record.value if self._projection is None else encode(self._projection.apply(rows[0].document))
+
+    async def close(self) -> None:
+        self._closed = True
+
+
+async def _nothing() -> Any:
+    return
+    yield

@@ -1,0 +1,211 @@
+"""explain: how a command finds its documents, and, where that is asked, what it cost to find them. Nothing is written.
+
+Shapes: https://www.mongodb.com/docs/manual/reference/command/explain/
+"""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.commands.handshake import version_text
+from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.pipelines import Collected
+from mayflydb.frontends.mongo.reading import Committed, Select, planned, rows
+from mayflydb.frontends.mongo.statements import environment, existing, select
+from mayflydb.frontends.mongo.work import Single, begin
+from mayflydb.query.mongo.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.planner import Plan
+from mayflydb.query.mongo.projection import compile_projection
+from mayflydb.query.mongo.stages import compile_pipeline
+from mayflydb.query.mongo.values import Document, type_name
+
+VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
+
+
+class Question(msgspec.Struct, frozen=True):
+    """What is explained: the read a command makes, and the stages that a pipeline has left after it."""
+
+    asked: Asked
+    select: Select
+    rest: list[Document] = []
+
+
+async def explain(call: Call) -> Document:
+    """The plan of find, aggregate, count, distinct, update, delete or findAndModify."""
+    call.fields({"verbosity"})
+    verbosity = call.body.get("verbosity", "allPlansExecution")
+    if verbosity not in VERBOSITIES:
+        raise bad_value("verbosity must be one of {'queryPlanner', 'executionStats', 'allPlansExecution'}")
+    command = arguments.document(call.body, call.name, call.name) or {}
+    name = next(iter(command), "")
+    if name not in _QUESTIONS:
+        if name in call.app.handlers:
+            raise MqlError(20, f"Explain is not supported for the command '{name}'")
+        raise MqlError(59, f"Explain failed due to unknown command: {name}")
+    return await explained(msgspec.structs.replace(call, name=name, body=command), verbosity)
+
+
+async def explained(call: Call, verbosity: str) -> Document:
+    """What explain answers of the command itself."""
+    started = call.app.monotonic()
+    target = arguments.text(call.body, call.name, call.name)
+    collection = await call.app.data.collections.find(call.database, target)
+    if collection is not None and collection.view_on is not None:
+        raise MqlError(238, f"explain of a command on a view is not supported: {collection.namespace}")
+    question = await _QUESTIONS[call.name](call, collection)
+    plan = Plan("none") if collection is None else planned(collection, question.select)
+    counted = None
+    if verbosity != "queryPlanner":
+        counted = await _counted(call, collection, question, started)
+    return _told(call, f"{call.database}.{target}", plan, question, counted, verbosity == "allPlansExecution")
+
+
+def _told(
+    call: Call, namespace: str, plan: Plan, question: Question, counted: Counted | None, everything: bool
+) -> Document:
+    host, _, port = call.app.options.advertise.rpartition(":")
+    build = {"version": version_text(call.app.options), "gitVersion": f"mayfly-{call.app.options.version}"}
+    server = {"host": socket.gethostname() or host, "port": int(port or 0), **build}
+    reply = explanation(plan, question.asked, namespace, call.body, server, counted)
+    if counted is not None and everything:
+        reply["executionStats"] = execution_stats(plan, question.asked, counted, True)
+    if not question.rest:
+        return reply
+    cursor: Document = {"queryPlanner": query_planner(plan, question.asked, namespace)}
+    if counted is not None:
+        cursor["executionStats"] = reply["executionStats"]
+    stages = [{"$cursor": cursor}, *question.rest]
+    return {"explainVersion": "1", "stages": stages, **{name: reply[name] for name in ("command", "serverInfo", "ok")}}
+
+
+async def _counted(call: Call, collection: Collection | None, question: Question, started: int) -> Counted:
+    """What a run of the read costs; `hidden`: how many documents match that an expiry hides."""
+    if collection is None:
+        return Counted(0, 0, 0)
+    work = await begin(call)
+    if not isinstance(work, Single) or not isinstance(work.view, Committed):
+        raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
+    view = work.view
+    returned = await _count(view, collection, question.select, call)
+    keys, documents = view.keys, view.documents
+    hidden = 0
+    if any(rule.hides for rule in collection.node.rules):
+        definition = msgspec.structs.replace(collection.node.definition, rules=())
+        node = msgspec.structs.replace(collection.node, definition=definition)
+        bare = Collection(node, collection.database, collection.contract)
+        every = msgspec.structs.replace(question.select, skip=0, limit=0)
+        hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
+    writes = question.asked.verb in ("update", "delete", "count")
+    spent = (call.app.monotonic() - started) // 1000
+    return Counted(0 if writes else returned, keys, documents, hidden, spent)
+
+
+async def _count(view: Committed, collection: Collection, chosen: Select, call: Call) -> int:
+    total = 0
+    async for batch in rows(view, collection, chosen, Moment(call.now)):
+        total += len(batch)
+    return total
+
+
+# --- commands --------------------------------------------------------------------------------------------------------
+
+
+async def _find(call: Call, collection: Collection | None) -> Question:
+    body, name = call.body, call.name
+    env = environment(call, collection, body)
+    query, sort = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
+    skip = arguments.whole(body, "skip", name, 0) or 0
+    limit = abs(int(body.get("limit") or 0))
+    chosen = select(collection, env, query, sort, body.get("hint"), skip, limit)
+    projection = arguments.document(body, "projection", name)
+    if projection:
+        compile_projection(projection, env, chosen.filter)
+    return Question(Asked(query, "find", sort, projection, skip, limit), chosen)
+
+
+async def _query(call: Call, collection: Collection | None) -> Question:
+    """count and distinct."""
+    body, name = call.body, call.name
+    query = arguments.document(body, "query", name) or {}
+    skip, limit = arguments.whole(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
+    chosen = select(collection, environment(call, collection, body), query, None, body.get("hint"), skip, limit)
+    verb: Verb = "count" if name == "count" else "distinct"
+    return Question(Asked(query, verb, None, None, skip, limit), chosen)
+
+
+async def _statement(call: Call, collection: Collection | None) -> Question:
+    """update and delete: of one statement."""
+    await existing(call)
+    field = "updates" if call.name == "update" else "deletes"
+    given = arguments.array(call.body, field, call.name)
+    if len(given) != 1 or type(given[0]) is not dict:
+        raise MqlError(72, "explained write batches must be of size 1")
+    (statement,) = given
+    query = arguments.document(statement, "q", f"{call.name}.{field}") or {}
+    many = bool(statement.get("multi")) if field == "updates" else not statement.get("limit")
+    sort = arguments.document(statement, "sort", f"{call.name}.{field}")
+    return _write(call, collection, statement, query, sort, 0 if many else 1, field == "deletes")
+
+
+async def _find_and_modify(call: Call, collection: Collection | None) -> Question:
+    body = call.body
+    query, sort = arguments.document(body, "query", call.name) or {}, arguments.document(body, "sort", call.name)
+    return _write(call, collection, body, query, sort, 1, bool(body.get("remove")))
+
+
+def _write(
+    call: Call,
+    collection: Collection | None,
+    given: Document,
+    query: Document,
+    sort: Document | None,
+    limit: int,
+    removes: bool,
+) -> Question:
+    chosen = select(collection, environment(call, collection, given), query, sort, given.get("hint"), limit=limit)
+    return Question(Asked(query, "delete" if removes else "update", sort), chosen)
+
+
+async def _aggregate(call: Call, collection: Collection | None) -> Question:
+    body, name = call.body, call.name
+    stages = arguments.array(body, "pipeline", name)
+    env = environment(call, collection, body)
+    source = Collected(call, await begin(call), env, Moment(call.now))
+    pipeline = compile_pipeline(stages, env, source, text=None if collection is None else collection.text)
+    if pipeline.starts_itself:
+        raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
+    head = pipeline.head
+    chosen = select(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
+    asked = Asked(head.query, "find", head.sort, None, head.skip, head.limit or 0)
+    return Question(asked, chosen, stages[pipeline.headed :])
+
+
+_QUESTIONS: Final[Mapping[str, Callable[[Call, Collection | None], Awaitable[Question]]]] = {
+    "find": _find,
+    "aggregate": _aggregate,
+    "count": _query,
+    "distinct": _query,
+    "update": _statement,
+    "delete": _statement,
+    "findAndModify": _find_and_modify,
+    "findandmodify": _find_and_modify,
+}
+
+
+def explains(body: Mapping[str, Any], name: str) -> bool:
+    """Whether `aggregate` is to be explained, not run."""
+    value = body.get("explain")
+    if value is not None and type(value) is not bool:
+        raise type_mismatch(f"{name}.explain", type_name(value), "bool")
+    return bool(value)
+
+
+HANDLERS = {"explain": Command(explain, "read", help="tells how a command finds its documents")}

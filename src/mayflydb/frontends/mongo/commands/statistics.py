@@ -1,0 +1,85 @@
+"""collStats and dbStats: what is counted of a collection and of a database. What is not counted is not in the answer."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bson import DatetimeMS, Int64
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.reports import storage
+from mayflydb.model.instant import SECOND
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.values import Document
+
+SIZES: Final = ("size", "storageSize", "freeStorageSize", "maxSize")
+
+
+async def coll_stats(call: Call) -> Document:
+    """Sizes in units of `scale` bytes. One that is not there is empty."""
+    call.fields({"scale"})
+    scale = _scale(call)
+    name = arguments.text(call.body, call.name, call.name)
+    collection = await call.app.data.collections.find(call.database, name)
+    if collection is None:
+        nothing: Document = {"size": Int64(0), "count": 0, "storageSize": Int64(0), "nindexes": 0, "scaleFactor": scale}
+        return {"ns": f"{call.database}.{name}", **nothing}
+    if collection.view_on is not None:
+        raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
+    found = await storage(call, collection)
+    scaled: Document = {size: found[size] // scale for size in SIZES if size in found}
+    return {"ns": collection.namespace, **found, **scaled, "scaleFactor": scale}
+
+
+async def db_stats(call: Call) -> Document:
+    """The same of a database, its collections taken together."""
+    call.fields({"scale", "freeStorage"})
+    scale = _scale(call)
+    every = await call.app.data.collections.of(call.database)
+    counted = [await storage(call, each) for each in every if each.view_on is None]
+    size, objects = sum(each["size"] for each in counted), sum(each["count"] for each in counted)
+    return {
+        "db": call.database,
+        "collections": Int64(len(counted)),
+        "views": Int64(len(every) - len(counted)),
+        "objects": Int64(objects),
+        "avgObjSize": size / objects if objects else 0.0,
+        "dataSize": size / scale,
+        "storageSize": size / scale,
+        "indexes": Int64(sum(each["nindexes"] for each in counted)),
+        "scaleFactor": Int64(scale),
+    }
+
+
+def _scale(call: Call) -> int:
+    scale = arguments.whole(call.body, "scale", call.name, 1)
+    if not scale:
+        raise bad_value("scale has to be a number greater than 0")
+    return scale
+
+
+async def replica_set_status(call: Call) -> Document:
+    """The one member. MqlError 76 where drivers find no replica set."""
+    call.fields({"initialSync"})
+    app = call.app
+    if app.options.topology != "replicaset":
+        raise MqlError(76, "not running with --replSet")
+    up = (app.monotonic() - app.began) // SECOND
+    member = {"_id": 0, "name": app.options.advertise, "health": 1.0, "state": 1, "stateStr": "PRIMARY", "uptime": up}
+    return {
+        "set": app.options.replica_set,
+        "date": DatetimeMS(milliseconds(call.now)),
+        "myState": 1,
+        "members": [{**member, "configVersion": 1, "self": True}],
+    }
+
+
+HANDLERS = {
+    "collStats": Command(coll_stats, "read", help="counts documents and bytes of a collection"),
+    "collstats": Command(coll_stats, "read", help="counts documents and bytes of a collection"),
+    "dbStats": Command(db_stats, "read", help="counts documents and bytes of a database"),
+    "dbstats": Command(db_stats, "read", help="counts documents and bytes of a database"),
+    "replSetGetStatus": Command(replica_set_status, "server", admin=True, help="tells the state of a replica set"),
+}

@@ -1,0 +1,92 @@
+"""A collection of MongoDB: its TTL indexes, its documents with when each of them goes, and those whose `ttl` is ignored."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from starlette.responses import RedirectResponse, Response
+
+from mayflydb.engine.engine import Scope
+from mayflydb.model.record import IGNORED, Record
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import words
+from mayflydb.portal.pages.items import PAGE, described, position_of
+from mayflydb.portal.pages.shell import Shell, Visit, json_page, keep
+
+MOST_READ = 10_000
+"""Documents that are looked at for those whose `ttl` is ignored: there is no other way to find them."""
+
+
+class DocumentsPage:
+    """The collection, read-only but for a pass that is made at once."""
+
+    def __init__(self, admin: Admin, shell: Shell) -> None:
+        self._admin = admin
+        self._shell = shell
+
+    async def show(self, visit: Visit) -> Response:
+        """The page."""
+        found = await self._found(visit)
+        row, after = found["collection"], found["after"]
+        content = {
+            **found,
+            "ttl": [words.ttl_index(index) for index in row["indexes"]],
+            "more": f"{visit.address}/documents?{urlencode({'after': after})}" if after else None,
+            "database": visit.database,
+            "name": visit.name,
+            "address": visit.address,
+            "most": MOST_READ,
+        }
+        return await self._shell.page(visit.request, "documents.html", content)
+
+    async def twin(self, visit: Visit) -> Response:
+        """The same as JSON."""
+        return json_page(await self._found(visit))
+
+    async def run_pass(self, visit: Visit) -> Response:
+        """Purge what is due, as a pass of the TTL monitor would."""
+        done = await self._admin.upkeep.purge(visit.place.target)
+        said = f"A pass was made: {words.number(done['purged'])} purged"
+        return keep(RedirectResponse(f"{visit.address}/documents", 303), said)
+
+    async def _found(self, visit: Visit) -> dict[str, Any]:
+        place = visit.place
+        (row,) = (await self._admin.outlook.listing(place.target))["targets"]
+        documents, following = await self._page(visit)
+        now = await self._admin.engine.now()
+        ignored, all_read = await self._ignored(visit) if row["ignored_ttl"] else ([], True)
+        return {
+            "collection": row,
+            "documents": [described(place, record, place.node.rules, now) for record in documents],
+            "after": following,
+            "ignored": [self._why(visit, record) for record in ignored],
+            "all_read": all_read,
+        }
+
+    def _why(self, visit: Visit, record: Record) -> dict[str, Any]:
+        targets, node = visit.place.targets, visit.place.node
+        details = targets.details(visit.database, node, record)
+        id, _ = targets.identity(node, record.partition, record.key)
+        return {"id": id, "ttl": details["own_ttl"], "why": details["ignored_ttl"]}
+
+    async def _page(self, visit: Visit) -> tuple[list[Record], str | None]:
+        after, now = visit.request.query_params.get("after"), await self._admin.engine.now()
+        found: list[Record] = []
+        position = None if after is None else position_of(after)
+        async for batch in self._admin.engine.scan(visit.place.node, Scope(), position, now):
+            found += batch.records
+            if len(found) > PAGE:
+                break
+        return found[:PAGE], str(found[PAGE - 1].seq) if len(found) > PAGE else None
+
+    async def _ignored(self, visit: Visit) -> tuple[list[Record], bool]:
+        """Up to a page of them, and whether all documents were looked at."""
+        found: list[Record] = []
+        read = 0
+        async for batch in self._admin.engine.scan(visit.place.node, Scope(), None, await self._admin.engine.now()):
+            read += len(batch.records)
+            found += [record for record in batch.records if record.override == IGNORED]
+            if len(found) > PAGE or read >= MOST_READ:
+                return found[:PAGE], False
+        return found, True

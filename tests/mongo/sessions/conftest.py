@@ -1,0 +1,53 @@
+"""Servers whose host's time is moved by hand, so that what may stay idle for a minute need not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+from pymongo import MongoClient
+from pymongo.collection import Collection
+
+import mayflydb.mongo
+from mayflydb.clock import monotonic_us
+from mayflydb.embedded import RunningServer
+
+NAMES = count(1)
+
+
+class HostTime:
+    """The host's monotonic time, and what it is moved by."""
+
+    def __init__(self) -> None:
+        self.moved = 0
+
+    def __call__(self) -> int:
+        return monotonic_us() + self.moved
+
+    def pass_seconds(self, seconds: float) -> None:
+        self.moved += int(seconds * 1_000_000)
+
+
+@pytest.fixture(scope="module")
+def host_time() -> Iterator[HostTime]:
+    time = HostTime()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(mayflydb.mongo, "monotonic_us", time)
+        yield time
+
+
+@pytest.fixture(scope="module")
+def client(host_time: HostTime, mongo_server: RunningServer) -> Iterator[MongoClient[dict[str, Any]]]:
+    with mongo_server.mongo.client(serverSelectionTimeoutMS=5000) as client:
+        yield client
+
+
+@pytest.fixture
+def things(client: MongoClient[dict[str, Any]]) -> Collection[dict[str, Any]]:
+    """A collection of its own for each test: `_id` 1 to 3, `v` ten times that, and an index on `v`."""
+    things = client.shop[f"things{next(NAMES)}"]
+    things.create_index("v")
+    things.insert_many([{"_id": n, "v": 10 * n} for n in (1, 2, 3)])
+    return things

@@ -1,0 +1,71 @@
+"""Change streams on every store: each change once, deaths among them, across ends of collections and of the server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pymongo.collection import Collection
+
+from mayflydb.embedded import RunningServer, serve
+from stores import STORES, place
+
+START = "2030-01-01T00:00:00Z"
+Doc = dict[str, Any]
+
+
+def drained(stream: Any) -> list[tuple[str, Any]]:
+    """Operations and ids of what there is now."""
+    found: list[tuple[str, Any]] = []
+    while stream.alive and (event := stream.try_next()) is not None:
+        found.append((event["operationType"], event.get("documentKey", {}).get("_id")))
+    return found
+
+
+def changed(coll: Collection[Doc], server: RunningServer) -> list[tuple[str, Any]]:
+    """Change this and that; what a stream on the database tells of it."""
+    other = coll.database["other"]
+    coll.create_index("_ts", expireAfterSeconds=10)
+    other.create_index("at", expireAfterSeconds=0)
+    coll.insert_many([{"_id": n} for n in range(3)])
+    other.insert_one({"_id": 2.5, "at": server.clock.now()})
+    coll.update_one({"_id": 1}, {"$set": {"a": 1, "ttl": -1}})
+    coll.delete_one({"_id": 2})
+    server.clock.advance(minutes=2)
+    coll.insert_one({"_id": 0})
+    other.drop()
+    inserts = [("insert", 0), ("insert", 1), ("insert", 2), ("insert", 2.5)]
+    return [*inserts, ("update", 1), ("delete", 2), ("delete", 0), ("delete", 2.5), ("insert", 0), ("drop", None)]
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_each_change_is_told_once_before_and_behind_a_restart(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    where = place(store, request, tmp_path)
+    options: dict[str, Any] = {"port": 0, "mongo_port": 0, "clock": "virtual", **where}
+    with serve(**options, clock_start=START) as server, server.mongo.client() as client:
+        coll = client["streamed"]["coll"]
+        with coll.database.watch(max_await_time_ms=1) as stream:
+            token = stream.resume_token
+            expected = changed(coll, server)
+            found = drained(stream)
+            # Of one pass nobody says who goes first.
+            assert sorted(map(str, found)) == sorted(map(str, expected))
+            assert [found.index(each) for each in expected[:6]] == list(range(6))
+            assert found[-2:] == expected[-2:]
+            coll.insert_one({"_id": "unread"})
+            later = stream.resume_token
+        if store == "memory":
+            with coll.database.watch(resume_after=token, max_await_time_ms=1) as again:
+                assert drained(again) == [*found, ("insert", "unread")]
+            return
+    with serve(**options) as server, server.mongo.client() as client:
+        db = client["streamed"]
+        for behind, told in ((token, [*found, ("insert", "unread")]), (later, [("insert", "unread")])):
+            with db.watch(resume_after=behind, max_await_time_ms=1) as again:
+                assert drained(again) == told
+        with db["other"].watch(resume_after=None, max_await_time_ms=1) as fresh:
+            assert drained(fresh) == []
