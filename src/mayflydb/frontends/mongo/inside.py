@@ -130,11 +130,6 @@ class _Space:
     def __init__(self, container: int) -> None:
         self._container = container
 
-    @property
-    def remembers(self) -> bool:
-        """Somebody may begin to watch before the commit."""
-        return True
-
     def get(self, partition: bytes, key: bytes) -> Generator[Any, Any, Record | None]:
         found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)
         return found
