@@ -61,7 +61,7 @@ def rate(call: Call, seconds: float) -> float:
 def through_driver(place: Path) -> Iterator[Figure]:
     """Calls of pymongo, one after the other on one connection; its inserts and updates are retryable, as it has them."""
     for where, arguments in (("memory", ("--memory",)), ("a file", (str(place / "driver.db"),))):
-        with mayfly("--mongo-port", "0", *arguments) as server, MongoClient(server.mongo) as client:
+        with mayfly("--mongo-port", "0", *arguments) as server, MongoClient[dict[str, Any]](server.mongo) as client:
             measured = rates(_calls(client))
         pings = measured.pop("ping")
         for name, found in measured.items():
@@ -95,7 +95,7 @@ def pipelined(place: Path) -> Iterator[Figure]:
     """Finds by `_id`, many sent at once, against a server that only echoes."""
     echo = Path(__file__).with_name("echoing.py")
     with mayfly("--mongo-port", "0", "--memory") as server, script(echo, str(len(PAD))) as echoing:
-        with MongoClient(server.mongo) as client:
+        with MongoClient[dict[str, Any]](server.mongo) as client:
             collection(client)
             host, port = client.address or ("127.0.0.1", 0)
         found, echoed = [], []
@@ -157,7 +157,10 @@ SCAN_ROUNDS = 3
 
 def over_many(place: Path) -> Iterator[Figure]:
     """What has to look at each document of many, in documents per second."""
-    with mayfly("--mongo-port", "0", str(place / "many.db")) as server, MongoClient(server.mongo) as client:
+    with (
+        mayfly("--mongo-port", "0", str(place / "many.db")) as server,
+        MongoClient[dict[str, Any]](server.mongo) as client,
+    ):
         found = client["bench"]["many"]
         began = perf_counter()
         found.insert_many({"_id": n, "n": n, "group": n % 100, "pad": "x" * 200} for n in range(MANY))

@@ -38,7 +38,10 @@ def against_peers(place: Path) -> Iterator[Figure]:
         yield not_run("finds against mongomock and MontyDB", "they are not installed: tools/bench.sh does that")
         return
     for name, client in found.items():
-        with mayfly("--mongo-port", "0", str(place / f"{name}.db")) as server, MongoClient(server.mongo) as own:
+        with (
+            mayfly("--mongo-port", "0", str(place / f"{name}.db")) as server,
+            MongoClient[dict[str, Any]](server.mongo) as own,
+        ):
             ours, theirs = _finds(collection(own, COUNT)), _finds(_filled(client()))
             both = {(kind, which): call for kind in ours for which, call in (("o", ours[kind]), ("t", theirs[kind]))}
             measured = rates({f"{which} {kind}": call for (kind, which), call in both.items()}, ROUNDS, SECONDS)

@@ -20,6 +20,7 @@ from driven import over_many, pipelined, through_driver
 from figures import Figure, document, not_run, table
 from machine import machine
 from mongo_peers import against_peers
+from mongo_purging import beside_readers
 from policy import change_of_default
 from postgres import on_postgres
 from protocol import against_rival, on_slow_disks
@@ -57,7 +58,7 @@ def parts() -> dict[str, Part]:
 
 def on_mongo(place: Path) -> Iterator[Figure]:
     """MongoDB's protocol."""
-    for part in (through_driver, pipelined, against_peers, over_many):
+    for part in (through_driver, pipelined, against_peers, over_many, beside_readers):
         yield from part(place)
 
 

@@ -20,13 +20,15 @@ from mayflydb.server import SWITCH_INTERVAL, Server, loop_factory
 
 async def serve(path: str) -> None:
     """Until the input ends."""
-    server = Server(settings_from(path, False, {"port": 0, "host": "127.0.0.1"}), os.environ)
+    given = {"port": 0, "host": "127.0.0.1", "mongo_port": 0, "mongo_sweep_interval": "1s"}
+    server = Server(settings_from(path, False, given), os.environ)
     announcement = await server.start()
     watchdog = Watchdog()
     gc.collect()
     gc.freeze()
     port = int((announcement.admin or "").split(":")[2].partition("/")[0])
-    print(json.dumps({"pid": os.getpid(), "port": port}), flush=True)
+    ready = {"pid": os.getpid(), "port": port, "mongo": announcement.mongo_uri or ""}
+    print(json.dumps(ready), flush=True)
     while await asyncio.to_thread(sys.stdin.readline):
         print(json.dumps({"late": to_builtins(watchdog.restart()), "purged": _purged(server)}), flush=True)
     watchdog.stop()

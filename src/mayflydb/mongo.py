@@ -18,6 +18,7 @@ from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
 from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.ledger import Bell
 from mayflydb.model.instant import Instant
 from mayflydb.ports import address, make_secret, take, within_reach
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
@@ -48,6 +49,7 @@ class MongoPort:
         self._compressors = _compressors(settings)
         self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
+        self._bell: Bell | None = None
         self._app: MongoApp | None = None
         self.password_path: Path | None = None
         self._administrator: Administrator | None = None
@@ -82,6 +84,7 @@ class MongoPort:
         """Take connections from now on. StartFailed where the store holds what another setting has made."""
         if await engine.node("mongo") is not None:
             await self._heal(engine, now)
+        self._bell = engine.reaper.bell
         work = Work()
         made: list[Introduce] = []
 
@@ -98,7 +101,9 @@ class MongoPort:
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
 
     async def close(self, grace: float) -> None:
-        """Let commands in work finish, and let go of the port."""
+        """Let commands in work finish, those that only wait at once, and let go of the port."""
+        if self._bell is not None:
+            self._bell.close()
         if self._listener is not None:
             await self._listener.close(grace)
         self.release()

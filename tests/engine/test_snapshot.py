@@ -10,6 +10,7 @@ import pytest
 
 from engine.site import Site, command, create, delete, partition_of, replace, upsert
 from engine.test_unique import KEYS, UNIQUE
+from mayflydb.engine import past
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.snapshot import Snapshot
@@ -151,6 +152,21 @@ def test_it_reads_what_was_there_when_it_began(site: Site, theirs: Command, know
         for read in (lambda: client.get(b"a"), client.values, lambda: client.fetched([1]), lambda: client.fetched([2])):
             with pytest.raises(WriteConflict):
                 read()
+
+
+def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "MOST", 3)
+    fill(site)
+    old = Client(site)
+    for n in range(3):
+        site.write(replace(b"a", b"%d" % n))
+        assert old.get(b"a") == b"A"
+    site.write(delete(b"b"))
+    with pytest.raises(WriteConflict):
+        old.values()
+    young = Client(site)
+    site.write(delete(b"a"))
+    assert sorted(young.values()) == [(b"a", b"2"), (b"c", b"C")]
 
 
 @pytest.mark.parametrize(

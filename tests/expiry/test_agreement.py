@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from expiry.golden import Life, in_ranges, path_value
@@ -47,14 +47,14 @@ WORLDS = st.one_of(
 
 
 @given(WORLDS, INSTANTS)
-@settings(max_examples=1000)
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 def test_due_iff_in_ranges(world: tuple[Life, tuple[Rule, ...]], now: int) -> None:
     life, rules = world
     assert due_at(life, rules, now) == in_ranges(life, rules, now)
 
 
 @given(WORLDS, st.integers(-1, 1))
-@settings(max_examples=1000)
+@settings(max_examples=1000, suppress_health_check=[HealthCheck.too_slow])
 def test_due_from_deadline_on(world: tuple[Life, tuple[Rule, ...]], step: int) -> None:
     life, rules = world
     ends = deadline(life, rules)

@@ -8,7 +8,7 @@ from expiry.golden import Life, T, cosmos
 from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
-from mayflydb.model.record import IGNORED, NEVER
+from mayflydb.model.record import IGNORED, NEVER, Record
 
 OFF = "ttl is off for the container"
 INVALID = "the item's own ttl is not valid"
@@ -66,3 +66,11 @@ def test_due_then_hidden() -> None:
     states = [explain(Life(T), rules, T + n * SECOND).state for n in (4, 5, 8, 9)]
     assert states == ["alive", "due", "due", "hidden"]
     assert explain(Life(T), rules, T + 9 * SECOND) == Explanation("hidden", "index", "index (5 s)", T + 5 * SECOND)
+
+
+def test_an_index_is_named() -> None:
+    """By its slot; one without a name by its seconds alone."""
+    rules = (Rule("index", 5, slot=16), Rule("index", 9, slot=17))
+    for dates, text in (((16, T),), "index at_1 (5 s)"), (((17, T),), "index (9 s)"):
+        record = Record(b"", b"", b"", T, T, None, 1, 1, dates)
+        assert explain(record, rules, T, {16: "at_1"}).text == text

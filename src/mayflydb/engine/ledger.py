@@ -196,6 +196,12 @@ class Bell:
     def __init__(self) -> None:
         self._waiting: set[asyncio.Future[None]] = set()
         self._rings = 0
+        self.closed = False
+
+    def close(self) -> None:
+        """Nobody waits from now on."""
+        self.closed = True
+        self.ring()
 
     @property
     def rings(self) -> int:
@@ -210,7 +216,7 @@ class Bell:
 
     async def wait(self, heard: int, span: Span) -> None:
         """Until it has been rung since, or for so long in host time."""
-        if self._rings != heard:
+        if self._rings != heard or self.closed:
             return
         loop = asyncio.get_running_loop()
         waiting: asyncio.Future[None] = loop.create_future()

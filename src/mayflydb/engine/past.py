@@ -11,7 +11,7 @@ import msgspec
 from mayflydb.model.record import Record
 
 MOST: Final = 100_000
-"""Versions that are kept at most; with more of them, all are forgotten."""
+"""Versions that are kept at most; with more of them, all are forgotten, and snapshots that are open can read no more."""
 
 
 class Replaced(msgspec.Struct, frozen=True):
@@ -30,6 +30,8 @@ class Past:
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
         self._count = 0
+        self.losses = 0
+        """How often all were forgotten while somebody might have wanted them."""
 
     def watch(self, snapshot: object) -> None:
         """Keep what is replaced from now on, for as long as the snapshot is there and has not been left."""
@@ -54,6 +56,7 @@ class Past:
             self._by_place.setdefault((container, record.partition, record.key), []).append(each)
             self._count += 1
         if self._count > MOST:
+            self.losses += 1
             self._forget()
 
     def at(self, container: int, seq: int, lsn: int) -> Record | None:

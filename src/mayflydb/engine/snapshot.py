@@ -47,6 +47,7 @@ class Snapshot:
         self._done: list[tuple[int, Command, Written]] = []
         self._last = PROVISIONAL
         engine.past.watch(self)
+        self._losses = engine.past.losses
 
     @classmethod
     async def begin(cls, engine: Engine, now: Instant, parents: Iterable[int] = ()) -> Snapshot:
@@ -216,6 +217,8 @@ class Snapshot:
     # --- what both need --------------------------------------------------------------------------------------------------
 
     async def _part(self, container: int) -> _Part:
+        if self._engine.past.losses != self._losses:
+            raise WriteConflict(CHANGED)
         part = self._parts.get(container)
         if part is None:
             row = await self._engine.store.read(Load(container))

@@ -146,8 +146,11 @@ class Outlook:
             found += [(when, place.target, record, place) for when, record in await self._due(place, since, to, limit)]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
         rows = []
-        for when, _, record, place in found[:limit]:
-            why = explain(record, place.node.rules, now, place.targets.names(place.node))
+        names = {
+            place.target: place.targets.names(place.node) for place in {each[1]: each[3] for each in found}.values()
+        }
+        for when, target, record, place in found[:limit]:
+            why = explain(record, place.node.rules, now, names[target])
             shown = {"deadline": shapes.time(when), "state": why.state, "reason": why.reason, "text": why.text}
             rows.append(self._named(place, record) | shown)
         return {"now": shapes.time(now), "records": rows}

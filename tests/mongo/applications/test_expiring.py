@@ -174,3 +174,19 @@ def test_messages_in_queues(broker: Channel, mongo_client: Client, advance: Adva
     advance(500 + PASS)
     assert mongo_client["kombu"]["messages.queues"].count_documents({}) == 0
     assert mongo_client["kombu"]["messages.routing"].count_documents({}) == 0
+
+
+def test_messages_for_everybody(broker: Channel) -> None:
+    exchange = Exchange("news", type="fanout")
+    queues = [Queue(name, exchange)(broker) for name in ("one", "two")]
+    for queue in queues:
+        queue.declare()
+    producer = Producer(broker, exchange=exchange)
+    for number in range(3):
+        producer.publish({"number": number})
+    for queue in queues:
+        messages = [queue.get(no_ack=True) for _ in range(4)]
+        assert [message and message.payload["number"] for message in messages] == [0, 1, 2, None]
+    producer.publish({"number": 3})
+    message = queues[0].get(no_ack=True)
+    assert message.payload == {"number": 3} and queues[0].get(no_ack=True) is None

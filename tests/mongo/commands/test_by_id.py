@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from bson import Binary, Decimal128, Int64, ObjectId, Regex
-from pymongo import MongoClient
+from pymongo import CursorType, MongoClient
 from pymongo.errors import OperationFailure
 
 IDS: list[Any] = [
@@ -84,3 +84,9 @@ def _answer(documents: Any, query: dict[str, Any], options: dict[str, Any]) -> A
     except OperationFailure as error:
         return error.code, (error.details or {}).get("errmsg")
     return cursor["firstBatch"], cursor["id"]
+
+
+def test_a_tailable_cursor_for_an_id_gives_that_document_alone(mongo_client: MongoClient[dict[str, Any]]) -> None:
+    capped = mongo_client["by_id"].create_collection("capped", capped=True, size=10_000)
+    capped.insert_many([{"_id": number} for number in range(3)])
+    assert [each["_id"] for each in capped.find({"_id": 1}, cursor_type=CursorType.TAILABLE)] == [1]

@@ -152,7 +152,7 @@ PLAIN: list[tuple[Any, Any]] = [
     ([{"$nope": 1}], 40324),
     ([{"nope": 1}], 40324),
     ([{"$geoNear": {}}], 238),
-    ([{"$vectorSearch": {}}], 238),
+    ([{"$vectorSearch": {}}], 31082),
     ([{"$out": "o"}, {"$limit": 1}], 40601),
     ([{"$merge": "o"}, {"$limit": 1}], 40601),
     ([{"$limit": 1}, {"$documents": []}], 40602),

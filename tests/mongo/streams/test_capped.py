@@ -107,3 +107,10 @@ def test_cursors_that_cannot_follow_are_refused(db: Database[Doc], capped: bool,
 def test_capped_collections_are_listed_as_such(db: Database[Doc]) -> None:
     db.create_collection("c", capped=True, size=1000, max=5)
     assert db["c"].options() == {"capped": True, "size": 1000, "max": 5}
+
+
+def test_transactions_do_not_write_to_capped_collections(db: Database[Doc]) -> None:
+    coll = db.create_collection("c", capped=True, size=1000)
+    with db.client.start_session() as session, pytest.raises(OperationFailure) as refused, session.start_transaction():
+        coll.insert_one({"_id": 1}, session=session)
+    assert refused.value.code == 263

@@ -9,7 +9,7 @@ import pytest
 from pymongo.collection import Collection
 
 from mayflydb.embedded import RunningServer, serve
-from stores import STORES, place
+from stores import ELSEWHERE, STORES, place
 
 START = "2030-01-01T00:00:00Z"
 Doc = dict[str, Any]
@@ -69,3 +69,21 @@ def test_each_change_is_told_once_before_and_behind_a_restart(
                 assert drained(again) == told
         with db["other"].watch(resume_after=None, max_await_time_ms=1) as fresh:
             assert drained(fresh) == []
+
+
+@pytest.mark.parametrize("store", ELSEWHERE)
+def test_what_another_node_writes_is_noticed(
+    store: str, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    url = place(store, request, tmp_path)["storage"]
+    with (
+        serve(storage=url, port=0, mongo_port=0) as one,
+        serve(storage=url, port=0, mongo_port=0) as other,
+        one.mongo.client() as here,
+        other.mongo.client() as there,
+        here["shared"].watch() as stream,
+    ):
+        for n in range(3):
+            (there if n % 2 else here)["shared"][f"c{n}"].insert_one({"_id": n})
+            assert stream.next()["documentKey"] == {"_id": n}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 
@@ -365,3 +366,42 @@ def test_documents_before_a_change(coll: Collection[Doc], enabled: bool, wanted:
         events = drained(stream)
     assert [event["fullDocumentBeforeChange"] for event in events] == images
     assert events[0]["fullDocument"] == ({"_id": 1, "a": 1} if enabled else None)
+
+
+def test_a_stream_that_waits_is_woken_by_a_change_and_by_its_end(
+    coll: Collection[Doc], mongo_server: RunningServer
+) -> None:
+    with ThreadPoolExecutor(1) as thread, mongo_server.mongo.client() as other:
+        patient = other[coll.database.name][coll.name].watch(max_await_time_ms=60_000)
+        waiting = thread.submit(patient.next)
+        coll.insert_one({"_id": 1})
+        assert waiting.result(30)["documentKey"] == {"_id": 1}
+        coll.create_index("at", expireAfterSeconds=0)
+        coll.insert_one({"_id": 2, "at": mongo_server.clock.now()})
+        assert patient.next()["operationType"] == "insert"
+        waiting = thread.submit(patient.next)
+        mongo_server.clock.advance(minutes=2)
+        assert waiting.result(30)["operationType"] == "delete"
+        waiting = thread.submit(patient.next)
+        coll.drop()
+        assert waiting.result(30)["operationType"] == "drop"
+        patient.close()
+
+
+def test_a_transaction_is_told_as_a_whole_in_its_order(coll: Collection[Doc]) -> None:
+    db = coll.database
+    db["other"].insert_one({"_id": 0})
+    coll.insert_one({"_id": 0})
+    with db.watch(max_await_time_ms=1) as stream, db.client.start_session() as session:
+        with session.start_transaction():
+            coll.insert_one({"_id": 1}, session=session)
+            db["other"].insert_one({"_id": 2}, session=session)
+            coll.update_one({"_id": 1}, {"$set": {"a": 1}}, session=session)
+            assert drained(stream) == []
+        events = drained(stream)
+        told = [(event["operationType"], event["ns"]["coll"], event["documentKey"]["_id"]) for event in events]
+        assert told == [("insert", "coll", 1), ("insert", "other", 2), ("update", "coll", 1)]
+        with session.start_transaction():
+            coll.insert_one({"_id": 3}, session=session)
+            session.abort_transaction()
+        assert drained(stream) == []

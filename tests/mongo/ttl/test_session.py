@@ -105,3 +105,13 @@ def test_profile_cosmos_always_does(world: World) -> None:
     assert {(each["v"], each["ns"]) for each in world.db["c"].list_indexes()} == {(1, "cosmos.c")}
     reply = world.db.command("dropIndexes", "c", index="a")
     assert reply == {"_t": "DropIndexesResponse", "ok": 1, "nIndexesWas": 2}
+
+
+def test_a_refusal_of_profile_cosmos_has_its_shape(world: World) -> None:
+    for database, shaped in (("cosmos", True), ("both", False), ("native", False)):
+        reply = world.client[database].command("nonsense", check=False)
+        assert (next(iter(reply)) == "_t", reply.get("_t"), reply.get("$err")) == (
+            shaped,
+            "OKMongoResponse" if shaped else None,
+            reply["errmsg"] if shaped else None,
+        )

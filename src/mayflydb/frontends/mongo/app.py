@@ -101,14 +101,21 @@ class MongoApp:
             if "autocommit" not in body:
                 # Whatever is said might be wrong; a driver takes a lost connection for what this is.
                 raise Hangup from error
-            return encode(answer_to(error, body, self.activity()))
+            return self._refused(error, body)
         except MayflyError as error:
-            return encode(answer_to(error, body, self.activity()))
+            return self._refused(error, body)
         except Hangup:
             raise
         except Exception:
             log.exception("a command was not answered: %s", next(iter(body), ""))
             return encode(_FAILED)
+
+    def _refused(self, error: MayflyError, body: Document) -> bytes:
+        answer = answer_to(error, body, self.activity())
+        database = body.get("$db")
+        if isinstance(database, str) and self.data.contracts.of(database).is_cosmos:
+            answer = {"_t": "OKMongoResponse", **answer, "$err": answer["errmsg"]}
+        return encode(answer)
 
     def activity(self) -> str:
         """An id by which people may ask about a failure."""

@@ -62,11 +62,14 @@ def select(
     hint: Any = None,
     skip: int = 0,
     limit: int = 0,
+    by_place: bool = False,
 ) -> Select:
-    """A query, compiled. Errors: those of filters and sorts."""
+    """A query, compiled. Errors: those of filters and sorts.
+
+    `by_place`: whoever asks looks at the place of an `_id` that is the whole query, and needs no filter then.
+    """
     # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
-    exact = exact_id(query, env, hint)
-    needless = exact is not None and type(query["_id"]) is not dict
+    needless = by_place and exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
     text = None if collection is None or "$text" not in query else collection.text
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
@@ -133,7 +136,7 @@ class Statement(msgspec.Struct, frozen=True):
 
     def select(self, collection: Collection, env: Env) -> Select:
         limit = 0 if self.many else 1
-        return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit)
+        return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_place=True)
 
     async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""

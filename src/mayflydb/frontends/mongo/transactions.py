@@ -215,6 +215,7 @@ class Transactions:
         try:
             await work.snapshot.commit(call.now, claim)
         except OutcomeUnknown:
+            work.snapshot.close()
             raise  # The next one who asks finds out.
         except Unavailable:
             standing.state, self._open[key] = "open", standing  # Nothing was done.

@@ -79,7 +79,12 @@ class Writer:
             yield from room.take(len(raw))
 
     def _room_in(self, space: Workspace) -> Room | None:
-        if self._collection.capped and (self._room is None or self._room.space is not space):
+        if not self._collection.capped:
+            return None
+        if not isinstance(space, Workspace):  # It stands for one that comes at the end of a transaction.
+            text = f"Collection '{self._collection.namespace}' is a capped collection."
+            raise MqlError(263, f"{text} Writes in transactions are not allowed on capped collections.")
+        if self._room is None or self._room.space is not space:
             self._room = Room(self._collection, space)
         return self._room
 

@@ -82,7 +82,8 @@ async def find(call: Call) -> Document | bytes:
     env = environment(call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
-    chosen = select(collection, env, query, arguments.document(body, "sort", name), body.get("hint"), skip, limit)
+    order, at_once = arguments.document(body, "sort", name), not body.get("tailable")
+    chosen = select(collection, env, query, order, body.get("hint"), skip, limit, by_place=at_once)
     projecting = arguments.document(body, "projection", name)
     projection = _projection(projecting, chosen) if projecting else None
     size = arguments.whole(body, "batchSize", name)
@@ -188,7 +189,7 @@ async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds:
         heard = bell.rings
         batch = await cursor.batch(size, await engine.now())
         left = end - monotonic()
-        if batch or cursor.exhausted or left <= 0:
+        if batch or cursor.exhausted or left <= 0 or bell.closed:
             return batch
         # Other nodes ring no bell here.
         await bell.wait(heard, left if engine.lease is None else min(left, LOOK))

@@ -67,6 +67,7 @@ class _Queue:
         self.lsn: int | None = 0
         self.read_to = position
         self.lines: deque[Version] = deque()
+        self._over = False
 
     def seen_as(self, node: Node, database: str, name: str, lsn: int | None) -> None:
         """As the catalogue has it now; `lsn` None: there may be more."""
@@ -74,12 +75,14 @@ class _Queue:
 
     async def fill(self, engine: Engine, now: Instant) -> None:
         assert self.node is not None
-        if self.lines or (self.lsn is not None and self.lsn <= self.read_to):
+        if self.lines or self._over or (self.lsn is not None and self.lsn <= self.read_to):
             return
         history = msgspec.structs.replace(self.node, id=self.id)
         self.lines.extend(await versions(engine.store, history, self.read_to, now, PAGE))
         if self.lines:
             self.read_to = self.lines[-1].lsn
+        elif self.node.definition.keeps is not None:
+            self._over = True
 
     def named(self, lsn: int) -> tuple[str, str]:
         """What it was called when it wrote this."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import binascii
 from collections.abc import Mapping
-from struct import Struct
+from struct import Struct, error
 from typing import Any, Final, Literal
 
 import msgspec
@@ -74,10 +74,8 @@ class Token(msgspec.Struct, frozen=True):
                 id += delta
                 lsns[id] = lsn
             return cls(scope, at - _BIAS, stamp, known, lsns, _PURPOSES[purpose])
-        except (ValueError, IndexError, ArithmeticError) as error:
-            raise invalid(f"KeyString format error: resume token string was not a valid one: {error}") from None
-        except Exception as error:  # struct.error is no ValueError.
-            raise invalid("Bad resume token: it is too short") from error
+        except (ValueError, IndexError, error) as fault:
+            raise invalid(f"KeyString format error: resume token string was not a valid one: {fault}") from None
 
 
 NO_STAMP: Final = STAMP.pack(0, 0)
