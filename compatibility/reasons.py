@@ -102,19 +102,11 @@ REASONS = [
         said="unexpectedly found in",
     ),
     Reason(
-        "Refused by name: the images of documents before a change",
-        said="changeStreamPreAndPostImages' is only supported",
-    ),
-    Reason(
-        "There are no shards whose metadata could be inconsistent", said="no such command: 'checkMetadataConsistency'"
+        "It gives commands to shards, of which there are none", said="no such command: '(checkMetadataCons|shardColl)"
     ),
     Reason(
         "It needs a command that MongoDB has for tests of its API's versions alone",
         said="testversion2",
-    ),
-    Reason(
-        "Tailable cursors are not there yet",
-        id="test_does_not_close_the_cursor_when_receiving_an_empty_batch",
     ),
 ]
 
