@@ -165,13 +165,17 @@ async def get_more(call: Call) -> bytes:
     cursors = call.app.data.cursors
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
+    call.app.failpoints.strike_get_more()
     cursor.busy = True
     try:
-        call.app.failpoints.strike_get_more()
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:
             batch = await (within(limit, cursor.batch(size, call.now)) if limit else cursor.batch(size, call.now))
+    except BaseException:
+        # What it reads has ended with this: another batch would look like the last one.
+        cursors.leave(cursor)
+        raise
     finally:
         cursor.busy = False
     inside, beside = cursor.fields(call.now)
