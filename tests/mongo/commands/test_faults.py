@@ -83,7 +83,7 @@ def joined(*documents: Document) -> bytes:
 @pytest.mark.parametrize(("raw", "code"), [(nested(210), 22), (joined({"_id": 1}, {"_id": 2}), 2)], ids=["deep", "two"])
 def test_documents_that_nobody_could_work_with(client: Client, raw: bytes, code: int) -> None:
     with pytest.raises(OperationFailure) as caught:
-        client.faults.d.insert_one(RawBSONDocument(raw))  # type: ignore[arg-type]
+        client.faults.d.insert_one(RawBSONDocument(raw))
     assert caught.value.code == code
     client.faults.d.insert_one({"_id": 1, "x": {"_id": 1}, "y_id": 1})
 
@@ -127,3 +127,21 @@ def test_a_cursor_that_failed_is_no_cursor_at_its_end(client: Client) -> None:
     more = {"getMore": Int64(first["id"]), "collection": "f", "batchSize": 1590}
     codes = [client.faults.command(more, check=False).get("code") for _ in range(2)]
     assert codes == [14, 43]
+
+
+def test_a_cursor_of_a_collection_that_is_gone(client: Client) -> None:
+    cursor = client.faults.c.find(batch_size=1)
+    next(cursor)
+    client.faults.c.drop()
+    with pytest.raises(OperationFailure, match="query plan killed") as caught:
+        list(cursor)
+    assert caught.value.code == 175
+
+
+def test_a_cursor_goes_by_the_rules_of_now(mongo_server: RunningServer, client: Client) -> None:
+    client.faults.e.insert_many([{"_id": n} for n in range(300)])
+    mongo_server.clock.advance(seconds=11, sweep="none")
+    cursor = client.faults.e.find(batch_size=10)
+    next(cursor)
+    client.faults.e.create_index([("_ts", 1)], expireAfterSeconds=10)
+    assert len(list(cursor)) == 9  # The rest of the first batch.
