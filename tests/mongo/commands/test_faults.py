@@ -145,3 +145,21 @@ def test_a_cursor_goes_by_the_rules_of_now(mongo_server: RunningServer, client: 
     next(cursor)
     client.faults.e.create_index([("_ts", 1)], expireAfterSeconds=10)
     assert len(list(cursor)) == 9  # The rest of the first batch.
+
+
+def test_merges_at_once_meet_in_one_document(mongo_server: RunningServer, client: Client) -> None:
+    client.faults.m.create_index("k", unique=True)
+    client.faults.c.insert_many([{"_id": 100 + n, "k": n} for n in range(60)])
+    stages: list[Document] = [
+        {"$match": {"_id": {"$gte": 100}}},
+        {"$unset": "_id"},
+        {"$merge": {"into": "m", "on": "k"}},
+    ]
+
+    def merge(_: int) -> None:
+        with mongo_server.mongo.client() as own:
+            own.faults.c.aggregate(stages)
+
+    with ThreadPoolExecutor(5) as threads:
+        list(threads.map(merge, range(5)))
+    assert client.faults.m.count_documents({}) == 60

@@ -189,10 +189,18 @@ class Merger:
         document = row.document
         if "_id" not in document:
             document = {"_id": self._call.app.data.ids.make(self._call.now), **document}
-        now = self._call.now
-        while not await self._work.perform(self._body(document, row.variables, await self._places(document, now))):
+        now, done = self._call.now, False
+        while not done:
+            places = await self._places(document, now)
+            try:
+                done = await self._work.perform(self._body(document, row.variables, places))
+            except MqlError as error:
+                later = max(now, await self._call.app.data.engine.now())
+                if error.code != 11000 or places or not await self._places(document, later):
+                    raise
             # Somebody else was quicker, or the writer is further on than this command: look again.
-            now = max(now, await self._call.app.data.engine.now())
+            if not done:
+                now = max(now, await self._call.app.data.engine.now())
 
     async def _places(self, document: Document, now: Instant) -> list[Place]:
         if self._target.on == ("_id",):
