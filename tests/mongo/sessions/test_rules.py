@@ -277,6 +277,26 @@ def test_the_hosts_time_ends_it(
         client.admin.command({"setParameter": 1, name: 0})
 
 
+def test_one_that_nobody_ends_holds_nothing_for_long(
+    client: Client, raw: Raw, host_time: HostTime, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[Snapshot] = []
+    close = Snapshot.close
+
+    def noted(snapshot: Snapshot) -> None:
+        closed.append(snapshot)
+        close(snapshot)
+
+    monkeypatch.setattr(Snapshot, "close", noted)
+    raw.start()
+    host_time.pass_seconds(59)
+    client.admin.command("ping")
+    assert not closed
+    host_time.pass_seconds(2)
+    client.admin.command("ping")
+    assert closed
+
+
 def test_the_clock_that_people_move_does_not(
     mongo_server: RunningServer, things: Things, session: ClientSession
 ) -> None:

@@ -118,3 +118,28 @@ def test_other_machines_never_come_in_without_a_login(tmp_path: Path, monkeypatc
         assert place.stat().st_mode & 0o777 == 0o600
         with as_user(server, "admin", place.read_text(encoding="utf-8").strip(), "admin") as client:
             assert code_of(client, "admin", "hostInfo") is None
+
+
+@pytest.mark.parametrize(
+    ("stages", "code"),
+    [
+        ([{"$out": "new"}], 13),
+        ([{"$merge": "c"}], 13),
+        ([{"$out": {"db": "other", "coll": "c"}}], 13),
+        ([{"$merge": {"into": {"db": "other", "coll": "c"}}}], 13),
+        ([{"$unionWith": "d"}], None),
+    ],
+    ids=str,
+)
+def test_a_pipeline_does_what_its_user_may(
+    server: RunningServer, root: Client, stages: list[dict[str, Any]], code: int | None
+) -> None:
+    for db, name in (("shop", "c"), ("shop", "d"), ("other", "c")):
+        root[db][name].update_one({"_id": 1}, {"$set": {"x": 1}}, upsert=True)
+    root.shop.command("createUser", "reader", pwd="p", roles=["read"])
+    try:
+        with as_user(server, "reader", "p", "shop") as client:
+            assert code_of(client, "shop", "aggregate", "c", pipeline=stages, cursor={}) == code
+    finally:
+        root.shop.command("dropUser", "reader")
+    assert root.shop.list_collection_names(filter={"name": "new"}) == []

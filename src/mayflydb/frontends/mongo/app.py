@@ -147,6 +147,8 @@ class MongoApp:
             self._enter_session(call)
         if self.sessions.ended:
             await self.clear_up(call.now)
+        if len(self.data.transactions):
+            await self.data.transactions.expire()
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)

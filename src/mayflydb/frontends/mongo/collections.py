@@ -219,10 +219,11 @@ class Collection:
         return tuple(keys_of(self._live(index).spec, decode(record.value)))
 
     def validator(self, env: Env) -> Filter | None:
-        """What documents must match; None: anything goes."""
+        """What documents must match, by the collection's collation; None: anything goes."""
         validator = self.options.get("validator")
         if not validator or self.options.get("validationLevel") == "off":
             return None
+        env = msgspec.structs.replace(env, collation=self.collation)
         if self._by_now is None:
             self._by_now = b"$$NOW" in encode(validator)
         if self._by_now:

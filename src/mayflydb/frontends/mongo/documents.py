@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
+from mayflydb.frontends.mongo.raw import check_depth, elements
 from mayflydb.model.instant import Instant, to_seconds
 from mayflydb.model.record import IGNORED, NEVER
 from mayflydb.query.mongo.faults import MqlError, bad_value
@@ -18,6 +20,7 @@ LARGEST: Final = 16 * 1024 * 1024
 
 _INT32 = struct.Struct("<i")
 _TTL = b"ttl\x00"
+_ID = re.compile(rb"[\x01-\x13\x7f\xff]_id\x00")
 
 
 class ObjectIds:
@@ -59,11 +62,15 @@ def to_store(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]
     """A document that is to be inserted, decoded and as the bytes to keep: `_id` first, made if it is missing, and empty
     timestamps at the top level filled in.
 
-    MqlError 22 for bytes that are no document, 2 for a document that is too large, 52 and 53 for an `_id` that may be none.
+    MqlError 22 for bytes that are no document or nest too deep, 2 for a document that is too large or has two ids, 52 and 53 for
+    an `_id` that may be none.
     """
     if len(raw) > LARGEST:
         raise bad_value(f"object to insert too large. size in bytes: {len(raw)}, max size: {LARGEST}")
+    check_depth(raw)
     document = decode(raw)
+    if len(_ID.findall(raw)) > 1 and sum(each.name == b"_id" for each in elements(raw)) > 1:
+        raise bad_value("can't have multiple _id fields in one document")
     kept = document
     if "_id" not in document:
         kept = {"_id": ids.make(now), **document}

@@ -8,14 +8,17 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.engine.transactions import Transaction
+from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Item, Moment
+from mayflydb.frontends.mongo.documents import check_id
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
-from mayflydb.frontends.mongo.statements import environment, select
+from mayflydb.frontends.mongo.statements import environment, select, writable_in
 from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Body, Steps, Writer
+from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import lookup, split
@@ -49,7 +52,9 @@ class Collected:
         return self._call.database
 
     async def find(self, namespace: Namespace, query: Document) -> Batches:
-        """Documents of a collection or view."""
+        """Documents of a collection or view. MqlError 13 for one of a database that the user may not read."""
+        if namespace[0] != self._call.database:
+            self._call.require("read", namespace[0])
         collection = await self._call.app.data.collections.find(*namespace)
         if collection is None:
             return
@@ -124,13 +129,15 @@ class Collected:
             if old is not None:
                 await call.app.data.indexing.create(fresh, old.specs, call.now)
                 fresh = await collections.need(database, interim)
-            writer = Writer(fresh, self._env)
+            writer = Writer(fresh, self._env, self._validated)
             async for batch in batches:
                 await self._insert(fresh, writer, batch)
             await collections.rename(fresh, database, name, old, call.now)
         except BaseException:
             await collections.drop(fresh, call.now)
             raise
+        # Under this name, what has died may be shown or hidden.
+        await call.app.data.indexing.settle(await collections.need(database, name), call.now)
 
     async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:
         ids, now = self._call.app.data.ids, self._call.now
@@ -140,15 +147,20 @@ class Collected:
             for document in documents:
                 if "_id" not in document:
                     document = {"_id": ids.make(now), **document}
+                check_id(document["_id"])
                 yield from writer.insert(space, document, encode(document))
 
         await self._work.perform(body)
 
+    @property
+    def _validated(self) -> bool:
+        return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
+
     async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
-        collection = await self._call.app.data.collections.ensure(*target.target, self._call.now)
+        collection = await writable_in(self._call, self._work, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)
-        merger = Merger(self._call, self._work, self._env, collection, target)
+        merger = Merger(self._call, self._work, self._env, collection, target, self._validated)
         for row in rows:
             await merger.merge(row)
 
@@ -163,22 +175,34 @@ def _check_unique(collection: Collection, on: Sequence[str]) -> None:
 class Merger:
     """Merges documents into a collection, one decision each."""
 
-    def __init__(self, call: Call, work: Work, env: Env, collection: Collection, target: Merge) -> None:
+    def __init__(
+        self, call: Call, work: Work, env: Env, collection: Collection, target: Merge, validated: bool
+    ) -> None:
         self._call = call
         self._work = work
         self._env = env
         self._collection = collection
         self._target = target
-        self._writer = Writer(collection, env)
+        self._writer = Writer(collection, env, validated)
 
     async def merge(self, row: MergeRow) -> None:
         document = row.document
         if "_id" not in document:
             document = {"_id": self._call.app.data.ids.make(self._call.now), **document}
-        while not await self._work.perform(self._body(document, row.variables, await self._places(document))):
-            pass  # Somebody else was quicker: look again.
+        now, done = self._call.now, False
+        while not done:
+            places = await self._places(document, now)
+            try:
+                done = await self._work.perform(self._body(document, row.variables, places))
+            except MqlError as error:
+                later = max(now, await self._call.app.data.engine.now())
+                if error.code != 11000 or places or not await self._places(document, later):
+                    raise
+            # Somebody else was quicker, or the writer is further on than this command: look again.
+            if not done:
+                now = max(now, await self._call.app.data.engine.now())
 
-    async def _places(self, document: Document) -> list[Place]:
+    async def _places(self, document: Document, now: Instant) -> list[Place]:
         if self._target.on == ("_id",):
             return [place_of(document["_id"])]
         query: Document = {}
@@ -189,7 +213,7 @@ class Merger:
                 raise MqlError(51132, text)
             query[path] = {"$eq": found[0]}
         chosen = select(self._collection, self._env, query, limit=1)
-        matching = rows(self._work.view, self._collection, chosen, Moment(self._call.now))
+        matching = rows(self._work.view, self._collection, chosen, Moment(now))
         return [Place(row.record.partition, row.record.key) async for batch in matching for row in batch]
 
     def _body(self, document: Document, variables: Document, places: Sequence[Place]) -> Body[bool]:
@@ -207,6 +231,7 @@ class Merger:
             if self._target.when_not_matched == "fail":
                 raise MqlError(13113, UNMATCHED)
             if self._target.when_not_matched == "insert":
+                check_id(document["_id"])
                 yield from self._writer.insert(space, document, encode(document))
             return True
 

@@ -13,7 +13,7 @@ from bson import Regex
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
 from mayflydb.frontends.mongo.collections import Collection, place_of
-from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
@@ -86,6 +86,33 @@ def only_id(query: Document) -> Any:
 def exact_id(query: Document, env: Env, hint: Any) -> Any:
     """The same where the place of that `_id` is the whole answer: whatever document is there matches."""
     return only_id(query) if hint is None and env.collation.is_simple else None
+
+
+class FoundCursor(Cursor):
+    """What a query has found in a collection, by the rules that the collection has at each batch."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        collection: Collection,
+        items: AsyncIterator[list[Item]],
+        moment: Moment,
+        limit: int,
+        session: bytes | None,
+    ) -> None:
+        super().__init__(collection.namespace, items, moment, lambda: self._rules_now, limit, session)
+        self._engine = engine
+        self._collection = collection.id
+        self._rules_now = collection.node.rules
+
+    async def batch(self, size: int | None, now: Instant) -> list[bytes]:
+        """MqlError 175 for a further batch when the collection is gone."""
+        if self.id and self.transaction is None:
+            node = await self._engine.node_by_id(self._collection)
+            if node is None:
+                raise MqlError(175, f"query plan killed :: caused by :: {self.namespace} dropped")
+            self._rules_now = node.rules
+        return await super().batch(size, now)
 
 
 class View(Protocol):

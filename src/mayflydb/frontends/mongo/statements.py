@@ -6,12 +6,13 @@ the statement is begun anew, so that it changes what matches and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import msgspec
 
 from mayflydb.engine.transactions import Transaction
+from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
@@ -20,6 +21,8 @@ from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reading import Select, exact_id, rows
 from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
+from mayflydb.model.errors import OwnerNotFound
+from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
@@ -28,6 +31,8 @@ from mayflydb.query.mongo.filter import compile_filter, text_search
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.values import MISSING, Document, type_name
+
+T = TypeVar("T")
 
 BATCH: Final = 64
 """Documents that one transaction of a statement for many changes."""
@@ -117,6 +122,26 @@ async def writable_in(call: Call, work: Work, database: str, name: str) -> Colle
     return await call.app.data.collections.ensure(database, name, call.now)
 
 
+class RivalInserted(MqlError):
+    """An upsert found nothing to change, and yet a value of its new document is taken."""
+
+
+async def on_standing(
+    work: Work, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
+) -> T | None:
+    """Act on the collection that is found, and again on its successor if it is dropped meanwhile. None: there is none."""
+    collection = await find()
+    while collection is not None:
+        try:
+            return await act(collection)
+        except OwnerNotFound:
+            successor = None if work.aborts else await find()
+            if work.aborts or (successor is not None and successor.id == collection.id):
+                raise
+            collection = successor
+    return None
+
+
 class Statement(msgspec.Struct, frozen=True):
     """Who is meant: `query`, and of several the first by `order`, unless `many`."""
 
@@ -131,6 +156,10 @@ class Statement(msgspec.Struct, frozen=True):
         """Whether the answer shows what was changed."""
         return self.call.name in ("findAndModify", "findandmodify")
 
+    async def _later(self) -> Instant:
+        # The writer may be further on than this command: what has died for it must not be found again.
+        return max(self.call.now, await self.call.app.data.engine.now())
+
     def environment(self, collection: Collection) -> Env:
         return environment(self.call, collection, self.given)
 
@@ -138,15 +167,18 @@ class Statement(msgspec.Struct, frozen=True):
         limit = 0 if self.many else 1
         return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_place=True)
 
-    async def places(self, work: Work, collection: Collection, chosen: Select) -> tuple[list[Place], bool]:
+    async def places(
+        self, work: Work, collection: Collection, chosen: Select, now: Instant
+    ) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
         ids = exact_id(self.query, chosen.env, chosen.hint)
         if ids is not None:
             return [place_of(id) for id in ids], False
-        found: list[Place] = []
-        async for batch in rows(work.view, collection, chosen, Moment(self.call.now)):
-            found += [Place(row.record.partition, row.record.key) for row in batch]
-        return found, True
+        # One whose key in an index moves on while that is walked is met twice, but meant once.
+        found: dict[Place, None] = {}
+        async for batch in rows(work.view, collection, chosen, Moment(now)):
+            found.update(dict.fromkeys(Place(row.record.partition, row.record.key) for row in batch))
+        return list(found), True
 
 
 class Modification(Statement, frozen=True):
@@ -199,15 +231,24 @@ class Modification(Statement, frozen=True):
         env = self.environment(collection)
         chosen, update = self.select(collection, env), self.compiled(env)
         writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
+        now = self.call.now
         while True:
-            places, was_read = await self.places(work, collection, chosen)
-            if self.many:
-                return await self._run_many(work, collection, writer, chosen, update, places), False
-            may_insert = self.upsert and not (places and was_read)
-            done, retried = await self._run_one(work, collection, writer, chosen, update, places, may_insert, id)
+            places, was_read = await self.places(work, collection, chosen, now)
+            try:
+                if self.many:
+                    return await self._run_many(work, collection, writer, chosen, update, places), False
+                may_insert = self.upsert and not (places and was_read)
+                done, retried = await self._run_one(work, collection, writer, chosen, update, places, may_insert, id)
+            except RivalInserted:
+                # What has come meanwhile is changed, if it is what is meant.
+                now = await self._later()
+                if work.aborts or not [row async for row in rows(work.view, collection, chosen, Moment(now))]:
+                    raise
+                continue
             met = done.matched or done.upserted is not MISSING
             if met or retried or not places or not was_read:
                 return done, retried
+            now = await self._later()
 
     async def _run_one(
         self,
@@ -234,13 +275,21 @@ class Modification(Statement, frozen=True):
             space = yield from transaction.on(collection.id)
             done = yield from writer.update(space, places, chosen.filter, update, False)
             if not done.matched and may_insert:
-                done = yield from writer.upsert(space, self.query, update, make_id)
+                done = yield from self._inserted(writer, space, update, make_id)
             if attempt is not None and (done.matched or done.upserted is not MISSING or not places):
                 attempt.note(id, _telling(done, self.tells_documents))
                 yield from attempt.save(transaction)
             return done, False
 
         return await work.perform(body)
+
+    def _inserted(self, writer: Writer, space: Workspace, update: Update, make_id: Callable[[], Any]) -> Steps[Updated]:
+        try:
+            return (yield from writer.upsert(space, self.query, update, make_id))
+        except MqlError as refusal:
+            if refusal.code != 11000:
+                raise
+            raise RivalInserted(refusal.code, refusal.message, refusal.labels, **refusal.fields) from None
 
     async def _run_many(
         self,
@@ -267,7 +316,7 @@ class Modification(Statement, frozen=True):
 
         def insert(transaction: Transaction) -> Steps[Updated]:
             space = yield from transaction.on(collection.id)
-            return (yield from writer.upsert(space, self.query, update, lambda: self.call.app.data.ids.make(now)))
+            return (yield from self._inserted(writer, space, update, lambda: self.call.app.data.ids.make(now)))
 
         return await work.perform(insert)
 
@@ -314,8 +363,9 @@ class Deletion(Statement, frozen=True):
         env = self.environment(collection)
         chosen = self.select(collection, env)
         writer = Writer(collection, env)
+        now = self.call.now
         while True:
-            places, was_read = await self.places(work, collection, chosen)
+            places, was_read = await self.places(work, collection, chosen, now)
             total, last, retried = 0, None, False
             for first in range(0, max(1, len(places)), BATCH):
                 body = self._body(work, collection, writer, chosen, places[first : first + BATCH], id)
@@ -323,6 +373,7 @@ class Deletion(Statement, frozen=True):
                 total += count
             if self.many or total or retried or not places or not was_read:
                 return total, last, retried
+            now = await self._later()
 
     def _body(
         self, work: Work, collection: Collection, writer: Writer, chosen: Select, places: Sequence[Place], id: int

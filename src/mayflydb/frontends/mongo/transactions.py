@@ -88,6 +88,7 @@ class Transactions:
         self._standing: dict[Key, Standing] = {}
         self._open: dict[Key, Standing] = {}
         self._held = Held()
+        self._look = 0
 
     def __len__(self) -> int:
         """How many are open."""
@@ -253,6 +254,13 @@ class Transactions:
         standing = self._open.get(_key(call))
         if standing is not None and standing.number == number:
             await self._end(_key(call), standing, "aborted")
+
+    async def expire(self) -> None:
+        """End those that have been open for too long: whose client is gone, nobody else does. Looks once a second."""
+        now = self._monotonic()
+        if self._open and now >= self._look:
+            self._look = now + SECOND
+            await self._expire()
 
     async def _expire(self) -> None:
         now = self._monotonic()

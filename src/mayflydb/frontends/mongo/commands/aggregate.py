@@ -76,6 +76,8 @@ async def aggregate(call: Call) -> Document | bytes:
         )
     if work.aborts:
         _check_inside(stages[-1] if stages else {}, WRITING)
+    if pipeline.target is not None:
+        call.require("write", pipeline.target.target[0])
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     batches = source.read(collection, stages, body.get("hint"))

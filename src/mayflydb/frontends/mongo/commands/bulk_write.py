@@ -13,13 +13,19 @@ import msgspec
 from mayflydb.frontends.mongo import arguments, raw
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.queries import session_of
-from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Insertion, Outcome, statement_ids, statements
+from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Outcome, insert_some, statement_ids, statements
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing_in, writable_in
+from mayflydb.frontends.mongo.statements import (
+    Deletion,
+    Modification,
+    environment,
+    existing_in,
+    on_standing,
+    writable_in,
+)
 from mayflydb.frontends.mongo.transactions import check_database
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
-from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
 
@@ -164,14 +170,13 @@ def _runs(operations: Sequence[Operation]) -> list[list[Operation]]:
 async def _insert(call: Call, work: Work, results: Results, run: Sequence[Operation]) -> None:
     outcome = Outcome(results.ordered)
     try:
-        collection = await writable_in(call, work, *run[0].namespace)
+        await writable_in(call, work, *run[0].namespace)
     except MqlError as error:
         for each in run[:1] if results.ordered else run:
             results.refuse(each, {"code": error.code, "errmsg": error.message})
         return
-    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
-    insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
-    await insertion.perform([Insert.of(call, each.index, each.id, _document(each.raw)) for each in run], collection)
+    inserts = [Insert.of(call, each.index, each.id, _document(each.raw)) for each in run]
+    await insert_some(call, work, outcome, inserts, lambda: writable_in(call, work, *run[0].namespace))
     refused = {error["index"]: error for error in outcome.errors}
     for each in run:
         if each.index in refused:
@@ -204,13 +209,20 @@ async def _update(call: Call, work: Work, results: Results, operation: Operation
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
     modification = Modification.of_statement(call, statement)
-    find = writable_in(call, work, *operation.namespace) if modification.upsert else None
-    collection = await (find or existing_in(call, *operation.namespace))
-    if collection is None:
+    ran = await on_standing(
+        work,
+        lambda: (
+            writable_in(call, work, *operation.namespace)
+            if modification.upsert
+            else existing_in(call, *operation.namespace)
+        ),
+        lambda collection: modification.run(work, collection, operation.id),
+    )
+    if ran is None:
         modification.compiled(environment(call, None, statement))
         results.add(operation, 0, False, {}, nModified=0)
         return
-    done, retried = await modification.run(work, collection, operation.id)
+    done, retried = ran
     totals = {"nMatched": done.matched, "nModified": done.modified}
     if done.upserted is MISSING:
         results.add(operation, done.matched, retried, totals, nModified=done.modified)
@@ -222,10 +234,12 @@ async def _delete(call: Call, work: Work, results: Results, operation: Operation
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
     deletion = Deletion.of_statement(call, {**given, "q": given["filter"], "limit": 0 if many else 1})
-    collection = await existing_in(call, *operation.namespace)
-    count, retried = 0, False
-    if collection is not None:
-        count, _, retried = await deletion.run(work, collection, operation.id)
+    ran = await on_standing(
+        work,
+        lambda: existing_in(call, *operation.namespace),
+        lambda collection: deletion.run(work, collection, operation.id),
+    )
+    count, _, retried = (0, None, False) if ran is None else ran
     results.add(operation, count, retried, {"nDeleted": count})
 
 

@@ -6,10 +6,12 @@ from typing import Any
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.writes import statement_ids
-from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, writable
+from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.query.mongo.faults import failed_to_parse
+from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
 from mayflydb.query.mongo.values import MISSING, Document
 
@@ -63,10 +65,9 @@ async def _remove(call: Call, work: Work, id: int) -> Document:
     query = arguments.document(body, "query", name) or {}
     deletion = Deletion(call, body, query, arguments.document(body, "sort", name))
     collection = await existing(call)
-    count, last, retried = 0, None, False
-    if collection is not None:
-        count, last, retried = await deletion.run(work, collection, id)
-    return _answer(call, {"n": count}, last, [id] if retried else [])
+    ran = await on_standing(work, lambda: existing(call), lambda found: deletion.run(work, found, id))
+    count, last, retried = (0, None, False) if ran is None else ran
+    return _answer(call, collection, {"n": count}, last, [id] if retried else [])
 
 
 async def _update(call: Call, work: Work, id: int) -> Document:
@@ -76,22 +77,34 @@ async def _update(call: Call, work: Work, id: int) -> Document:
     order = arguments.document(body, "sort", name)
     modification = Modification(call, body, query, order, False, updates=body["update"], upsert=upsert)
     collection = await (writable(call, work) if upsert else existing(call))
-    if collection is None:
+    ran = None
+    if collection is not None:
+        ran = await on_standing(
+            work,
+            lambda: writable(call, work) if upsert else existing(call),
+            lambda found: modification.run(work, found, id),
+        )
+    if ran is None:
         modification.compiled(environment(call, None, body))
-        return _answer(call, {"n": 0, "updatedExisting": False}, None, [])
-    done, retried = await modification.run(work, collection, id)
+        return _answer(call, None, {"n": 0, "updatedExisting": False}, None, [])
+    done, retried = ran
     inserted = done.upserted is not MISSING
     last: Document = {"n": done.matched + inserted, "updatedExisting": done.matched > 0}
     if inserted:
         last["upserted"] = done.upserted
     value = done.after if arguments.flag(body, "new", name) else done.before
-    return _answer(call, last, value, [id] if retried else [])
+    return _answer(call, collection, last, value, [id] if retried else [])
 
 
-def _answer(call: Call, last: Document, value: Document | None, retried: list[int]) -> Document:
+def _answer(
+    call: Call, collection: Collection | None, last: Document, value: Document | None, retried: list[int]
+) -> Document:
     fields = arguments.document(call.body, "fields", call.name)
     if fields and value is not None:
-        value = compile_projection(fields, environment(call, None, call.body)).apply(value)
+        env = environment(call, collection, call.body)
+        query = arguments.document(call.body, "query", call.name) or {}
+        text = None if collection is None else collection.text
+        value = compile_projection(fields, env, compile_filter(query, env, text)).apply(value)
     answer: dict[str, Any] = {"lastErrorObject": last, "value": value}
     if retried:
         answer["retriedStmtIds"] = retried

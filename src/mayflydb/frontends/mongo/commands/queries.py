@@ -16,7 +16,7 @@ from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import Committed, Row, Select, rows
+from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work, begin
@@ -108,7 +108,7 @@ async def find(call: Call) -> Document | bytes:
             return cursor_reply(namespace, 0, [raw for _, raw in _projected(found, projection)], True)
     moment = Moment(call.now)
     items = _items(rows(view, collection, chosen, moment), projection)
-    cursor = Cursor(namespace, items, moment, lambda: collection.node.rules, limit, session_of(call))
+    cursor = FoundCursor(call.app.data.engine, collection, items, moment, limit, session_of(call))
     return await first_batch(call, cursor, size, single)
 
 
@@ -165,13 +165,17 @@ async def get_more(call: Call) -> bytes:
     cursors = call.app.data.cursors
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
+    call.app.failpoints.strike_get_more()
     cursor.busy = True
     try:
-        call.app.failpoints.strike_get_more()
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:
             batch = await (within(limit, cursor.batch(size, call.now)) if limit else cursor.batch(size, call.now))
+    except BaseException:
+        # What it reads has ended with this: another batch would look like the last one.
+        cursors.leave(cursor)
+        raise
     finally:
         cursor.busy = False
     inside, beside = cursor.fields(call.now)

@@ -17,7 +17,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import to_store
-from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, writable
+from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.writing import Steps, Writer
 from mayflydb.query.mongo.faults import MqlError
@@ -112,13 +112,12 @@ async def insert(call: Call) -> Document:
     raws = statements(call, "documents")
     work = await begin(call)
     outcome = Outcome.of(call, work)
-    collection = await writable(call, work)
-    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
-    insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
+    await writable(call, work)  # Made even if no document can be added.
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), CHUNK):
         chunk = enumerate(raws[first : first + CHUNK], first)
-        await insertion.perform([Insert.of(call, index, ids[index], raw) for index, raw in chunk], collection)
+        inserts = [Insert.of(call, index, ids[index], raw) for index, raw in chunk]
+        await insert_some(call, work, outcome, inserts, lambda: writable(call, work))
         if outcome.stopped:
             break
     return outcome.reply(call)
@@ -195,6 +194,19 @@ class Insertion:
         return False
 
 
+async def insert_some(
+    call: Call, work: Work, outcome: Outcome, inserts: Sequence[Insert], find: Callable[[], Awaitable[Collection]]
+) -> None:
+    """Add these in one transaction, to the collection that `find` makes if it is missing."""
+    validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
+
+    async def act(collection: Collection) -> None:
+        writer = Writer(collection, environment(call, collection, {}), validated)
+        await Insertion(work, writer, outcome).perform(inserts, collection)
+
+    await on_standing(work, find, act)
+
+
 async def update(call: Call) -> Document:
     """Change documents, one or all that match a query; or insert one where none does."""
     call.fields({"updates", "ordered", "bypassDocumentValidation", "let"})
@@ -239,10 +251,14 @@ async def _update_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
     modification = Modification.of_statement(call, given)
     if modification.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
-    collection = await existing(call) if not modification.upsert else await writable(call, work)
-    if collection is None:
+    ran = await on_standing(
+        work,
+        lambda: writable(call, work) if modification.upsert else existing(call),
+        lambda collection: modification.run(work, collection, id),
+    )
+    if ran is None:
         return False
-    done, retried = await modification.run(work, collection, id)
+    done, retried = ran
     outcome.n += done.matched
     outcome.modified += done.modified
     if done.upserted is not MISSING:
@@ -255,10 +271,10 @@ async def _delete_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
     deletion = Deletion.of_statement(call, given)
     if deletion.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
-    collection = await existing(call)
-    if collection is None:
+    ran = await on_standing(work, lambda: existing(call), lambda collection: deletion.run(work, collection, id))
+    if ran is None:
         return False
-    count, _, retried = await deletion.run(work, collection, id)
+    count, _, retried = ran
     outcome.n += count
     return retried
 
