@@ -15,6 +15,7 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, WriteConflict
+from mayflydb.store.interface import Get
 
 
 class Client:
@@ -152,6 +153,32 @@ def test_it_reads_what_was_there_when_it_began(site: Site, theirs: Command, know
         for read in (lambda: client.get(b"a"), client.values, lambda: client.fetched([1]), lambda: client.fetched([2])):
             with pytest.raises(WriteConflict):
                 read()
+
+
+def test_what_was_decided_and_not_committed_is_not_taken_for_the_past(site: Site) -> None:
+    """Its numbers are given out again, and so may lie behind what became of the record in truth."""
+    fill(site)
+    before = Client(site)
+
+    record = site.run(site.engine.store.read(Get(site.it, partition_of(b"a"), b"a")))
+    assert record is not None
+    site.engine.past.note(site.it, [past.Replaced(record, record.lsn + 9)])
+    site.write(replace(b"a", b"1"))
+    client = Client(site)
+    site.write(replace(b"a", b"2"))
+    assert client.get(b"a") == b"1"
+    assert sorted(client.values()) == [(b"a", b"1"), (b"b", b"B"), (b"c", b"C")]
+    assert before.get(b"a") == b"A"
+
+
+def test_a_reset_ends_all_that_are_open(site: Site) -> None:
+    fill(site)
+    client = Client(site)
+    site.write(replace(b"a", b"1"))
+    assert client.get(b"a") == b"A"
+    site.run(site.engine.reset())
+    with pytest.raises(WriteConflict):
+        client.get(b"a")
 
 
 def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,7 +19,7 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Find, Read
+from mayflydb.store.interface import Decision, Find, Get, Load, Outcome, PutRow, Read, ask
 from mayflydb.store.postgres import membership
 from nodes.crew import PATIENCE, Member, container, crew, set_ttl, since, together
 from stores import Databases
@@ -236,3 +236,26 @@ def test_a_dead_node_keeps_a_change_no_longer_than_its_lease(databases: Database
     lease = 2 * SECOND
     with patch.object(membership, "LEASE", lease):
         assert asyncio.run(check()) < lease / SECOND + 1
+
+
+def test_a_row_is_not_put_back_to_a_name_that_another_node_has_changed(databases: Databases) -> None:
+    """A new name moves no number: who has guessed the row, as nobody else wrote there, must not take it for the old one."""
+
+    async def work() -> None:
+        async with crew(databases.fresh(), 2) as (here, there):
+            id = await container(here)
+            for _ in range(3):
+                await Reader(there).put(id)
+
+            def mark() -> Decision[None]:
+                row = yield from ask(Load(id))
+                yield from ask(Get(id, PARTITION, KEY))
+                assert row is not None
+                return Outcome((PutRow(row),), None)
+
+            node = await here.node(id)
+            await here.engine.definitions.move(id, node.parent, "renamed")
+            await there.store.write(mark)
+            assert [(await member.node(id)).name for member in (here, there)] == ["renamed"] * 2
+
+    asyncio.run(work())

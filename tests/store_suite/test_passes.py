@@ -394,6 +394,18 @@ def test_a_reset_forgets_what_the_monitor_was_told(store: Subject) -> None:
     assert not fresh.stored()
 
 
+def test_after_a_clock_was_set_back_records_go_at_the_passes_from_there(store: Subject) -> None:
+    town = Town(store, (dated(0),))
+    town.write(b"k", ((SLOT, T + 10 * SECOND),))
+    clock = VirtualClock(T + 30 * SECOND)
+    engine = town.run(open_engine(store.store, clock))
+    timeline = Timeline(engine, clock)
+    assert town.run(engine.reaper.next_deadline()) == T + 10 * SECOND
+    timeline.set_back(T)
+    town.run(timeline.walk(T + 10 * MINUTE, [town.node], "scheduled"))
+    assert [event.purged for event in town.events()] == [T + MINUTE]
+
+
 def test_another_node_hears_of_the_parameters(store: Subject) -> None:
     town = Town(store)
     other = town.run(open_engine(store.store, town.clock)).monitor

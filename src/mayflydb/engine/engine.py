@@ -203,18 +203,20 @@ class Engine:
         """Forget everything that is stored."""
         await self.store.reset()
         self.nodes.forget()
+        self.past.reset()
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
         self.monitor.forget(self.time.clock.now())
         await self.reaper.survey()
+        self.reaper.bell.ring()
 
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
         self._written_at = instant
         self.monitor.roll_back(instant)
-        self.reaper.wake()
+        self.reaper.set_back()
 
     # --- writes ----------------------------------------------------------------------------------------------------
 

@@ -52,9 +52,8 @@ class Past:
         kept = self._by_seq.setdefault(container, {})
         for each in replaced:
             record = each.record
-            kept.setdefault(record.seq, []).append(each)
-            self._by_place.setdefault((container, record.partition, record.key), []).append(each)
-            self._count += 1
+            self._count += _noted(kept.setdefault(record.seq, []), each)
+            _noted(self._by_place.setdefault((container, record.partition, record.key), []), each)
         if self._count > MOST:
             self.losses += 1
             self._forget()
@@ -72,10 +71,24 @@ class Past:
         kept = self._by_seq.get(container, {})
         return [record for seq in sorted(kept) if (record := _at(kept[seq], lsn)) is not None]
 
+    def reset(self) -> None:
+        """Everything that is stored was forgotten: snapshots that are open can read no more."""
+        self.losses += 1
+        self._forget()
+
     def _forget(self) -> None:
         self._by_seq.clear()
         self._by_place.clear()
         self._count = 0
+
+
+def _noted(versions: list[Replaced], last: Replaced) -> int:
+    """How many versions more there are. A change that was noted of this one, or of one after it, came to nothing."""
+    before = len(versions)
+    while versions and versions[-1].record.lsn >= last.record.lsn:
+        versions.pop()
+    versions.append(last)
+    return len(versions) - before
 
 
 def _at(versions: Iterable[Replaced], lsn: int) -> Record | None:

@@ -108,6 +108,11 @@ class Reaper:
         """Time was moved, or runs again."""
         self._wake.set()
 
+    def set_back(self) -> None:
+        """Time was set back: passes are counted from there, and what is known of them does not hold."""
+        self._unknown |= self._next.keys()
+        self._wake.set()
+
     async def survey(self) -> None:
         """Learn about every container; at start, and after a reset."""
         found = {row.id for row in await catalogue(self._store)}

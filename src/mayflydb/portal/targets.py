@@ -5,7 +5,7 @@ Odd characters are percent-encoded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 from urllib.parse import quote, unquote
 
@@ -55,6 +55,9 @@ class Targets(Protocol):
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """What else decides when this record dies."""
+
+    def last_words(self, node: Node) -> bytes:
+        """What its history says last of a database or container that is dropped here, where its history is told."""
 
     def identity(self, container: Node, partition: bytes, key: bytes) -> tuple[str, Any]:
         """A record's id and partition key, as its clients write them."""
@@ -133,6 +136,10 @@ class Directory:
     def keeps_empty(self, target: str) -> bool:
         """Whether the database of a target stays when it holds nothing any more."""
         return self._parse(target)[0].keeps_empty
+
+    def last_words(self, target: str) -> Callable[[Node], bytes]:
+        """What is said of the nodes that go with a target."""
+        return self._parse(target)[0].last_words
 
     async def _node(self, target: str, targets: Targets, *names: str) -> Node:
         node = await self._engine.node(targets.space, *names)

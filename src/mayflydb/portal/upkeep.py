@@ -47,7 +47,8 @@ class Upkeep:
         else:
             databases = int(self._directory.is_database(target))
             node = await self._directory.node(target)
-            await self._engine.definitions.drop(node.id)
+            words, now = self._directory.last_words(target), await self._engine.now()
+            await self._engine.definitions.drop(node.id, words=words, now=now)
             if not databases and not self._directory.keeps_empty(target):
                 await self._engine.definitions.drop(node.parent, only_empty=True)
         now = await self._engine.now()

@@ -405,3 +405,43 @@ def test_a_transaction_is_told_as_a_whole_in_its_order(coll: Collection[Doc]) ->
             coll.insert_one({"_id": 3}, session=session)
             session.abort_transaction()
         assert drained(stream) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "told"),
+    [("{0}.coll", ["drop", "invalidate"]), ("{0}", ["drop", "invalidate"])],
+    ids=["collection", "database"],
+)
+def test_what_the_admin_api_drops_is_told(
+    coll: Collection[Doc], mongo_server: RunningServer, target: str, told: list[str]
+) -> None:
+    coll.insert_one({})
+    with coll.watch(max_await_time_ms=1) as stream:
+        assert stream.try_next() is None
+        mongo_server.reset("mongo:" + target.format(coll.database.name))
+        assert kinds(drained(stream)) == told
+
+
+def test_what_a_dropped_collection_told_too_long_ago_is_missed_aloud(
+    coll: Collection[Doc], mongo_server: RunningServer
+) -> None:
+    engine = mongo_server._admin.engine
+
+    async def tidy() -> None:
+        await engine.ledger.forget_old(await engine.now())
+
+    with coll.database.watch(max_await_time_ms=1) as stream:
+        assert stream.try_next() is None
+        coll.insert_one({})
+        assert kinds([stream.next()]) == ["insert"]
+        token = stream.resume_token
+    coll.insert_one({})
+    coll.drop()
+    mongo_server.clock.advance("3d")
+    mongo_server._home.call(tidy())
+    with (
+        pytest.raises(OperationFailure) as refused,
+        coll.database.watch(resume_after=token, max_await_time_ms=1) as again,
+    ):
+        again.try_next()
+    assert refused.value.code == 286

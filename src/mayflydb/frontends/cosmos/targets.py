@@ -43,6 +43,10 @@ class CosmosTargets:
         """All of them."""
         return True
 
+    def last_words(self, node: Node) -> bytes:
+        """Nothing: a feed of changes ends with its container."""
+        return b""
+
     def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl`."""
         return {"default_ttl": self.default_ttl(container)}

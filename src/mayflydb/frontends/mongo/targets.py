@@ -40,6 +40,14 @@ class MongoTargets:
             return False
         return container is None or "options" not in container.body or not _lives().is_view(container)
 
+    def last_words(self, node: Node) -> bytes:
+        """What change streams tell of it."""
+        from mayflydb.frontends.mongo.streams import notes
+
+        if "uuid" not in node.body:
+            return notes.database_dropped()
+        return notes.dropped("options" in node.body and _lives().is_view(node))
+
     def settings(self, database: str, container: Node) -> dict[str, Any]:
         """`default_ttl` is that of the index on `_ts`; `indexes` are all TTL indexes, that one included."""
         indexes = (

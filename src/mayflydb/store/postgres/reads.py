@@ -65,9 +65,10 @@ def digest(key: bytes) -> int:
 
 _LOCKED_GETS = (
     "WITH locked AS MATERIALIZED"
-    " (SELECT id, data, lsn, seq FROM mayfly.catalog WHERE id = ANY($5::bigint[]) ORDER BY id FOR NO KEY UPDATE),"
-    " same AS (SELECT count(*) FROM locked JOIN unnest($5::bigint[], $6::bytea[], $7::bigint[], $8::bigint[])"
-    " AS guess(id, data, lsn, seq) USING (id, data, lsn, seq)),"
+    f" (SELECT {_ROW} FROM mayfly.catalog WHERE id = ANY($5::bigint[]) ORDER BY id FOR NO KEY UPDATE),"
+    " same AS (SELECT count(*) FROM locked"
+    " JOIN unnest($5::bigint[], $6::bigint[], $7::bytea[], $8::bytea[], $9::bigint[], $10::bigint[])"
+    f" AS guess({_ROW}) USING ({_ROW})),"
     f" found AS ({_GETS}) SELECT found.*, same.count FROM same LEFT JOIN found ON true"
 )
 """The snapshot may be older than the lock. But every write of a record moves its container's lsn: if that is what this node has
@@ -88,8 +89,8 @@ async def locked_gets(
 ) -> list[Record | None] | None:
     """The same, with catalogue rows locked, in order of their ids, as they are guessed to be; None: one is not so."""
     columns = _identities(requests)
-    columns += [[row.id for row in guesses], [row.data for row in guesses]]
-    columns += [[row.lsn for row in guesses], [row.seq for row in guesses]]
+    columns += [[row.id for row in guesses], [row.parent for row in guesses], [encoded(row.name) for row in guesses]]
+    columns += [[row.data for row in guesses], [row.lsn for row in guesses], [row.seq for row in guesses]]
     rows = await connection.fetch(_LOCKED_GETS, *columns)
     if rows[0][-1] != len(guesses):
         return None

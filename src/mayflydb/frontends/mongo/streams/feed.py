@@ -142,10 +142,15 @@ class Feed:
                 after = version.lsn
         return after
 
-    def resume(self, token: Token) -> None:
-        """Behind a token. MqlError 260 for one of another stream."""
+    async def resume(self, token: Token, now: Instant, retention: Span) -> None:
+        """Behind a token. MqlError 260 for one of another stream, 286 if a history that it names is not kept any more."""
         if token.scope != self._scope.digest:
             raise MqlError(260, "The resume token is one of a stream on something else.")
+        if token.at <= now - retention:
+            kept = {node.definition.keeps for node in await self._engine.ledger.kept()}
+            for id in token.lsns:
+                if id not in kept and await self._engine.node_by_id(id) is None:
+                    raise lost()
         self._known, self._at, self._stamp = token.known, token.at, token.stamp
         for id, lsn in token.lsns.items():
             self._queues[id] = _Queue(id, lsn)

@@ -46,7 +46,7 @@ async def open_stream(
     feed = Feed(engine, scope, orderer)
     token = options.after
     if token is not None:
-        feed.resume(token)
+        await feed.resume(token, call.now, call.app.options.retention)
     elif options.instant is not None:
         await feed.begin_at(options.instant, call.now, call.app.options.retention)
     else:
