@@ -10,10 +10,20 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments, raw
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.commands.queries import session_of
-from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Insertion, Outcome, statement_ids, statements
+from mayflydb.frontends.mongo.commands.writes import (
+    CHUNK,
+    Insert,
+    Insertion,
+    Outcome,
+    afforded,
+    statement_ids,
+    statements,
+)
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing_in, writable_in
@@ -171,7 +181,8 @@ async def _insert(call: Call, work: Work, results: Results, run: Sequence[Operat
         return
     validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
     insertion = Insertion(work, Writer(collection, environment(call, collection, {}), validated), outcome)
-    await insertion.perform([Insert.of(call, each.index, each.id, _document(each.raw)) for each in run], collection)
+    inserts = [Insert.of(call, each.index, each.id, _document(each.raw)) for each in run]
+    await insertion.perform(await afforded(call, collection, inserts, results.ordered), collection)
     refused = {error["index"]: error for error in outcome.errors}
     for each in run:
         if each.index in refused:
@@ -210,6 +221,7 @@ async def _update(call: Call, work: Work, results: Results, operation: Operation
         modification.compiled(environment(call, None, statement))
         results.add(operation, 0, False, {}, nModified=0)
         return
+    await afford(call, collection, budget.replace(0))
     done, retried = await modification.run(work, collection, operation.id)
     totals = {"nMatched": done.matched, "nModified": done.modified}
     if done.upserted is MISSING:
@@ -225,6 +237,7 @@ async def _delete(call: Call, work: Work, results: Results, operation: Operation
     collection = await existing_in(call, *operation.namespace)
     count, retried = 0, False
     if collection is not None:
+        await afford(call, collection, budget.DELETE)
         count, _, retried = await deletion.run(work, collection, operation.id)
     results.add(operation, count, retried, {"nDeleted": count})
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.commands.writes import statement_ids
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, writable
 from mayflydb.frontends.mongo.work import Work, begin, concern_error
@@ -65,6 +67,7 @@ async def _remove(call: Call, work: Work, id: int) -> Document:
     collection = await existing(call)
     count, last, retried = 0, None, False
     if collection is not None:
+        await afford(call, collection, budget.DELETE)
         count, last, retried = await deletion.run(work, collection, id)
     return _answer(call, {"n": count}, last, [id] if retried else [])
 
@@ -79,6 +82,7 @@ async def _update(call: Call, work: Work, id: int) -> Document:
     if collection is None:
         modification.compiled(environment(call, None, body))
         return _answer(call, {"n": 0, "updatedExisting": False}, None, [])
+    await afford(call, collection, budget.replace(0))
     done, retried = await modification.run(work, collection, id)
     inserted = done.upserted is not MISSING
     last: Document = {"n": done.matched + inserted, "updatedExisting": done.matched > 0}

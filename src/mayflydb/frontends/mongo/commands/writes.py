@@ -11,10 +11,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from bson import Int64
 
+from mayflydb.engine import budget
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.charges import afford, unaffordable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import to_store
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, writable
@@ -118,7 +120,8 @@ async def insert(call: Call) -> Document:
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), CHUNK):
         chunk = enumerate(raws[first : first + CHUNK], first)
-        await insertion.perform([Insert.of(call, index, ids[index], raw) for index, raw in chunk], collection)
+        inserts = [Insert.of(call, index, ids[index], raw) for index, raw in chunk]
+        await insertion.perform(await afforded(call, collection, inserts, outcome.ordered), collection)
         if outcome.stopped:
             break
     return outcome.reply(call)
@@ -143,6 +146,19 @@ class Insert(msgspec.Struct, frozen=True):
         except MqlError as refusal:
             return cls(index, id, raw, refusal=refusal)
         return cls(index, id, kept, document)
+
+
+async def afforded(call: Call, collection: Collection, inserts: Sequence[Insert], ordered: bool) -> Sequence[Insert]:
+    """The same; those that are over the budget will be refused, and if `ordered`, none after the first of them is here."""
+    if call.app.engine.budgets is None:
+        return inserts
+    found: list[Insert] = []
+    for insert in inserts:
+        refusal = insert.refusal or await unaffordable(call, collection, budget.create(len(insert.raw)))
+        found.append(insert if refusal is None else msgspec.structs.replace(insert, refusal=refusal))
+        if refusal is not None and ordered:
+            break
+    return found
 
 
 class Insertion:
@@ -242,6 +258,7 @@ async def _update_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
     collection = await existing(call) if not modification.upsert else await writable(call, work)
     if collection is None:
         return False
+    await afford(call, collection, budget.replace(0))
     done, retried = await modification.run(work, collection, id)
     outcome.n += done.matched
     outcome.modified += done.modified
@@ -258,6 +275,7 @@ async def _delete_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
     collection = await existing(call)
     if collection is None:
         return False
+    await afford(call, collection, budget.DELETE)
     count, _, retried = await deletion.run(work, collection, id)
     outcome.n += count
     return retried
