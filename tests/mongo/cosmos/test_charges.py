@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import socket
+import struct
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import urlsplit
 
+import bson
 import pytest
 from pymongo import InsertOne, MongoClient
 from pymongo.collection import Collection
@@ -150,3 +154,26 @@ def test_collections_that_share_have_one_budget(client: Client) -> None:
         one.insert_many([{"x": "x" * 20_000} for n in range(200)])
     with pytest.raises(OperationFailure, match="RetryAfterMs="):
         other.insert_one({"_id": 1})
+
+
+def asked(server: RunningServer, *bodies: dict[str, Any]) -> dict[str, Any]:
+    """Send commands by a connection of their own; the last answer."""
+    answer: dict[str, Any] = {}
+    address = urlsplit(server.mongo.uri)
+    with socket.create_connection((address.hostname or "", address.port or 0), 10) as connection:
+        for body in bodies:
+            data = b"\x00\x00\x00\x00\x00" + bson.encode(body)
+            connection.sendall(struct.pack("<iiii", 16 + len(data), 1, 0, 2013) + data)
+            head = connection.recv(16, socket.MSG_WAITALL)
+            rest = connection.recv(int.from_bytes(head[:4], "little") - 16, socket.MSG_WAITALL)
+            answer = bson.decode(rest[5:])
+    return answer
+
+
+@pytest.mark.parametrize(("id", "told"), [(b"a" * 16, "insert"), (b"b" * 16, None)])
+def test_another_connection_asks_for_its_session(server: RunningServer, id: bytes, told: str | None) -> None:
+    lsid = {"id": bson.Binary(b"a" * 16, 4)}
+    answer = asked(server, {"insert": "sessions", "$db": "db", "documents": [{"a": 1}], "lsid": lsid})
+    assert answer["n"] == 1
+    answer = asked(server, {"getLastRequestStatistics": 1, "$db": "db", "lsid": {"id": bson.Binary(id, 4)}})
+    assert answer.get("CommandName") == told
