@@ -43,9 +43,10 @@ _PACKAGES = {"zstd": "backports.zstd", "snappy": "cramjam"}
 class MongoPort:
     """The listening end of the MongoDB front end."""
 
-    def __init__(self, settings: MongoSettings, host: str, data: Path) -> None:
+    def __init__(self, settings: MongoSettings, host: str, data: Path, serverless: bool = False) -> None:
         """Take the port. StartFailed when that, or what is asked besides, does not work. `data`: where secrets are kept."""
         self._settings = settings
+        self._serverless = serverless
         self._compressors = _compressors(settings)
         self._sockets = take(host, settings.port, "mongo.port", "--mongo-port")
         self._listener: Listener | None = None
@@ -163,6 +164,7 @@ class MongoPort:
             databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
             retention=settings.change_stream_retention,
+            serverless=self._serverless,
             version=__version__,
         )
 

@@ -30,13 +30,13 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.reaper import Lease
 from mayflydb.engine.selftest import prove
+from mayflydb.engine.throughput import ceiling
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY, Keys
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
-from mayflydb.frontends.cosmos.throughput import ceiling
 from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener
@@ -90,7 +90,9 @@ class Server:
         sockets = _take_sockets(settings)
         if settings.mongo.port != -1:
             try:
-                self._mongo = MongoPort(settings.mongo, settings.server.host, self._data)
+                self._mongo = MongoPort(
+                    settings.mongo, settings.server.host, self._data, settings.cosmos.capacity == "serverless"
+                )
             except StartFailed:
                 for each in sockets:
                     each.close()

@@ -1,7 +1,8 @@
 """What the containers of this process may spend each second, and what they have spent.
 
-A container with an offer of its own has a bucket for each of its ranges, all of one size. Those that share the offer of their
-database draw from one bucket together. Where several nodes share a store, each of them grants the whole budget.
+A container with an offer of its own has a bucket for each of its ranges, all of one size; without ranges, one. Those that
+share the offer of their database draw from one bucket together. Where several nodes share a store, each of them grants the
+whole budget.
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from mayflydb.engine.catalog import Node
 
 SHARED = ""
 """In place of a range: the bucket of a database."""
+
+WHOLE = "0"
+"""The same of a container that has no ranges."""
 
 
 class Meter:
@@ -100,7 +104,7 @@ class Budgets:
         if payer.definition.offer is None:
             return None
         shared = payer is database
-        names = [SHARED] if shared else [each.id for each in container.definition.ranges]
+        names = [SHARED] if shared else [each.id for each in container.definition.ranges] or [WHOLE]
         share = rate(self._ceiling(payer.definition.offer), len(names))
         now, before = self._now(), self._buckets.get(payer.id, {})
         buckets = {name: before.get(name) or Bucket(share, now) for name in names}

@@ -163,18 +163,26 @@ class Definitions:
             self._changed(replacing)
         return node
 
-    async def drop(self, id: int, only_empty: bool = False, words: Words | None = None, now: Instant = 0) -> None:
+    async def drop(
+        self,
+        id: int,
+        only_empty: bool = False,
+        words: Words | None = None,
+        now: Instant = 0,
+        unless: Callable[[Node], bool] = lambda node: False,
+    ) -> None:
         """Remove a node, all below it, and their companions; its records are unreachable at once. NotFound if it is gone.
 
-        `only_empty`: unless there is something below it, or it has a history for what comes. `words`: what the ordered histories
-        of what goes say last, at `now`; they are kept as long as their lines.
+        `only_empty`: unless there is something below it, it has a history for what comes, or `unless` says so. `words`: what the
+        ordered histories of what goes say last, at `now`; they are kept as long as their lines.
         """
 
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
                 raise NotFound("Resource Not Found")
-            if only_empty and (is_ordered(self._nodes.of(row)) or (yield from ask(Children(id)))):
+            node = self._nodes.of(row)
+            if only_empty and (is_ordered(node) or unless(node) or (yield from ask(Children(id)))):
                 return Outcome((), None)
             gone = yield from _below(id)
             told: tuple[Change, ...] = ()

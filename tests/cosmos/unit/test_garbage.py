@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from mayflydb.engine.throughput import Throughput
 from mayflydb.frontends.cosmos import auth, continuation, patch, paths, policies, resources, session, throughput, values
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.model.errors import MayflyError
@@ -114,7 +115,7 @@ SHAPES: dict[str, tuple[Any, Callable[[Any], Any]]] = {
     "database": ({"id": "d"}, policies.parse_database),
     "key": ({"paths": ["/a"], "kind": "Hash", "version": 2}, PartitionKeyDefinition.from_json),
     "offer": ({"offerThroughput": 400, "offerAutopilotSettings": {"maxThroughput": 1000}},
-              lambda body: throughput.parse_content(body, throughput.Throughput(400, 4000), False, False)),
+              lambda body: throughput.parse_content(body, Throughput(400, 4000), False, False)),
     "patch": (OPERATIONS, lambda body: patch.patched(patch.patch_of(body), b'{"id":"a","l":[1],"m":{},"n":5}', KEY, LIMITS)),
     "item": ({"id": "a", "ttl": 5, "a": "x"}, lambda body: item(json.dumps(body).encode())),
     "default ttl": (5, lambda value: values.default_ttl(value, "create")),

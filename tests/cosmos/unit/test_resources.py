@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mayflydb.engine.catalog import PartitionRange
+from mayflydb.engine.throughput import Throughput
 from mayflydb.frontends.cosmos import resources
 from mayflydb.frontends.cosmos.resources import Rid, RidKind, owner, parse_rid
-from mayflydb.frontends.cosmos.throughput import Throughput
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Record
 

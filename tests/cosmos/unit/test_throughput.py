@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.cosmos.throughput import Throughput, parse_content, parse_headers
+from mayflydb.engine.throughput import Throughput
+from mayflydb.frontends.cosmos.throughput import content_of, parse_content, parse_headers
 from mayflydb.model.errors import BadRequest
 
 SCALED = {"maxThroughput": 4000, "autoUpgradePolicy": {"throughputPolicy": {"incrementPercent": 7}}}
@@ -47,7 +48,7 @@ def test_ranges(throughput: Throughput, ranges: int) -> None:
 
 @pytest.mark.parametrize("throughput", [Throughput(500), Throughput(400, 4000), Throughput(400, 4000, 0)])
 def test_content_reads_back(throughput: Throughput) -> None:
-    assert parse_content(throughput.to_json(), throughput, False, False) == throughput
+    assert parse_content(content_of(throughput), throughput, False, False) == throughput
 
 
 @pytest.mark.parametrize(

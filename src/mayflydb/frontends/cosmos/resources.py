@@ -15,7 +15,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.engine.catalog import PartitionRange
-from mayflydb.frontends.cosmos.throughput import Throughput
+from mayflydb.engine.throughput import Throughput
+from mayflydb.frontends.cosmos.throughput import content_of
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Record
 
@@ -346,7 +347,7 @@ def offer_body(
         "offerType": "Invalid",
         "offerResourceId": resource_rid,
         "offerVersion": "V2",
-        "content": throughput.to_json(),
+        "content": content_of(throughput),
         "id": rid,
         "_rid": rid,
         "_self": f"offers/{rid}/",

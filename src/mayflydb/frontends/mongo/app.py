@@ -13,6 +13,7 @@ from bson import Decimal128
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo import raw
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
 from mayflydb.frontends.mongo.concerns import check_read_concern, check_version
 from mayflydb.frontends.mongo.data import Data
@@ -90,12 +91,13 @@ class MongoApp:
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
+        began = self.monotonic()
         body: Document = {}
         try:
             body, sequences = _taken_apart(message)
             name = next(iter(body), "")
             database = _database_of(message, name, body)
-            call = Call(name, database, body, sequences, connection, await self.engine.now(), self)
+            call = Call(name, database, body, sequences, connection, await self.engine.now(), self, began=began)
             return await self._run(call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
@@ -153,7 +155,11 @@ class MongoApp:
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)
         answering = self._handle(call, command) if not self.failpoints.active else self._rehearse(call, command)
-        answer = await (answering if not limit else within(limit, answering))
+        try:
+            answer = await (answering if not limit else within(limit, answering))
+        finally:
+            if call.name in PRICED:
+                settle(call)
         if isinstance(answer, bytes):
             return answer
         if "writeConcern" in call.body and command.right not in READING and "writeConcernError" not in answer:

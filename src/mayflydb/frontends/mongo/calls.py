@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -15,6 +15,7 @@ from mayflydb.query.mongo.values import Document
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
+    from mayflydb.frontends.mongo.charges import Grant, Spent
     from mayflydb.frontends.mongo.inside import InTransaction
 
 GENERIC: Final = frozenset(
@@ -57,6 +58,9 @@ class Call(msgspec.Struct, gc=False):
     `sequences`: those of `documents`, `updates`, `deletes`, `ops` and `nsInfo`, each element the raw bytes of a document that
     nobody has looked into yet. `now`: the instant of the command, which all of it goes by; of the transaction it is part of, if
     that is so. `session`: the one `lsid` names. `transaction`: what it is part of.
+
+    `began`: when, of the host's monotonic microseconds. `spent`: what it has read and written. `grants`: what budgets have
+    granted it, `payer`: by the name of which collection; `throttled`: something was refused over its budget.
     """
 
     name: str
@@ -68,6 +72,11 @@ class Call(msgspec.Struct, gc=False):
     app: MongoApp
     session: Session | None = None
     transaction: InTransaction | None = None
+    began: int = 0
+    spent: Spent | None = None
+    grants: Sequence[Grant] = ()
+    payer: tuple[str, str] | None = None
+    throttled: bool = False
 
     @property
     def owner(self) -> str:

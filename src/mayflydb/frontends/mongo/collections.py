@@ -1,6 +1,7 @@
 """Databases and collections: their rows in the catalogue, the views that commands work with, and what a document becomes there.
 
-A database is a row that is there as long as it has collections; both are made by the first write that needs them.
+A database is a row that is there as long as it has collections, or for itself where a person has made it; else
+both are made by the first write that needs them.
 """
 
 from __future__ import annotations
@@ -41,6 +42,12 @@ PARTITION_BYTES: Final = 8
 INTERNAL: Final = ("admin", "config", "local")
 """Databases whose changes no stream tells."""
 
+STANDS: Final = "stands"
+"""In the body of a database that was made for itself, and stays without collections."""
+
+SHARD_KEY: Final = "shardKey"
+"""In the body of a collection: the field by which a service of several machines would distribute it."""
+
 ID_INDEX: Final[Document] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
 
 
@@ -65,6 +72,11 @@ def place_of(id: Value) -> Place:
     """Equal ids, equal places: 5 and 5.0 are one."""
     key = id_key(id)
     return Place(blake2b(key, digest_size=PARTITION_BYTES).digest(), key)
+
+
+def stands(node: Node) -> bool:
+    """Whether a database stays without collections."""
+    return STANDS in node.body
 
 
 def slots_of(definition: Definition) -> dict[int, int]:
@@ -295,18 +307,33 @@ class Collections:
                     raise
         return found
 
-    async def create(self, database: str, name: str, options: Document, now: Instant) -> Collection:
-        """A new one. MqlError 48 if the name is taken, 73 for a name that none can have, 13297 for one in another case."""
+    async def create(
+        self,
+        database: str,
+        name: str,
+        options: Document,
+        now: Instant,
+        offer: Mapping[str, Any] | None = None,
+        shard_key: str | None = None,
+    ) -> Collection:
+        """A new one. MqlError 48 if the name is taken, 73 for a name that none can have, 13297 for one in another case.
+
+        `offer`: its own throughput, as `engine.throughput` stores it.
+        """
         check_database(database)
         check_collection(database, name)
         body: dict[str, Any] = {"uuid": self._uuid().hex()}
         if options:
             body["options"] = packed(options)
+        if shard_key is not None:
+            body[SHARD_KEY] = shard_key
         words = notes.told("create", {"idIndex": ID_INDEX, **options})
         while True:
             parent = await self._database(database, now)
             try:
-                await self._engine.definitions.create(parent.id, name, Definition(body, now), lambda node: words, now)
+                await self._engine.definitions.create(
+                    parent.id, name, Definition(body, now, offer=offer), lambda node: words, now
+                )
             except OwnerNotFound:
                 continue  # Dropped meanwhile.
             except Conflict:
@@ -334,12 +361,37 @@ class Collections:
             except Conflict:
                 continue
 
+    async def database(self, name: str) -> Node | None:
+        """The database; None: there is none, or only change streams that wait for it."""
+        node = await self._engine.node(SPACE, name)
+        return node if node is not None and await self._shows(node) else None
+
+    async def _shows(self, node: Node) -> bool:
+        return not is_ordered(node) or stands(node) or bool(await self._engine.children(node.id))
+
+    async def make_database(self, name: str, offer: Mapping[str, Any] | None, now: Instant) -> None:
+        """One that stays without collections. MqlError 48 if it is there, 73, 13297."""
+        check_database(name)
+        if await self.database(name) is not None:
+            raise MqlError(48, f"Database {name} already exists.")
+        await self.change_database(await self._database(name, now), offer, now)
+
+    async def change_database(self, node: Node, offer: Mapping[str, Any] | None, now: Instant) -> None:
+        """Other throughput for a database; from now on it stays without collections. MqlError 26 if it is gone."""
+
+        def changed(node: Node) -> Definition:
+            return msgspec.structs.replace(node.definition, body={**node.body, STANDS: True}, offer=offer)
+
+        try:
+            await self._engine.definitions.replace(node.id, changed, now)
+        except NotFound:
+            raise MqlError(26, f"ns does not exist: {node.name}") from None
+
     async def databases(self) -> list[Node]:
-        """Those that have collections, by name."""
+        """Those that have collections or stand for themselves, by name."""
         space = await self._engine.node(SPACE)
         found = [] if space is None else await self._engine.children(space.id)
-        # Where change streams wait for what will come there may be none yet.
-        found = [each for each in found if not is_ordered(each) or await self._engine.children(each.id)]
+        found = [each for each in found if await self._shows(each)]
         return sorted(found, key=lambda node: node.name)
 
     async def of(self, database: str) -> list[Collection]:
@@ -370,11 +422,27 @@ class Collections:
                 return space.id
 
     async def drop(self, collection: Collection, now: Instant) -> None:
-        """Remove one; with its last collection a database is gone."""
+        """Remove one; with its last collection a database is gone, unless it stands for itself."""
         words = notes.dropped(collection.view_on is not None)
         with contextlib.suppress(NotFound):
             await self._engine.definitions.drop(collection.id, words=lambda node: words, now=now)
-            await self._engine.definitions.drop(collection.node.parent, only_empty=True)
+            await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=stands)
+
+    async def provision(
+        self, collection: Collection, shard_key: str | None, offer: Mapping[str, Any] | None, now: Instant
+    ) -> None:
+        """Other throughput and another shard key for a collection. MqlError 26 if it is gone."""
+
+        def changed(node: Node) -> Definition:
+            body = {name: value for name, value in node.body.items() if name != SHARD_KEY}
+            if shard_key is not None:
+                body[SHARD_KEY] = shard_key
+            return msgspec.structs.replace(node.definition, body=body, offer=offer)
+
+        try:
+            await self._engine.definitions.replace(collection.id, changed, now)
+        except NotFound:
+            raise MqlError(26, f"ns does not exist: {collection.namespace}") from None
 
     async def change(self, collection: Collection, options: Document, now: Instant) -> None:
         """Other options for a collection. MqlError 26 if it is gone."""
@@ -414,7 +482,7 @@ class Collections:
             raise MqlError(26, f"Source collection {collection.namespace} does not exist") from None
         if collection.node.parent != parent.id:
             with contextlib.suppress(NotFound):
-                await self._engine.definitions.drop(collection.node.parent, only_empty=True)
+                await self._engine.definitions.drop(collection.node.parent, only_empty=True, unless=stands)
 
     async def drop_database(self, name: str, now: Instant) -> bool:
         """Remove a database with all it holds; False: there was none."""

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.mongo.charges import Spent
 from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.model.instant import MINUTE, Instant
 from mayflydb.model.record import Record
@@ -49,6 +50,7 @@ class Cursor:
         """`limit`: results in all (0: no limit). `session`: the lsid it was opened in; only that one may use it.
 
         `transaction`, set by who opens it inside one, is the only place where it may be used, and ends it.
+        `spent`: told what it reads; `payer`: the collection whose budget that is taken from.
         """
         self.namespace = namespace
         self.session = session
@@ -58,6 +60,8 @@ class Cursor:
         self.keeps = False
         self.busy = False
         self.transaction: object = None
+        self.spent: Spent | None = None
+        self.payer: tuple[str, str] | None = None
         self.waits = False
         self._items = items
         self._rules = rules

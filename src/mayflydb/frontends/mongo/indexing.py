@@ -206,6 +206,24 @@ class Indexing:
                 await self._engine.dates.remove(collection.id, slot)
         return Dropped(collection, ts)
 
+    async def replace(self, collection: Collection, documents: Sequence[Document], now: Instant) -> None:
+        """Let these be all indexes there are. A TTL index that has another time keeps what it has. Errors: those of `create`."""
+        specs = self.parse(collection, documents)
+        wanted = {spec.name: spec for spec in specs}
+        for before in collection.specs:
+            after = wanted.get(before.name)
+            if after == before:
+                continue
+            if after is not None and None not in (before.expire_after, after.expire_after):
+                changed = msgspec.structs.replace(before, expire_after=after.expire_after)
+                if changed == after:
+                    await self.modify(
+                        collection, {"name": before.name, "expireAfterSeconds": after.expire_after}, now, False
+                    )
+                    continue
+            await self.drop(collection, before.name, now)
+        await self.create(await self._collections.need(collection.database, collection.name), specs, now)
+
     async def modify(self, collection: Collection, change: Document, now: Instant, dry: bool) -> Document:
         """What collMod's `index` asks for, and what the reply says of it. MqlError 14, 27, 72, 181."""
         return await self._in_turn(collection, lambda current: self._modify(current, change, now, dry))

@@ -6,10 +6,12 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
 from typing import Any, Final, TypeAlias, TypeVar, cast
 
+from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.engine.transactions import Transaction
+from mayflydb.frontends.mongo.charges import QUERY, Spent
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.reading import MOST_SOUGHT, Row, Select, View, index_of, matching, only_id, planned
@@ -63,7 +65,8 @@ class InTransaction:
         self.holds: list[tuple[int, bytes, bytes]] = []
         self._held = held
         self.snapshot = snapshot
-        self.view: View = Seen(engine, snapshot)
+        self.spent = Spent()
+        self.view: View = Seen(engine, snapshot, self.spent)
         self.attempt: Attempt | None = None
         self.lock = asyncio.Lock()
         self.over = False
@@ -94,7 +97,9 @@ class InTransaction:
     async def run(self, container: int, command: Command) -> Written:
         """As `Snapshot.run`; WriteConflict also if another open transaction has written that."""
         self._held.take(self, container, command.partition, command.key)
-        return await self.snapshot.run(container, command)
+        written = await self.snapshot.run(container, command)
+        self.spent.add(container, budget.charge(written))
+        return written
 
     async def _answered(self, decision: Generator[Any, Any, Any], asked: _Asked) -> Callable[[], Any]:
         try:
@@ -142,7 +147,9 @@ class _Space:
 class Seen:
     """What a transaction sees: what was committed when it began, and what it has done."""
 
-    def __init__(self, engine: Engine, snapshot: Snapshot) -> None:
+    def __init__(self, engine: Engine, snapshot: Snapshot, spent: Spent) -> None:
+        """`spent`: told what is read."""
+        self._spent = spent
         self._engine = engine
         self._snapshot = snapshot
 
@@ -153,16 +160,20 @@ class Seen:
         """By what the planner says, each once; the moment is the transaction's own. Errors: WriteConflict."""
         ids = only_id(select.query) if select.env.collation.is_simple and select.hint is None else None
         if ids is not None:
-            yield [Row(record) for record in await self._by_ids(collection, ids)]
+            records = await self._by_ids(collection, ids)
+            self._spent.point(collection.id, records)
+            yield [Row(record) for record in records]
             return
         seen: set[int] = set()
         plan = planned(collection, select)
+        self._spent.add(collection.id, QUERY)
         # An index that leaves documents out shows only the others, to whoever asks for it by name.
         index = None if select.hint is None else plan.index
         async for records in self._found(collection, plan):
             fresh = [record for record in records if record.seq not in seen]
             seen.update(record.seq for record in fresh)
             found = matching(fresh, select.filter)
+            self._spent.read(collection.id, fresh, len(found))
             yield found if index is None else [row for row in found if keys_of(index, row.document)]
 
     def _found(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:

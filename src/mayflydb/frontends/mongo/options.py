@@ -28,7 +28,7 @@ class Options(msgspec.Struct, frozen=True):
 
     `auth`: a login is needed. `compressors` in order of preference, of those that are installed. `secret` makes up the salts of
     users that do not exist. `profile`, `expiry`, `custom_path`: what holds where `databases` says nothing else. `retention`: how
-    long changes are remembered for change streams. `version`: ours.
+    long changes are remembered for change streams. `serverless`: nothing has throughput. `version`: ours.
     """
 
     topology: Topology = "mongos"
@@ -45,4 +45,5 @@ class Options(msgspec.Struct, frozen=True):
     databases: Mapping[str, DatabaseOptions] = {}
     secret: bytes = b""
     retention: Span = DAY
+    serverless: bool = False
     version: str = "0"

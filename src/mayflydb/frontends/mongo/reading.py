@@ -12,6 +12,7 @@ from bson import Regex
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
+from mayflydb.frontends.mongo.charges import QUERY, Spent
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.model.instant import Instant
@@ -134,6 +135,7 @@ class Committed:
         self._want_ids = want_ids
         self.keys = 0
         self.documents = 0
+        self.spent = Spent()
 
     async def rows(self, collection: Collection, select: Select, moment: Moment) -> AsyncIterator[list[Row]]:
         """By what the planner says; in the order asked for if the plan has it."""
@@ -142,10 +144,13 @@ class Committed:
             yield found
             return
         chosen = planned(collection, select)
+        self.spent.add(collection.id, QUERY)
         in_vain = 0
         async for records in self._found(collection, chosen, select, moment):
             in_vain += len(records)
-            yield matching(records, select.filter)
+            found = matching(records, select.filter)
+            self.spent.read(collection.id, records, len(found))
+            yield found
         if chosen.kind == "scan" and in_vain > MOST_IN_VAIN and needs_ids(collection, select):
             self._want_ids(collection)
 
@@ -155,7 +160,11 @@ class Committed:
     async def at_id(self, collection: Collection, select: Select, now: Instant) -> list[Row] | None:
         """The whole answer to a query for one `_id`, at once. None: it is another query, which `rows` answers."""
         ids = exact_id(select.query, select.env, select.hint)
-        return None if ids is None else await self._by_ids(collection, ids, now)
+        if ids is None:
+            return None
+        found = await self._by_ids(collection, ids, now)
+        self.spent.point(collection.id, [row.record for row in found])
+        return found
 
     def _found(self, collection: Collection, plan: Plan, select: Select, moment: Moment) -> AsyncIterator[list[Record]]:
         """A superset of what matches, each record once."""

@@ -124,6 +124,11 @@ class Attempt:
         self._done: list[list[Any]] = []
         self._noted = False
 
+    @property
+    def container(self) -> int:
+        """Where it is kept what was done."""
+        return self._sessions.id
+
     def load(self, transaction: Transaction) -> Steps[None]:
         """Learn what was done under this number. MqlError 225 if the session has gone on."""
         self._done, self._noted = [], False

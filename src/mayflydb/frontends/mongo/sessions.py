@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from bson import Binary
 
+from mayflydb.frontends.mongo.state import Priced
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import type_name
 
@@ -21,11 +22,15 @@ UUID_SUBTYPE: Final = 4
 
 
 class Session(msgspec.Struct, eq=False):
-    """`id`: the 16 bytes of its UUID. `owner`: the user whose it is, as `db.name`; empty without a login."""
+    """`id`: the 16 bytes of its UUID. `owner`: the user whose it is, as `db.name`; empty without a login.
+
+    `last_priced`: the last command in it that had a price.
+    """
 
     id: bytes
     owner: str
     used: int
+    last_priced: Priced | None = None
 
 
 class Sessions:

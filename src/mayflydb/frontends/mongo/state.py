@@ -14,10 +14,11 @@ if TYPE_CHECKING:
 
 
 class Priced(msgspec.Struct, frozen=True, gc=False):
-    """The last command that had a price: its name and request units."""
+    """The last command that had a price: its name, request units, and how long it took, in microseconds of the host's time."""
 
     name: str
     charge: float
+    duration: int
 
 
 class Login(msgspec.Struct):

@@ -11,10 +11,12 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from mayflydb.engine import budget
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.documents import milliseconds
@@ -227,7 +229,8 @@ class Modification(Statement, frozen=True):
         return compile_update(self.updates, env, filters)
 
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[Updated, bool]:
-        """What it did, and whether it had been done before. `id`: its number within a numbered write."""
+        """What it did, and whether it had been done before. `id`: its number within a numbered write. MqlError 16500."""
+        await afford(self.call, collection, budget.replace(0))
         env = self.environment(collection)
         chosen, update = self.select(collection, env), self.compiled(env)
         writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
@@ -359,7 +362,8 @@ class Deletion(Statement, frozen=True):
         return cls(call, given, query, None, limit == 0)
 
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
-        """How many are gone, the last of them, and whether that had been done before."""
+        """How many are gone, the last of them, and whether that had been done before. MqlError 16500."""
+        await afford(self.call, collection, budget.DELETE)
         env = self.environment(collection)
         chosen = self.select(collection, env)
         writer = Writer(collection, env)

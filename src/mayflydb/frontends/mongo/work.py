@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Final, Protocol, TypeVar
 
+from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo import retries
 from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.charges import Spent
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.retries import Attempt
-from mayflydb.frontends.mongo.writing import Body
+from mayflydb.frontends.mongo.writing import Body, Steps
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
@@ -20,11 +22,15 @@ _KNOWN_MODES: Final = ("majority",)
 
 
 class Work(Protocol):
-    """`attempt`: the numbered write this is, if it is one. `aborts`: an error ends more than the statement that met it."""
+    """`attempt`: the numbered write this is, if it is one. `aborts`: an error ends more than the statement that met it.
+
+    `spent`: what it has read and written.
+    """
 
     view: View
     attempt: Attempt | None
     aborts: bool
+    spent: Spent
 
     async def perform(self, body: Body[T]) -> T:
         """Run a decision and return its reply once it holds, as far as anything does before the work is at its end."""
@@ -42,17 +48,36 @@ class Single:
         self._engine = data.engine
         self._now = now
         self.attempt = attempt
-        self.view: View = Committed(data.engine, data.indexing.want_ids)
+        view = Committed(data.engine, data.indexing.want_ids)
+        self.view: View = view
+        self.spent = view.spent
 
     async def perform(self, body: Body[T]) -> T:
-        return await self._engine.transact(body, self._now)
+        runs: list[Transaction] = []
+
+        def noted(transaction: Transaction) -> Steps[T]:
+            runs.append(transaction)
+            return body(transaction)
+
+        reply = await self._engine.transact(noted, self._now)
+        self.spent.wrote(runs[-1], None if self.attempt is None else self.attempt.container)
+        return reply
 
     def fail(self) -> None:
         """Each statement stands for itself."""
 
 
 async def begin(call: Call) -> Work:
-    """What the session arguments of a command ask for. MqlError 20, 72, 225 and 50768 as the protocol has them."""
+    """What the session arguments of a command ask for; it pays for what that spends.
+
+    MqlError 20, 72, 225 and 50768 as the protocol has them.
+    """
+    work = await _begun(call)
+    call.spent = work.spent
+    return work
+
+
+async def _begun(call: Call) -> Work:
     data = call.app.data
     if call.transaction is not None:
         return call.transaction

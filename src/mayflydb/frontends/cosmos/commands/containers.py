@@ -9,6 +9,7 @@ import msgspec
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node, PartitionRange
 from mayflydb.engine.indexes import dropped
+from mayflydb.engine.throughput import stored
 from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata, statistics
@@ -16,7 +17,6 @@ from mayflydb.frontends.cosmos.commands.offers import of_container
 from mayflydb.frontends.cosmos.indexing import may_stand
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
-from mayflydb.frontends.cosmos.throughput import stored
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import STATISTICS, Response, json_response
 from mayflydb.model.errors import NotFound, OwnerNotFound

@@ -6,12 +6,12 @@ from typing import Any
 
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.throughput import stored
 from mayflydb.frontends.cosmos import policies
 from mayflydb.frontends.cosmos.calls import SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.offers import provisioned
 from mayflydb.frontends.cosmos.resources import database_body
-from mayflydb.frontends.cosmos.throughput import stored
 from mayflydb.frontends.cosmos.wire import Response, json_response
 
 

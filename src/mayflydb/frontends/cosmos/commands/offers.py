@@ -8,6 +8,7 @@ import msgspec
 
 from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.throughput import STANDARD, Throughput, loaded, stored
 from mayflydb.frontends.cosmos import throughput
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
@@ -15,12 +16,8 @@ from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import RidKind, database_rid, offer_body, owner, parse_rid
 from mayflydb.frontends.cosmos.splitting import grown
-from mayflydb.frontends.cosmos.throughput import Throughput
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest, NotFound
-
-STANDARD = Throughput(400)
-"""What a container gets that asked for nothing and shares nothing."""
 
 
 def provisioned(call: Call) -> Throughput | None:
@@ -44,7 +41,7 @@ def of_container(call: Call, database: Node) -> Throughput | None:
 
 def _loaded(node: Node) -> Throughput | None:
     offer = node.definition.offer
-    return None if offer is None else throughput.loaded(offer)
+    return None if offer is None else loaded(offer)
 
 
 def body_of(node: Node, is_database: bool) -> dict[str, Any] | None:
@@ -108,7 +105,7 @@ async def replace(call: Call) -> Response:
     )
 
     def change(before: Node) -> Definition:
-        offer = throughput.stored(wanted)
+        offer = stored(wanted)
         if is_database:
             return msgspec.structs.replace(before.definition, offer=offer)
         key = PartitionKeyDefinition.from_json(before.body["partitionKey"])

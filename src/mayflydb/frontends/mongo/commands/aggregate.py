@@ -6,6 +6,7 @@ from typing import Final
 
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.charges import QUERY, afford
 from mayflydb.frontends.mongo.commands.explain import explained, explains
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
@@ -80,6 +81,8 @@ async def aggregate(call: Call) -> Document | bytes:
         call.require("write", pipeline.target.target[0])
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
+    if collection is not None:
+        await afford(call, collection, QUERY)
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))

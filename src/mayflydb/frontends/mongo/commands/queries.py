@@ -8,15 +8,17 @@ from typing import Any, Final
 import msgspec
 from bson import Int64
 
+from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
+from mayflydb.frontends.mongo.charges import QUERY, afford
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, rows
+from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.frontends.mongo.work import Work, begin
@@ -76,7 +78,9 @@ async def find(call: Call) -> Document | bytes:
     coll = arguments.text(body, name, name)
     collection = await call.app.data.collections.find(call.database, coll)
     if collection is not None and collection.view_on is not None:
-        batches, moment = await find_in_view(call, await begin(call), collection)
+        work = await begin(call)
+        await afford(call, collection, QUERY)
+        batches, moment = await find_in_view(call, work, collection)
         cursor = Cursor(f"{call.database}.{coll}", encoded(batches), moment, lambda: (), 0, session_of(call))
         return await first_batch(call, cursor, arguments.whole(body, "batchSize", name))
     env = environment(call, collection, body)
@@ -100,6 +104,8 @@ async def find(call: Call) -> Document | bytes:
             call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
         )
         return await first_batch(call, tail, size)
+    by_id = exact_id(query, env, body.get("hint")) is not None
+    await afford(call, collection, budget.MISS if by_id else QUERY)
     view = work.view
     if size is None and not skip and isinstance(view, Committed):
         found = await view.at_id(collection, chosen, call.now)
@@ -143,7 +149,7 @@ def _projection(spec: Document, chosen: Select) -> Projection:
 
 async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
     """The first batch of a cursor, which stays open if there is more."""
-    cursor.transaction = call.transaction
+    cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
     batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
     id = 0
     if single or cursor.exhausted:
@@ -166,6 +172,10 @@ async def get_more(call: Call) -> bytes:
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     limit = arguments.whole(call.body, "maxTimeMS", call.name)
     call.app.failpoints.strike_get_more()
+    payer = None if cursor.payer is None else await call.app.data.collections.find(*cursor.payer)
+    if payer is not None:
+        await afford(call, payer, QUERY)
+    call.spent = cursor.spent
     cursor.busy = True
     try:
         if cursor.waits:
@@ -220,7 +230,9 @@ async def count(call: Call) -> Document:
     total = 0
     if collection is not None:
         work = await begin(call)
+        await afford(call, collection, QUERY)
         if chosen == Select({}, chosen.env) and collection.view_on is None and not work.aborts:
+            work.spent.add(collection.id, QUERY)
             return {"n": await visible_count(call, collection), "ok": 1.0}
         async for batch in _documents(call, work, collection, chosen):
             total += len(batch)
@@ -235,7 +247,9 @@ async def distinct(call: Call) -> Document:
     values: dict[Any, Any] = {}
     if collection is not None:
         parts = split(key)
-        async for batch in _documents(call, await begin(call), collection, chosen):
+        work = await begin(call)
+        await afford(call, collection, QUERY)
+        async for batch in _documents(call, work, collection, chosen):
             for row in batch:
                 for value in lookup(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:

@@ -9,6 +9,7 @@ from mayflydb.frontends.mongo.commands import (
     aggregate,
     bulk_write,
     catalog,
+    custom_action,
     explain,
     find_and_modify,
     handshake,
@@ -42,4 +43,5 @@ HANDLERS: Final[dict[str, Command]] = {
     **find_and_modify.HANDLERS,
     **bulk_write.HANDLERS,
     **aggregate.HANDLERS,
+    **custom_action.HANDLERS,
 }

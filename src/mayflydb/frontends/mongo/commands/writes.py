@@ -11,10 +11,12 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from bson import Int64
 
+from mayflydb.engine import budget
 from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.charges import unaffordable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import to_store
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
@@ -144,6 +146,19 @@ class Insert(msgspec.Struct, frozen=True):
         return cls(index, id, kept, document)
 
 
+async def afforded(call: Call, collection: Collection, inserts: Sequence[Insert], ordered: bool) -> Sequence[Insert]:
+    """The same; those that are over the budget will be refused, and if `ordered`, none after the first of them is here."""
+    if call.app.engine.budgets is None:
+        return inserts
+    found: list[Insert] = []
+    for insert in inserts:
+        refusal = insert.refusal or await unaffordable(call, collection, budget.create(len(insert.raw)))
+        found.append(insert if refusal is None else msgspec.structs.replace(insert, refusal=refusal))
+        if refusal is not None and ordered:
+            break
+    return found
+
+
 class Insertion:
     """Adds documents, some in each transaction."""
 
@@ -202,7 +217,8 @@ async def insert_some(
 
     async def act(collection: Collection) -> None:
         writer = Writer(collection, environment(call, collection, {}), validated)
-        await Insertion(work, writer, outcome).perform(inserts, collection)
+        affordable = await afforded(call, collection, inserts, outcome.ordered)
+        await Insertion(work, writer, outcome).perform(affordable, collection)
 
     await on_standing(work, find, act)
 
