@@ -25,11 +25,11 @@ from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Ro
 from mayflydb.sockets.work import Served, Work
 
 if TYPE_CHECKING:
+    from mayflydb.frontends.mongo.accounts.users import User
     from mayflydb.frontends.mongo.app import MongoApp
     from mayflydb.frontends.mongo.caller import MongoCaller
     from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import DatabaseOptions, Options
-    from mayflydb.frontends.mongo.users import User
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +133,8 @@ class MongoPort:
         return self._app
 
     def _service(self, engine: Engine, work: Work, now: Instant) -> Callable[[bool, float], Served]:
-        from mayflydb.frontends.mongo.compression import Codecs
-        from mayflydb.frontends.mongo.connection import Limits, Service
+        from mayflydb.frontends.mongo.protocol.compression import Codecs
+        from mayflydb.frontends.mongo.protocol.connection import Limits, Service
 
         app = self._front(engine, now)
         options = app.options
@@ -169,8 +169,8 @@ class MongoPort:
         )
 
     def _users(self) -> tuple[User, ...]:
-        from mayflydb.frontends.mongo import scram
-        from mayflydb.frontends.mongo.users import Role, User
+        from mayflydb.frontends.mongo.accounts import scram
+        from mayflydb.frontends.mongo.accounts.users import Role, User
 
         given = self._administrator
         if given is None:

@@ -6,9 +6,9 @@ import pytest
 from bson import Int64
 
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.explain import Asked, Counted, execution_stats, explanation, parsed, stages
-from mayflydb.query.mongo.index_specs import parse_spec
-from mayflydb.query.mongo.planner import plan
+from mayflydb.query.mongo.indexes.explain import Asked, Counted, execution_stats, explanation, parsed, stages
+from mayflydb.query.mongo.indexes.planner import plan
+from mayflydb.query.mongo.indexes.specs import parse_spec
 from mayflydb.query.mongo.values import Document
 
 A = parse_spec({"key": {"a": 1, "b": -1}, "name": "a_1_b_-1", "unique": True})

@@ -10,9 +10,9 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.index_keys import EARLIEST, LATEST, LONGEST, compile_keys, dates_of, hashed, keys_of, run_of
-from mayflydb.query.mongo.index_specs import IndexSpec, parse_spec
-from mayflydb.query.mongo.key_bytes import EMPTY_ARRAY, descending, encode_value, text
+from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, descending, encode_value, text
+from mayflydb.query.mongo.indexes.keys import EARLIEST, LATEST, LONGEST, compile_keys, dates_of, hashed, keys_of, run_of
+from mayflydb.query.mongo.indexes.specs import IndexSpec, parse_spec
 from mayflydb.query.mongo.values import Document, order_key
 
 

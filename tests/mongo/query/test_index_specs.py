@@ -8,8 +8,8 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, Regex
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.index_changes import check_reserved, modify, note_of, target, to_drop
-from mayflydb.query.mongo.index_specs import ID, IndexSpec, Profile, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.indexes.changes import check_reserved, modify, note_of, target, to_drop
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, Profile, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
-from mayflydb.query.mongo.key_bytes import after, descending, encode_value, id_key
+from mayflydb.query.mongo.indexes.key_bytes import after, descending, encode_value, id_key
 from mayflydb.query.mongo.values import MISSING, order_key
 
 NUMBERS: list[Any] = [

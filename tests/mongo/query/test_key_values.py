@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId
 
-from mayflydb.query.mongo.key_bytes import id_key
-from mayflydb.query.mongo.key_values import value_of
+from mayflydb.query.mongo.indexes.key_bytes import id_key
+from mayflydb.query.mongo.indexes.key_values import value_of
 from mongo.query.test_key_bytes import VALUES, a_value
 
 

@@ -12,10 +12,10 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.index_keys import compile_keys, run_of
-from mayflydb.query.mongo.index_specs import ID, IndexSpec, parse_spec
-from mayflydb.query.mongo.key_bytes import id_key
-from mayflydb.query.mongo.planner import Plan, plan
+from mayflydb.query.mongo.indexes.key_bytes import id_key
+from mayflydb.query.mongo.indexes.keys import compile_keys, run_of
+from mayflydb.query.mongo.indexes.planner import Plan, plan
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.values import Document
 

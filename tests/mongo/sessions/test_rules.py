@@ -17,7 +17,7 @@ from pymongo.write_concern import WriteConcern
 
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.mongo import transactions
+from mayflydb.frontends.mongo.sessions import transactions
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mongo.sessions.conftest import HostTime
 from mongo.wire.test_server import Wire

@@ -20,8 +20,8 @@ from mayflydb.engine.open import open_engine
 from mayflydb.frontends.mongo.app import MongoApp
 from mayflydb.frontends.mongo.contracts import ProfileChanged
 from mayflydb.frontends.mongo.options import DatabaseOptions, Options, Profile
+from mayflydb.frontends.mongo.protocol.messages import OP_MSG, Message
 from mayflydb.frontends.mongo.state import ConnectionState
-from mayflydb.frontends.mongo.wire import OP_MSG, Message
 from mayflydb.model.instant import SECOND
 from mayflydb.store.sqlite.store import SqliteStore
 from mongo.ttl.world import T, date

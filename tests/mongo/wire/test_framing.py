@@ -10,9 +10,10 @@ import zlib
 import pytest
 from bson import encode
 
-from mayflydb.frontends.mongo import raw, wire
-from mayflydb.frontends.mongo.compression import Codecs, installed
-from mayflydb.frontends.mongo.wire import BadFrame, Framer, Message
+from mayflydb.frontends.mongo.protocol import messages as wire
+from mayflydb.frontends.mongo.protocol import raw
+from mayflydb.frontends.mongo.protocol.compression import Codecs, installed
+from mayflydb.frontends.mongo.protocol.messages import BadFrame, Framer, Message
 from mayflydb.query.mongo.faults import MqlError
 
 PING = encode({"ping": 1, "$db": "admin"})

@@ -8,8 +8,8 @@ import hmac
 
 import pytest
 
-from mayflydb.frontends.mongo import scram
-from mayflydb.frontends.mongo.scram import SHA_1, SHA_256, Conversation, Credential, Rejected
+from mayflydb.frontends.mongo.accounts import scram
+from mayflydb.frontends.mongo.accounts.scram import SHA_1, SHA_256, Conversation, Credential, Rejected
 
 FIRST = b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
 NONCE = "%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0"

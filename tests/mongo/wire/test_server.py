@@ -17,7 +17,7 @@ from pymongo.errors import AutoReconnect, OperationFailure
 from pymongo.uri_parser import parse_uri
 
 from mayflydb.embedded import RunningServer, serve
-from mayflydb.frontends.mongo.compression import installed
+from mayflydb.frontends.mongo.protocol.compression import installed
 
 Client = MongoClient[dict[str, Any]]
 

@@ -11,22 +11,22 @@ from uuid import UUID
 from bson import Decimal128
 
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo import raw
+from mayflydb.frontends.mongo.accounts.users import Accounts, User
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
 from mayflydb.frontends.mongo.concerns import check_read_concern, check_version
 from mayflydb.frontends.mongo.data import Data
-from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.errors import answer_to, refusal
 from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.sessions import Sessions, session_id
+from mayflydb.frontends.mongo.protocol import raw
+from mayflydb.frontends.mongo.protocol.deadlines import within
+from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
+from mayflydb.frontends.mongo.sessions.registry import Sessions, session_id
+from mayflydb.frontends.mongo.sessions.work import concern_error
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.frontends.mongo.tallies import Tallies
-from mayflydb.frontends.mongo.users import Accounts, User
-from mayflydb.frontends.mongo.wire import OP_QUERY, Message
-from mayflydb.frontends.mongo.work import concern_error
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError, type_mismatch

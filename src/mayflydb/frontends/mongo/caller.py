@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from mayflydb.frontends.mongo.accounts.users import Role, User
 from mayflydb.frontends.mongo.app import MongoApp
+from mayflydb.frontends.mongo.protocol.messages import OP_MSG, Message
 from mayflydb.frontends.mongo.state import ConnectionState
-from mayflydb.frontends.mongo.users import Role, User
-from mayflydb.frontends.mongo.wire import OP_MSG, Message
 from mayflydb.model.errors import BadRequest, Conflict, MayflyError, NotFound, OutcomeUnknown, Unavailable
 from mayflydb.query.mongo.values import Document, decode, encode
 

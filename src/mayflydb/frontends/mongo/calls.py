@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 import msgspec
 
-from mayflydb.frontends.mongo.sessions import Session
+from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
@@ -16,7 +16,7 @@ from mayflydb.query.mongo.values import Document
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
     from mayflydb.frontends.mongo.charges import Grant, Spent
-    from mayflydb.frontends.mongo.inside import InTransaction
+    from mayflydb.frontends.mongo.sessions.inside import InTransaction
 
 GENERIC: Final = frozenset(
     {

@@ -29,9 +29,9 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.index_keys import compile_keys, keys_of
-from mayflydb.query.mongo.index_specs import ID, IndexSpec
-from mayflydb.query.mongo.key_bytes import id_key
+from mayflydb.query.mongo.indexes.key_bytes import id_key
+from mayflydb.query.mongo.indexes.keys import compile_keys, keys_of
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.validation import check_collection, check_database
 from mayflydb.query.mongo.values import Document, Value, decode, encode

@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.model.errors import MayflyError
-from mayflydb.query.mongo.index_specs import Profile
+from mayflydb.query.mongo.indexes.specs import Profile
 
 
 class ProfileChanged(MayflyError):

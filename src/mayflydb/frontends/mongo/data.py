@@ -13,9 +13,9 @@ from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.documents import ObjectIds
 from mayflydb.frontends.mongo.indexing import Indexing
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.session_records import SessionRecords
-from mayflydb.frontends.mongo.sessions import Session
-from mayflydb.frontends.mongo.transactions import Transactions
+from mayflydb.frontends.mongo.sessions.records import SessionRecords
+from mayflydb.frontends.mongo.sessions.registry import Session
+from mayflydb.frontends.mongo.sessions.transactions import Transactions
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 

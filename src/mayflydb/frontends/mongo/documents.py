@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from bson import Binary, Int64, ObjectId, Regex, Timestamp
 
-from mayflydb.frontends.mongo.raw import check_depth, elements
+from mayflydb.frontends.mongo.protocol.raw import check_depth, elements
 from mayflydb.model.instant import Instant, to_seconds
 from mayflydb.model.record import IGNORED, NEVER
 from mayflydb.query.mongo.faults import MqlError, bad_value

@@ -27,8 +27,8 @@ from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.index_changes import modify, target, to_drop
-from mayflydb.query.mongo.index_specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.indexes.changes import modify, target, to_drop
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
 log = logging.getLogger(__name__)

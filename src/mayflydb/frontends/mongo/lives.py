@@ -21,10 +21,10 @@ from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.index_changes import modify
-from mayflydb.query.mongo.index_keys import compile_keys
-from mayflydb.query.mongo.index_specs import ID, IndexSpec, parse_spec
-from mayflydb.query.mongo.key_values import value_of
+from mayflydb.query.mongo.indexes.changes import modify
+from mayflydb.query.mongo.indexes.key_values import value_of
+from mayflydb.query.mongo.indexes.keys import compile_keys
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Document, Value, decode, shell, type_name
 

@@ -15,8 +15,8 @@ from mayflydb.frontends.mongo.cursors import Item, Moment
 from mayflydb.frontends.mongo.documents import check_id
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
+from mayflydb.frontends.mongo.sessions.work import Work
 from mayflydb.frontends.mongo.statements import environment, select, writable_in
-from mayflydb.frontends.mongo.work import Work
 from mayflydb.frontends.mongo.writing import Body, Steps, Writer
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env

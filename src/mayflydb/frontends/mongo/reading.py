@@ -20,9 +20,9 @@ from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
-from mayflydb.query.mongo.index_keys import run_of
-from mayflydb.query.mongo.index_specs import ID
-from mayflydb.query.mongo.planner import Plan, plan
+from mayflydb.query.mongo.indexes.keys import run_of
+from mayflydb.query.mongo.indexes.planner import Plan, plan
+from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort
 from mayflydb.query.mongo.values import Document, decode
 from mayflydb.store.interface import KeyRange

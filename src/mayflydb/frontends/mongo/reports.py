@@ -12,7 +12,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.index_specs import ID
+from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value
 from mayflydb.store.interface import Count

@@ -9,8 +9,8 @@ import msgspec
 from mayflydb.query.mongo.values import Document
 
 if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.scram import Conversation
-    from mayflydb.frontends.mongo.users import User
+    from mayflydb.frontends.mongo.accounts.scram import Conversation
+    from mayflydb.frontends.mongo.accounts.users import User
 
 
 class Priced(msgspec.Struct, frozen=True, gc=False):

@@ -21,7 +21,7 @@ from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reading import Select, exact_id, rows
-from mayflydb.frontends.mongo.work import Work
+from mayflydb.frontends.mongo.sessions.work import Work
 from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant

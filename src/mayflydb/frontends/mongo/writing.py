@@ -22,7 +22,7 @@ from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
-from mayflydb.query.mongo.index_specs import IndexSpec
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.update import Update, upserted
 from mayflydb.query.mongo.validator import failure_details

@@ -10,12 +10,15 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.frontends.mongo import arguments, raw
+from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.queries import session_of
 from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Outcome, insert_some, statement_ids, statements
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
+from mayflydb.frontends.mongo.protocol import raw
+from mayflydb.frontends.mongo.sessions.transactions import check_database
+from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.statements import (
     Deletion,
     Modification,
@@ -24,8 +27,6 @@ from mayflydb.frontends.mongo.statements import (
     on_standing,
     writable_in,
 )
-from mayflydb.frontends.mongo.transactions import check_database
-from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
 

@@ -17,7 +17,7 @@ from mayflydb.frontends.mongo.errors import code_of
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.index_specs import ID
+from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.values import Document, type_name
 
 MOST_UNSHARDED: Final = 10_000

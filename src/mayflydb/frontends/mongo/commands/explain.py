@@ -18,11 +18,11 @@ from mayflydb.frontends.mongo.commands.handshake import version_text
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import Collected
 from mayflydb.frontends.mongo.reading import Committed, Select, planned, rows
+from mayflydb.frontends.mongo.sessions.work import Single, begin
 from mayflydb.frontends.mongo.statements import environment, existing, select
-from mayflydb.frontends.mongo.work import Single, begin
-from mayflydb.query.mongo.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.planner import Plan
+from mayflydb.query.mongo.indexes.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
+from mayflydb.query.mongo.indexes.planner import Plan
 from mayflydb.query.mongo.projection import compile_projection
 from mayflydb.query.mongo.stages import compile_pipeline
 from mayflydb.query.mongo.values import Document, type_name

@@ -8,8 +8,8 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.writes import statement_ids
+from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
-from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection

@@ -9,7 +9,7 @@ from bson import DatetimeMS, Int64, Timestamp
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.login import speculate
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.wire import LARGEST
+from mayflydb.frontends.mongo.protocol.messages import LARGEST
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name

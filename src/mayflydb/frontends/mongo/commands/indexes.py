@@ -19,7 +19,7 @@ from mayflydb.frontends.mongo.statements import existing
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.index_specs import ID, IndexSpec
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
 UNCHANGED: Final = "all indexes already exist"

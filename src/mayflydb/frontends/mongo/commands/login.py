@@ -5,9 +5,9 @@ from __future__ import annotations
 import base64
 from typing import Any, Final
 
-from mayflydb.frontends.mongo import scram
+from mayflydb.frontends.mongo.accounts import scram
+from mayflydb.frontends.mongo.accounts.scram import Conversation, Rejected
 from mayflydb.frontends.mongo.calls import Call, Command
-from mayflydb.frontends.mongo.scram import Conversation, Rejected
 from mayflydb.frontends.mongo.state import Login
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name

@@ -13,7 +13,7 @@ import msgspec
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
 from mayflydb.frontends.mongo.commands.handshake import version_of
-from mayflydb.frontends.mongo.transactions import Transactions
+from mayflydb.frontends.mongo.sessions.transactions import Transactions
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, Document, Value, is_number, shell, truthy
 

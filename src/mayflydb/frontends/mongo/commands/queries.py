@@ -15,13 +15,13 @@ from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.charges import QUERY, afford
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
-from mayflydb.frontends.mongo.deadlines import within
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
+from mayflydb.frontends.mongo.protocol.deadlines import within
 from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
+from mayflydb.frontends.mongo.sessions.work import Work, begin
 from mayflydb.frontends.mongo.statements import environment, select
-from mayflydb.frontends.mongo.work import Work, begin
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter

@@ -11,8 +11,8 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import failpoints
+from mayflydb.frontends.mongo.accounts.users import User, rights_of
 from mayflydb.frontends.mongo.calls import Call, Command
-from mayflydb.frontends.mongo.users import User, rights_of
 from mayflydb.model.instant import MILLISECOND, to_rfc3339
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name

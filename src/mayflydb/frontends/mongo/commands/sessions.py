@@ -8,8 +8,8 @@ from bson import Binary
 
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
-from mayflydb.frontends.mongo.sessions import session_id
-from mayflydb.frontends.mongo.work import concern_error
+from mayflydb.frontends.mongo.sessions.registry import session_id
+from mayflydb.frontends.mongo.sessions.work import concern_error
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
 

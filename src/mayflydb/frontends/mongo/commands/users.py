@@ -10,10 +10,10 @@ from uuid import UUID
 import msgspec
 from bson import Binary
 
-from mayflydb.frontends.mongo import scram
+from mayflydb.frontends.mongo.accounts import scram
+from mayflydb.frontends.mongo.accounts.scram import Credential
+from mayflydb.frontends.mongo.accounts.users import Role, User, check_role, not_found
 from mayflydb.frontends.mongo.calls import Call, Command
-from mayflydb.frontends.mongo.scram import Credential
-from mayflydb.frontends.mongo.users import Role, User, check_role, not_found
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 

@@ -19,8 +19,8 @@ from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.charges import unaffordable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import to_store
+from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
-from mayflydb.frontends.mongo.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.writing import Steps, Writer
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import check_names

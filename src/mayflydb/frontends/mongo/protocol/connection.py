@@ -16,12 +16,12 @@ from typing import Any
 
 import msgspec
 
-from mayflydb.frontends.mongo import wire
 from mayflydb.frontends.mongo.app import Hangup, MongoApp
-from mayflydb.frontends.mongo.compression import Codecs
 from mayflydb.frontends.mongo.errors import refusal
+from mayflydb.frontends.mongo.protocol import messages as wire
+from mayflydb.frontends.mongo.protocol.compression import Codecs
+from mayflydb.frontends.mongo.protocol.messages import Message
 from mayflydb.frontends.mongo.state import ConnectionState
-from mayflydb.frontends.mongo.wire import Message
 from mayflydb.query.mongo.values import encode
 from mayflydb.sockets.work import Served, Work, resumed
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from mayflydb.model.keys import complement
-from mayflydb.query.mongo import key_bytes as kinds
+from mayflydb.query.mongo.indexes import key_bytes as kinds
 from mayflydb.query.mongo.values import INT32_MAX, MISSING, Value
 
 _DOUBLE, _SHORT, _LONG, _PAIR, _BINARY = Struct(">d"), Struct(">H"), Struct(">Q"), Struct(">II"), Struct(">IB")

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.scram import Credential
+from mayflydb.frontends.mongo.accounts.scram import Credential
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant

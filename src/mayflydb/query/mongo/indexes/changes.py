@@ -12,8 +12,8 @@ import msgspec
 from bson import Int64
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.index_options import modified_ttl
-from mayflydb.query.mongo.index_specs import IndexSpec, Profile, check_cosmos_ttl
+from mayflydb.query.mongo.indexes.options import modified_ttl
+from mayflydb.query.mongo.indexes.specs import IndexSpec, Profile, check_cosmos_ttl
 from mayflydb.query.mongo.values import Document, Value, equal, is_number, shell, truthy, type_name
 
 _CHANGES: Final = ("expireAfterSeconds", "hidden", "prepareUnique", "unique")

@@ -24,8 +24,8 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
-from mayflydb.query.mongo.index_specs import IndexSpec
-from mayflydb.query.mongo.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_value, text
+from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_value, text
+from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.paths import fields_of, index_of, split
 from mayflydb.query.mongo.text import TextIndex, plain, texts_of, words_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple, TypeAlias
 from bson import MaxKey, MinKey, Regex
 
 from mayflydb.query.mongo.collation import Collation
-from mayflydb.query.mongo.key_bytes import (
+from mayflydb.query.mongo.indexes.key_bytes import (
     EMPTY_ARRAY,
     MAX_KEY,
     MIN_KEY,

@@ -14,12 +14,12 @@ import msgspec
 
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.mongo import retries
 from mayflydb.frontends.mongo.calls import Call, Handler
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
-from mayflydb.frontends.mongo.inside import Held, InTransaction, aborted
-from mayflydb.frontends.mongo.sessions import Session
+from mayflydb.frontends.mongo.sessions import retries
+from mayflydb.frontends.mongo.sessions.inside import Held, InTransaction, aborted
+from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Final, Protocol, TypeVar
 
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.mongo import retries
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import Spent
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.reading import Committed, View
-from mayflydb.frontends.mongo.retries import Attempt
+from mayflydb.frontends.mongo.sessions import retries
+from mayflydb.frontends.mongo.sessions.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body, Steps
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError

@@ -13,8 +13,8 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.collections import Collection, Collections, place_of
-from mayflydb.frontends.mongo.retries import DATABASE, NAME, record_id
-from mayflydb.frontends.mongo.sessions import IDLE, Session
+from mayflydb.frontends.mongo.sessions.registry import IDLE, Session
+from mayflydb.frontends.mongo.sessions.retries import DATABASE, NAME, record_id
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.store.interface import Order, Position, Read, Scan
 

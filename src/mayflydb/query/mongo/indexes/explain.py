@@ -10,8 +10,8 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from bson import Int64
 
-from mayflydb.query.mongo.conditions import is_operators
-from mayflydb.query.mongo.planner import Plan
+from mayflydb.query.mongo.indexes.conditions import is_operators
+from mayflydb.query.mongo.indexes.planner import Plan
 from mayflydb.query.mongo.values import Document, Value, is_number, shell, type_name
 
 SORT_MEMORY: Final = 100 * 1024 * 1024

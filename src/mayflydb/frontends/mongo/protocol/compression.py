@@ -8,8 +8,8 @@ from typing import Final
 
 import msgspec
 
-from mayflydb.frontends.mongo import wire
-from mayflydb.frontends.mongo.wire import NOOP, BadFrame
+from mayflydb.frontends.mongo.protocol import messages as wire
+from mayflydb.frontends.mongo.protocol.messages import NOOP, BadFrame
 
 NAMES: Final = ("zstd", "snappy", "zlib")
 """In the order they are offered."""

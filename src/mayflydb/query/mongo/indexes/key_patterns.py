@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.index_options import must_be, refused
+from mayflydb.query.mongo.indexes.options import must_be, refused
 from mayflydb.query.mongo.values import Value, is_number, order_key, shell, type_name
 
 KeyPattern: TypeAlias = tuple[tuple[str, int | str], ...]

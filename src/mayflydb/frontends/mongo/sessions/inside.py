@@ -15,14 +15,14 @@ from mayflydb.frontends.mongo.charges import QUERY, Spent
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.reading import MOST_SOUGHT, Row, Select, View, index_of, matching, only_id, planned
-from mayflydb.frontends.mongo.retries import Attempt
+from mayflydb.frontends.mongo.sessions.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.index_keys import keys_of
-from mayflydb.query.mongo.planner import Plan
+from mayflydb.query.mongo.indexes.keys import keys_of
+from mayflydb.query.mongo.indexes.planner import Plan
 from mayflydb.store.interface import KeyRange
 
 T = TypeVar("T")

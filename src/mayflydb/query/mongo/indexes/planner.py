@@ -7,7 +7,10 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
-from mayflydb.query.mongo.bounds import (
+from mayflydb.query.mongo.collation import SIMPLE
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.indexes.bounds import (
     ALL,
     MOST_RANGES,
     NULLS,
@@ -23,8 +26,7 @@ from mayflydb.query.mongo.bounds import (
     ranges_of,
     shown,
 )
-from mayflydb.query.mongo.collation import SIMPLE
-from mayflydb.query.mongo.conditions import (
+from mayflydb.query.mongo.indexes.conditions import (
     Condition,
     Conjuncts,
     conjuncts,
@@ -32,11 +34,9 @@ from mayflydb.query.mongo.conditions import (
     implies,
     intervals_of,
 )
-from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.index_keys import WHOLE, covers, hashed
-from mayflydb.query.mongo.index_specs import ID, IndexSpec
-from mayflydb.query.mongo.key_bytes import after, id_key, text
+from mayflydb.query.mongo.indexes.key_bytes import after, id_key, text
+from mayflydb.query.mongo.indexes.keys import WHOLE, covers, hashed
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.paths import index_of, split
 from mayflydb.query.mongo.text import TextIndex, compile_text, plain
 from mayflydb.query.mongo.values import Document, Value, equal, is_number, order_key, type_name

@@ -21,7 +21,7 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Collections, Place, place_of
 from mayflydb.frontends.mongo.documents import milliseconds
-from mayflydb.frontends.mongo.sessions import UUID_SUBTYPE, Session
+from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, Session
 from mayflydb.frontends.mongo.writing import Steps
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name

@@ -12,8 +12,16 @@ import msgspec
 
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
-from mayflydb.query.mongo.index_key_patterns import KeyPattern, key_pattern
-from mayflydb.query.mongo.index_options import checked_partial, created_ttl, flag, must_be, projected, refused, weighed
+from mayflydb.query.mongo.indexes.key_patterns import KeyPattern, key_pattern
+from mayflydb.query.mongo.indexes.options import (
+    checked_partial,
+    created_ttl,
+    flag,
+    must_be,
+    projected,
+    refused,
+    weighed,
+)
 from mayflydb.query.mongo.values import Document, equal, shell
 
 Profile: TypeAlias = Literal["both", "native", "cosmos"]

@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from bson import Regex
 
-from mayflydb.query.mongo.bounds import (
+from mayflydb.query.mongo.indexes.bounds import (
     ALL,
     NULLS,
     Comparing,

@@ -1,0 +1,1 @@
+"""Bytes: messages, their compression, and the connection they come by."""
