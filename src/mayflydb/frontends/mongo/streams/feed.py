@@ -245,10 +245,11 @@ class Feed:
 
     def _entry(self, id: int, node: Node) -> int | None:
         """Where the telling of a history begins that the stream has not met yet; None: it is none of its."""
-        if id > self._known:
+        former = node.definition.former
+        if id > self._known and (not former or self._scope.holds(*former[-1][1:])):
             return 0
-        if node.definition.keeps is None and node.definition.former:
-            return node.definition.former[-1][0] - 1  # It came by another name.
+        if former and (id > self._known or node.definition.keeps is None):
+            return former[-1][0] - 1  # It came by another name.
         return None
 
     async def _found(self) -> list[tuple[Row, str, str]]:
