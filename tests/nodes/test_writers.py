@@ -167,10 +167,10 @@ def skipping(self: Transaction, request: Allocate) -> Awaitable[tuple[int, int]]
 
 holders, allocate = reads.holders, Transaction._allocate
 FAULTS: dict[str, tuple[AbstractContextManager[object], str]] = {
-    "no lock": (patch.object(reads, "lock_rows", unlocked), "duplicate key|AssertionError"),
+    "no lock": (patch.object(reads, "lock_rows", unlocked), "duplicate key|AssertionError|Corrupt"),
     "a guess believed": (
         patch.object(reads, "locked_gets", believing),
-        "duplicate key|AssertionError|changed by somebody",
+        "duplicate key|AssertionError|Corrupt|changed by somebody",
     ),
     "unique values": (patch.dict(reads.ANSWERS, {Holders: forgetful}), "hold one value"),
     "an lsn twice": (patch.object(Transaction, "_allocate", skipping), "AssertionError"),
