@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from bson import Int64, encode
 from bson.raw_bson import RawBSONDocument
-from pymongo import MongoClient, ReturnDocument
+from pymongo import IndexModel, MongoClient, ReturnDocument
 from pymongo.errors import OperationFailure
 
 from mayflydb.embedded import RunningServer
@@ -163,3 +163,12 @@ def test_merges_at_once_meet_in_one_document(mongo_server: RunningServer, client
     with ThreadPoolExecutor(5) as threads:
         list(threads.map(merge, range(5)))
     assert client.faults.m.count_documents({}) == 60
+
+
+def test_of_several_unique_indexes_the_one_that_refuses_is_named(mongo_client: MongoClient[dict[str, Any]]) -> None:
+    things = mongo_client["unique_builds"]["things"]
+    things.insert_many([{"_id": 1, "a": 1, "b": 7}, {"_id": 2, "a": 2, "b": 7}])
+    with pytest.raises(OperationFailure) as refused:
+        things.create_indexes([IndexModel("a", unique=True), IndexModel("b", unique=True)])
+    assert refused.value.code == 11000
+    assert "index: b_1 dup key: { b: 7 }" in str(refused.value)

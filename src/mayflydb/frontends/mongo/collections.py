@@ -48,7 +48,7 @@ STANDS: Final = "stands"
 SHARD_KEY: Final = "shardKey"
 """In the body of a collection: the field by which a service of several machines would distribute it."""
 
-ID_INDEX: Final[Document] = {"v": 2, "key": {"_id": 1}, "name": "_id_"}
+ID_INDEX: Final[Document] = ID.to_document()
 
 
 def packed(document: Mapping[str, Any]) -> str:

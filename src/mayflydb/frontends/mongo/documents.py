@@ -7,13 +7,14 @@ import struct
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from bson import Binary, Int64, ObjectId, Regex, Timestamp
+from bson import Binary, Int64, ObjectId, Timestamp
 
 from mayflydb.frontends.mongo.protocol.raw import check_depth, elements
 from mayflydb.model.instant import Instant, to_seconds
 from mayflydb.model.record import IGNORED, NEVER
-from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.values import INT32_MAX, Document, Value, decode, encode
+from mayflydb.query.mongo.faults import bad_value
+from mayflydb.query.mongo.validation import check_id
+from mayflydb.query.mongo.values import INT32_MAX, Document, decode, encode
 
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes of a document, and of a batch: https://www.mongodb.com/docs/manual/reference/limits/"""
@@ -82,16 +83,6 @@ def to_store(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]
             kept[name] = Timestamp(to_seconds(now), 1)
     check_id(kept["_id"])
     return kept, raw if kept is document else encode(kept)
-
-
-def check_id(value: Value) -> None:
-    """MqlError 53 for a type that no `_id` may have."""
-    if type(value) in (list, Regex):
-        name = "array" if type(value) is list else "regex"
-        raise MqlError(53, f"The '_id' value cannot be of type {name}")
-    if type(value) is dict and any(name.startswith("$") for name in value):
-        name = next(name for name in value if name.startswith("$"))
-        raise MqlError(52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.")
 
 
 def has_ttl(raw: bytes) -> bool:

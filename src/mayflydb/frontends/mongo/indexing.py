@@ -28,8 +28,10 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.indexes.changes import modify, target, to_drop
+from mayflydb.query.mongo.indexes.keys import keys_of
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
+from mayflydb.store.interface import HASH_BYTES
 
 log = logging.getLogger(__name__)
 
@@ -391,6 +393,8 @@ def _check_alone(node: Node, specs: Sequence[IndexSpec]) -> None:
 
 def _duplicate_in_build(collection: Collection, specs: Sequence[IndexSpec], error: Conflict) -> MqlError:
     holder: Any = error.detail.get("holder")
-    # Of several unique indexes the one that refused is the one whose key the entry has; its number is no longer there.
-    unique = [spec for spec in specs if spec.unique]
-    return duplicate(collection, decode(holder.value), error, unique[0] if len(unique) == 1 else None)
+    document = decode(holder.value)
+    # The index that refused is no longer there, so its number tells nothing; the key of its entry does.
+    key: Any = error.detail.get("key")
+    refused = [spec for spec in specs if spec.unique and key[:-HASH_BYTES] in keys_of(spec, document)]
+    return duplicate(collection, document, error, refused[0])

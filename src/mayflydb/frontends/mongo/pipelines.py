@@ -12,7 +12,6 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Item, Moment
-from mayflydb.frontends.mongo.documents import check_id
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
 from mayflydb.frontends.mongo.sessions.work import Work
@@ -26,6 +25,7 @@ from mayflydb.query.mongo.stages import Pipeline, compile_pipeline
 from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out
 from mayflydb.query.mongo.stages.source import Row as MergeRow
 from mayflydb.query.mongo.update import Update, compile_update
+from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import MISSING, Document, Value, encode
 
 DEEPEST: Final = 20

@@ -15,7 +15,7 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.capped import Room
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
-from mayflydb.frontends.mongo.documents import LARGEST, check_id
+from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.frontends.mongo.streams.notes import remember
 from mayflydb.model.errors import Conflict
 from mayflydb.model.record import Record
@@ -25,6 +25,7 @@ from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.update import Update, upserted
+from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
 from mayflydb.store.interface import Read
