@@ -1,0 +1,1 @@
+"""YDB over gRPC."""

@@ -1,0 +1,36 @@
+"""A call as its handler sees it. Handlers return the bytes of the whole answer, and refuse by raising."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from mayflydb.model.instant import Instant
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.app import YdbApp
+
+
+class Call(msgspec.Struct):
+    """One call. `database`: the path that its metadata names, `/local` where it names none. `now`: its one instant.
+
+    `user`: who asks (`root@builtin` where nobody has to log in). `remaining`: seconds until the client stops
+    waiting; None: for ever.
+    """
+
+    app: YdbApp
+    database: str
+    now: Instant
+    user: str = "root@builtin"
+    peer: str = ""
+    trace: str = ""
+    remaining: float | None = None
+
+
+Unary: TypeAlias = Callable[[Call, Any], Awaitable[bytes]]
+"""From a request, parsed, to the bytes of its response (`wire` makes them)."""
+
+Streaming: TypeAlias = Callable[[Call, Any], AsyncIterator[bytes]]
+"""From a request to the messages of its stream."""

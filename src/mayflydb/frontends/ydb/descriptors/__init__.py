@@ -1,0 +1,45 @@
+"""YDB's messages, in a pool of their own: in the default one they would collide with those of the vendor's client.
+
+`api.desc` is the FileDescriptorSet of https://github.com/ydb-platform/ydb-api-protos (commit 47ddff5, Apache License 2.0,
+Copyright 2021 YANDEX LLC and contributors), as `protoc --include_imports --descriptor_set_out` gives it;
+`tools/ydb-descriptors.sh`
+makes it anew.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from google.protobuf import descriptor_pb2, message_factory
+from google.protobuf.descriptor import ServiceDescriptor
+from google.protobuf.descriptor_pool import DescriptorPool
+
+
+@cache
+def pool() -> DescriptorPool:
+    """All files of the set, loaded once."""
+    loaded = DescriptorPool()
+    described = descriptor_pb2.FileDescriptorSet.FromString(files(__name__).joinpath("api.desc").read_bytes())
+    for each in described.file:
+        loaded.AddSerializedFile(each.SerializeToString())
+    return loaded
+
+
+@cache
+def message(name: str) -> Any:
+    """The class of a message by its full name, `Ydb.Table.CreateTableRequest`. KeyError for one that is not there."""
+    return message_factory.GetMessageClass(pool().FindMessageTypeByName(name))
+
+
+def service(name: str) -> ServiceDescriptor:
+    """`Ydb.Table.V1.TableService`."""
+    found: ServiceDescriptor = pool().FindServiceByName(name)
+    return found
+
+
+def enum_number(name: str, value: str) -> int:
+    """The number of an enumeration's value: ("Ydb.StatusIds.StatusCode", "SUCCESS") is 400000."""
+    number: int = pool().FindEnumTypeByName(name).values_by_name[value].number
+    return number

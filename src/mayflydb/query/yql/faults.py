@@ -1,0 +1,100 @@
+"""What YQL says when it refuses: a status, and issues one inside the other, of which the innermost names the cause.
+
+Codes: https://github.com/ydb-platform/ydb `yql/essentials/core/issue/protos/issue_id.proto`.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from mayflydb.model.errors import BadRequest
+
+Status = Literal[
+    "BAD_REQUEST",
+    "UNAUTHORIZED",
+    "INTERNAL_ERROR",
+    "ABORTED",
+    "UNAVAILABLE",
+    "OVERLOADED",
+    "SCHEME_ERROR",
+    "GENERIC_ERROR",
+    "TIMEOUT",
+    "BAD_SESSION",
+    "PRECONDITION_FAILED",
+    "ALREADY_EXISTS",
+    "NOT_FOUND",
+    "SESSION_EXPIRED",
+    "CANCELLED",
+    "UNDETERMINED",
+    "UNSUPPORTED",
+    "SESSION_BUSY",
+    "EXTERNAL_ERROR",
+]
+
+ERROR: Final = 1
+WARNING: Final = 2
+INFO: Final = 3
+
+
+class Position(msgspec.Struct, frozen=True, order=True):
+    """A place in a text: row and column, both from 1; columns count bytes of UTF-8, as YDB does."""
+
+    row: int
+    column: int
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """One thing that is wrong, and in `issues` why."""
+
+    message: str
+    code: int = 0
+    severity: int = ERROR
+    position: Position | None = None
+    issues: tuple[Issue, ...] = ()
+
+
+class Fault(BadRequest):
+    """A refusal: `status` and `issues`, outermost first. The message is that of the innermost first issue."""
+
+    def __init__(self, status: Status, *issues: Issue) -> None:
+        leaf = issues[0]
+        while leaf.issues:
+            leaf = leaf.issues[0]
+        super().__init__(leaf.message)
+        self.status: Status = status
+        self.issues = issues
+
+
+def fault(message: str, position: Position | None = None, status: Status = "GENERIC_ERROR", code: int = 0) -> Fault:
+    """A refusal with one issue."""
+    return Fault(status, Issue(message, code, position=position))
+
+
+def syntax_fault(message: str, position: Position) -> Fault:
+    """A text that cannot be read."""
+    return fault(message, position)
+
+
+def type_fault(function: str, message: str, position: Position | None) -> Fault:
+    """A text that can be read, and is wrong: `Type annotation` > `At function: F` > cause."""
+    cause = Issue(message, position=position)
+    at = Issue(f"At function: {function}", position=position, issues=(cause,))
+    return Fault("GENERIC_ERROR", Issue("Type annotation", 1030, position=position, issues=(at,)))
+
+
+def unsupported(what: str, position: Position | None = None) -> Fault:
+    """Syntax that YDB has and Mayfly has not, by name."""
+    return fault(f"{what} is not supported", position)
+
+
+def no_table(database: str, path: str, position: Position | None = None) -> Fault:
+    """A table, or view, that is not there: `Table metadata loading` > cause."""
+    cause = Issue(
+        f"Cannot find table '{database}.[{path}]' because it does not exist or you do not have access permissions. "
+        "Please check correctness of table path and user permissions.",
+        2003,
+        position=position,
+    )
+    return Fault("SCHEME_ERROR", Issue("Table metadata loading", 1050, position=position, issues=(cause,)))

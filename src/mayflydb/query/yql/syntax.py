@@ -1,0 +1,395 @@
+"""The tree that a text of YQL becomes: what was written, with positions, before any name or type is looked up.
+
+`printing` writes a tree as text again, and reading that gives an equal tree (positions do not count in comparisons).
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from mayflydb.query.yql.faults import Position
+
+
+class At(Position, frozen=True):
+    """Where a node begins. All of them are equal, so that trees compare by what they say."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, At)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class Syntax(msgspec.Struct, frozen=True):
+    """Base of all nodes."""
+
+    at: At
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+class TypeName(Syntax, frozen=True):
+    """`Uint64`, `Decimal(22, 9)`, `List<T>`, `T?`, `Struct<a: T>`: `name` as it was written ("Optional" for `T?`);
+    `arguments` are
+    types, numbers or, for a tag, a text;
+    `members` name the arguments of a Struct (or of a Variant over one)."""
+
+    name: str
+    arguments: tuple[TypeName | int | str, ...] = ()
+    members: tuple[str, ...] | None = None
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+class Literal_(Syntax, frozen=True):  # noqa: N801  # The word is Python's.
+    """A literal by its kind: `value` is bool, int, float, bytes or str, None for NULL.
+
+    `kind`: "null", "bool", "integer" (unsuffixed or not), "float", "double", "string" (String, Utf8, Yson, Json by `suffix`).
+    `suffix`: what stood behind it in lower case (`u`, `ul`, `l`, `s`, `us`, `t`, `ut`, `f`, `y`, `j`), or "".
+    """
+
+    kind: Literal["null", "bool", "integer", "float", "double", "string"]
+    value: bool | int | float | bytes | str | Decimal | None
+    suffix: str = ""
+
+
+class Name(Syntax, frozen=True):
+    """A column `a`, or a bare word; `quoted`: it stood in backticks."""
+
+    name: str
+    quoted: bool = False
+
+
+class Parameter(Syntax, frozen=True):
+    """`$name`, a parameter or a named expression; without the dollar."""
+
+    name: str
+
+
+class Member(Syntax, frozen=True):
+    """`of.name`, or `of.0` of a tuple; where `of` is a Name it may be a source: `t.column`."""
+
+    of: Expression
+    name: str | int
+
+
+class Subscript(Syntax, frozen=True):
+    """`of[index]`"""
+
+    of: Expression
+    index: Expression
+
+
+class Unary(Syntax, frozen=True):
+    """`operator` is `-`, `+`, `~`, `NOT`, `IS NULL`, `IS NOT NULL`."""
+
+    operator: str
+    operand: Expression
+
+
+class Binary(Syntax, frozen=True):
+    """`operator` is upper case: `+ - * / % || ?? == != < <= > >= AND OR XOR & | ^ << >> |<< >>|`, `IS DISTINCT FROM`,
+    `IS NOT DISTINCT FROM`. `=` is `==` and `<>` is `!=`."""
+
+    operator: str
+    left: Expression
+    right: Expression
+
+
+class Like(Syntax, frozen=True):
+    """`operator`: LIKE, ILIKE, REGEXP, RLIKE, MATCH, GLOB ...; `escape` only with the first two."""
+
+    operator: str
+    operand: Expression
+    pattern: Expression
+    escape: Expression | None = None
+    negated: bool = False
+
+
+class Between(Syntax, frozen=True):
+    operand: Expression
+    low: Expression
+    high: Expression
+    negated: bool = False
+    symmetric: bool = False
+
+
+class In(Syntax, frozen=True):
+    """`within` is a ListOf for `(a, b)`, a Subquery, or any expression (`$list`). `compact`: `IN COMPACT`."""
+
+    operand: Expression
+    within: Expression
+    negated: bool = False
+    compact: bool = False
+
+
+class Case(Syntax, frozen=True):
+    """`operand` None: conditions are booleans."""
+
+    operand: Expression | None
+    branches: tuple[tuple[Expression, Expression], ...]
+    otherwise: Expression | None
+
+
+class Cast(Syntax, frozen=True):
+    """`CAST(operand AS to)`; `bitwise`: `BITCAST`."""
+
+    operand: Expression
+    to: TypeName
+    bitwise: bool = False
+
+
+class Argument(Syntax, frozen=True):
+    """`value`, or `value AS name`."""
+
+    value: Expression
+    name: str | None = None
+
+
+class Call(Syntax, frozen=True):
+    """`Name(arguments)`, `Module::Name(arguments)`; `name` as written, the module included.
+
+    `distinct`: `COUNT(DISTINCT x)`. `star`: `COUNT(*)`. `over`: it is a window function. A constructor, `Date("2030-01-01")`,
+    is a Call too. Where a type is an argument (`Nothing(Int32?)`, `AsList`'s never) it is a TypeArgument.
+    """
+
+    name: str
+    arguments: tuple[Argument, ...]
+    distinct: bool = False
+    star: bool = False
+    over: Window | str | None = None
+    ignore_nulls: bool | None = None
+
+
+class Apply(Syntax, frozen=True):
+    """A call of what is no name: `$lambda(1)`, `(DateTime::Format("%Y"))($x)`."""
+
+    callee: Expression
+    arguments: tuple[Argument, ...]
+
+
+class TypeArgument(Syntax, frozen=True):
+    """A type where a value is expected."""
+
+    type: TypeName
+
+
+class Lambda(Syntax, frozen=True):
+    """`($a, $b?) -> (body)`, `($a) -> { $x = ..; RETURN body; }`; `optional` of the last parameters may be left
+    out."""
+
+    parameters: tuple[str, ...]
+    bindings: tuple[Binding, ...]
+    body: Expression
+    optional: int = 0
+
+
+class ListOf(Syntax, frozen=True):
+    """`[a, b]`; also the right side of `IN (a, b)`."""
+
+    items: tuple[Expression, ...]
+
+
+class TupleOf(Syntax, frozen=True):
+    """`(a, b)`, `(a,)`, `()`."""
+
+    items: tuple[Expression, ...]
+
+
+class StructOf(Syntax, frozen=True):
+    """`<|a: 1|>`"""
+
+    members: tuple[tuple[str, Expression], ...]
+
+
+class DictOf(Syntax, frozen=True):
+    """`{a: 1}`; payloads of None are a set, `{a, b}`."""
+
+    items: tuple[tuple[Expression, Expression | None], ...]
+
+
+class Subquery(Syntax, frozen=True):
+    """`(SELECT ...)` as a value, or behind IN; `exists`: `EXISTS (SELECT ...)`."""
+
+    query: Query
+    exists: bool = False
+
+
+class Json(Syntax, frozen=True):
+    """`JSON_VALUE(operand, path ...)`, `JSON_EXISTS`, `JSON_QUERY`: `clauses` as (keyword phrase, expression or
+    None, type or None):
+    ("RETURNING", None, type), ("DEFAULT ON EMPTY", e, None), ("NULL ON ERROR", None, None), ("WITH WRAPPER", None, None),
+    ("PASSING name", e, None)."""
+
+    function: str
+    operand: Expression
+    path: Expression
+    clauses: tuple[tuple[str, Expression | None, TypeName | None], ...] = ()
+
+
+Expression: TypeAlias = (
+    Literal_
+    | Name
+    | Parameter
+    | Member
+    | Subscript
+    | Unary
+    | Binary
+    | Like
+    | Between
+    | In
+    | Case
+    | Cast
+    | Call
+    | Apply
+    | TypeArgument
+    | Lambda
+    | ListOf
+    | TupleOf
+    | StructOf
+    | DictOf
+    | Subquery
+    | Json
+)
+
+
+class Binding(Syntax, frozen=True):
+    """`$x = value;`, `$a, $b = tuple;`. `value` is a Query for `$x = (SELECT ...);` and `$x = SELECT ...;`."""
+
+    names: tuple[str, ...]
+    value: Expression | Query
+
+
+# --- queries ---------------------------------------------------------------------------------------------------------
+
+
+class OrderItem(Syntax, frozen=True):
+    value: Expression
+    descending: bool = False
+
+
+class Frame(Syntax, frozen=True):
+    """`ROWS BETWEEN lower AND upper`: each None for UNBOUNDED, 0 for CURRENT ROW, negative for PRECEDING."""
+
+    kind: Literal["ROWS", "RANGE", "GROUPS"]
+    lower: int | None
+    upper: int | None
+
+
+class Window(Syntax, frozen=True):
+    partition: tuple[Item, ...] = ()
+    order: tuple[OrderItem, ...] = ()
+    frame: Frame | None = None
+
+
+class Item(Syntax, frozen=True):
+    """`value AS name` of a SELECT list, GROUP BY or PARTITION BY."""
+
+    value: Expression
+    name: str | None = None
+
+
+class Star(Syntax, frozen=True):
+    """`*`, or `t.*`"""
+
+    source: str | None = None
+
+
+class TableRef(Syntax, frozen=True):
+    """`name`, `VIEW index` (`PRIMARY KEY` as "PRIMARY KEY"); `cluster` of ``cluster.`table` ``; `hints` of `WITH`."""
+
+    name: str
+    view: str | None = None
+    cluster: str | None = None
+    hints: tuple[str, ...] = ()
+
+
+class SourceOf(Syntax, frozen=True):
+    """`$named`, or a query in parentheses, or `AS_TABLE(list)` (then `rows`)."""
+
+    query: Query | None = None
+    parameter: str | None = None
+    rows: Expression | None = None
+
+
+class Source(Syntax, frozen=True):
+    """One thing in FROM. `columns`: `AS t(a, b)`. `flatten`: (mode "", "OPTIONAL", "LIST", "DICT" or "COLUMNS",
+    items), `FLATTEN BY`."""
+
+    of: TableRef | SourceOf
+    alias: str | None = None
+    columns: tuple[str, ...] = ()
+    flatten: tuple[str, tuple[Item, ...]] | None = None
+
+
+class Join(Syntax, frozen=True):
+    """`kind`: "INNER", "LEFT", "RIGHT", "FULL", "CROSS", "LEFT SEMI", "RIGHT SEMI", "LEFT ONLY", "RIGHT ONLY",
+    "EXCLUSION"."""
+
+    kind: str
+    right: Source
+    on: Expression | None = None
+    using: tuple[str, ...] = ()
+    any: bool = False
+
+
+class From(Syntax, frozen=True):
+    first: Source
+    joins: tuple[Join, ...] = ()
+
+
+class GroupBy(Syntax, frozen=True):
+    """`sets`: for GROUPING SETS, ROLLUP and CUBE, each with the indexes of `items` that are in it; None: all of
+    them, once."""
+
+    items: tuple[Item, ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+    compact: bool = False
+    hop: Call | None = None
+
+
+class Select(Syntax, frozen=True):
+    """One SELECT. `items` hold Star, too. `without`: columns of WITHOUT. `windows`: WINDOW w AS (...).
+
+    `order`, `limit` and `offset` are those of a SELECT that stands alone or in parentheses; of a UNION they are the Query's.
+    """
+
+    items: tuple[Item | Star, ...]
+    source: From | None = None
+    where: Expression | None = None
+    group: GroupBy | None = None
+    having: Expression | None = None
+    order: tuple[OrderItem, ...] = ()
+    limit: Expression | None = None
+    offset: Expression | None = None
+    distinct: bool = False
+    without: tuple[str, ...] = ()
+    windows: tuple[tuple[str, Window], ...] = ()
+    assume_order: bool = False
+
+
+class Values(Syntax, frozen=True):
+    """`VALUES (1, 2), (3, 4)`"""
+
+    rows: tuple[tuple[Expression, ...], ...]
+
+
+class Compound(Syntax, frozen=True):
+    """`left UNION ALL right`; `operator`: "UNION", "UNION ALL", "EXCEPT", "EXCEPT ALL", "INTERSECT", "INTERSECT
+    ALL"."""
+
+    operator: str
+    left: Query
+    right: Query
+    order: tuple[OrderItem, ...] = ()
+    limit: Expression | None = None
+    offset: Expression | None = None
+
+
+Query: TypeAlias = Select | Values | Compound | SourceOf
+"""`SourceOf` is `SELECT`'s short form: `$x` or `(…)` where a query is expected, `PROCESS`less."""

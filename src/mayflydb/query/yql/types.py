@@ -1,0 +1,194 @@
+"""The types of YQL, and how the values of each stand in this process.
+
+| type | value |
+|---|---|
+| Bool; integers; Date, Datetime, Timestamp, Interval and their 64-bit forms | bool; int; int of days, seconds, microseconds |
+| Float, Double | float (of a Float only those that 32 bits hold) |
+| String, Yson; Utf8, Json, JsonDocument | bytes; str |
+| Decimal(p,s) | int, the value times 10^s; `DECIMAL_INF`, its negative and `DECIMAL_NAN` stand for what is no number |
+| DyNumber | decimal.Decimal, finite, of 38 digits at most |
+| Uuid | bytes, 16 of them, as on the wire: a GUID in little-endian order |
+| TzDate, TzDatetime, TzTimestamp | (int as without a zone, UTC; zone name) |
+| NULL | None; a value that is there is itself |
+| Optional of Optional | None, or `Just` around the inner one at each level but the innermost |
+| List, Tuple, Struct | list, tuple, tuple in the order of the type's members |
+| Dict, Set | dict; dict with None for each payload |
+| Variant | (index of the alternative, value) |
+| Void, EmptyList, EmptyDict | None, [], {} |
+
+Source: https://ydb.tech/docs/en/yql/reference/types/ and `ydb_value.proto`.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+Value: TypeAlias = Any
+"""A value as the table above says."""
+
+DECIMAL_INF: Final = 10**35
+DECIMAL_NAN: Final = 10**35 + 1
+
+
+class Just(msgspec.Struct, frozen=True):
+    """A present value where the value itself may be NULL."""
+
+    value: Value
+
+
+class Type(msgspec.Struct, frozen=True):
+    """Base of all types; equal types compare equal and hash alike."""
+
+    def __str__(self) -> str:
+        return format_type(self)
+
+
+class Primitive(Type, frozen=True):
+    """A type without parts, by its canonical name: `Uint64`, `Utf8`, `Timestamp`."""
+
+    name: str
+
+
+class DecimalType(Type, frozen=True):
+    """`precision` 1..35 digits, `scale` of them behind the point."""
+
+    precision: int
+    scale: int
+
+
+class OptionalType(Type, frozen=True):
+    item: Type
+
+
+class ListType(Type, frozen=True):
+    item: Type
+
+
+class TupleType(Type, frozen=True):
+    items: tuple[Type, ...]
+
+
+class StructType(Type, frozen=True):
+    """`members` as (name, type), in the order in which values have them."""
+
+    members: tuple[tuple[str, Type], ...]
+
+
+class DictType(Type, frozen=True):
+    """A Set is a Dict whose payload is Void."""
+
+    key: Type
+    payload: Type
+
+
+class VariantType(Type, frozen=True):
+    """`over`: a TupleType or a StructType, whose parts are the alternatives."""
+
+    over: Type
+
+
+class TaggedType(Type, frozen=True):
+    tag: str
+    item: Type
+
+
+class VoidType(Type, frozen=True):
+    pass
+
+
+class NullType(Type, frozen=True):
+    """The type of a bare NULL."""
+
+
+class EmptyListType(Type, frozen=True):
+    pass
+
+
+class EmptyDictType(Type, frozen=True):
+    pass
+
+
+BOOL: Final = Primitive("Bool")
+INT8, INT16, INT32, INT64 = (Primitive(f"Int{bits}") for bits in (8, 16, 32, 64))
+UINT8, UINT16, UINT32, UINT64 = (Primitive(f"Uint{bits}") for bits in (8, 16, 32, 64))
+FLOAT, DOUBLE = Primitive("Float"), Primitive("Double")
+STRING, UTF8, YSON, JSON, JSON_DOCUMENT = (Primitive(n) for n in ("String", "Utf8", "Yson", "Json", "JsonDocument"))
+UUID, DYNUMBER = Primitive("Uuid"), Primitive("DyNumber")
+DATE, DATETIME, TIMESTAMP, INTERVAL = (Primitive(n) for n in ("Date", "Datetime", "Timestamp", "Interval"))
+DATE32, DATETIME64, TIMESTAMP64, INTERVAL64 = (
+    Primitive(n) for n in ("Date32", "Datetime64", "Timestamp64", "Interval64")
+)
+TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP = (Primitive(n) for n in ("TzDate", "TzDatetime", "TzTimestamp"))
+VOID, NULL, EMPTY_LIST, EMPTY_DICT = VoidType(), NullType(), EmptyListType(), EmptyDictType()
+
+SIGNED: Final = (INT8, INT16, INT32, INT64)
+UNSIGNED: Final = (UINT8, UINT16, UINT32, UINT64)
+INTEGERS: Final = (*SIGNED, *UNSIGNED)
+FLOATS: Final = (FLOAT, DOUBLE)
+NUMBERS: Final = (*INTEGERS, *FLOATS)
+
+PRIMITIVES: Final = {
+    each.name: each
+    for each in (
+        *(BOOL, *NUMBERS, STRING, UTF8, YSON, JSON, JSON_DOCUMENT, UUID, DYNUMBER),
+        *(DATE, DATETIME, TIMESTAMP, INTERVAL, DATE32, DATETIME64, TIMESTAMP64, INTERVAL64),
+        *(TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP),
+    )
+}
+"""By canonical name."""
+
+
+def is_optional(type: Type) -> bool:
+    """Whether NULL is among its values."""
+    return isinstance(type, (OptionalType, NullType))
+
+
+def optional(type: Type) -> Type:
+    """The same, with NULL; an Optional stays as it is."""
+    return type if is_optional(type) else OptionalType(type)
+
+
+def bare(type: Type) -> Type:
+    """Without one level of Optional, if it has any."""
+    return type.item if isinstance(type, OptionalType) else type
+
+
+def format_type(type: Type) -> str:
+    """`Uint64?`, `List<Struct<'a':Int32>>`, `Decimal(22,9)`: as query plans and descriptions print it."""
+    return _format(type, short=True)
+
+
+def format_long(type: Type) -> str:
+    """As in texts of errors: `Optional<Uint64>`."""
+    return _format(type, short=False)
+
+
+def _format(type: Type, short: bool) -> str:
+    def inner(part: Type) -> str:
+        return _format(part, short)
+
+    match type:
+        case Primitive(name):
+            return name
+        case DecimalType(precision, scale):
+            return f"Decimal({precision},{scale})"
+        case OptionalType(item):
+            return f"{inner(item)}?" if short else f"Optional<{inner(item)}>"
+        case ListType(item):
+            return f"List<{inner(item)}>"
+        case TupleType(items):
+            return f"Tuple<{','.join(map(inner, items))}>"
+        case StructType(members):
+            return "Struct<" + ",".join(f"'{name}':{inner(part)}" for name, part in members) + ">"
+        case DictType(key, VoidType()):
+            return f"Set<{inner(key)}>"
+        case DictType(key, payload):
+            return f"Dict<{inner(key)},{inner(payload)}>"
+        case VariantType(over):
+            return f"Variant{inner(over).removeprefix('Tuple').removeprefix('Struct')}"
+        case TaggedType(tag, item):
+            return f"Tagged<{inner(item)},'{tag}'>"
+        case _:
+            return type.__class__.__name__.removesuffix("Type")
