@@ -227,11 +227,11 @@ class Engine:
         self.reaper.bell.ring()
         reply, mortals = committed.reply
         # By the schedule as it is now: it may have changed meanwhile.
-        for container, rules, records in mortals:
+        for container, rules, own, records in mortals:
             for record in records:
-                ahead = upcoming(record, rules, self.monitor.schedule)
+                ahead = upcoming(record, rules, self.monitor.schedule if own is None else own)
                 if ahead is not None:
-                    self.reaper.notice(container, ahead)
+                    self.reaper.notice(container, ahead, own)
         return reply
 
     def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, tuple[Mortals, ...]]]:

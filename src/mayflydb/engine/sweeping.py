@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Literal
 
 from mayflydb.engine.catalog import Node, Nodes
 from mayflydb.engine.ledger import stamped
@@ -11,23 +12,44 @@ from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Decision, Load, NextDue, Outcome, Purge, Rival, Store, ask
 
+Haste = Literal["none", "monitor", "all", "demanded"]
+"""Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
+
+
+def hastens(haste: Haste, own: bool) -> bool:
+    """Whether a pass is made at once of a container, with a schedule of its `own` or without."""
+    return haste in ("all", "demanded") or (haste == "monitor" and not own)
+
+
+def schedule_of(node: Node, schedule: Schedule) -> Schedule:
+    """When passes of a container are made: by its own schedule, or else by this one, which all others have."""
+    return schedule if node.definition.schedule is None else node.definition.schedule
+
 
 def purge_due(
-    nodes: Nodes, container: int, horizon: Instant, now: Instant, limit: int, how: str, schedule: Schedule | None = None
+    nodes: Nodes,
+    container: int,
+    horizon: Instant,
+    now: Instant,
+    limit: int,
+    how: str,
+    schedule: Schedule | None = None,
+    haste: Haste = "none",
 ) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
-    rules with passes purge what was due at the last of these; None: what is due.
+    rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
     """
     row = yield from ask(Load(container))
     if row is None:
         return Outcome((), None)
     node = nodes.of(row)
-    if node.definition.paused:
+    if node.definition.paused and (node.definition.paused != "purge" or haste != "demanded"):
         return Outcome((), None)
+    waits = schedule is not None and not hastens(haste, node.definition.schedule is not None)
     ready = []
-    for due in due_ranges(node.rules, horizon, schedule):
+    for due in due_ranges(node.rules, horizon, schedule_of(node, schedule) if schedule and waits else None):
         oldest = yield from ask(NextDue(container, due.path, None))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
@@ -64,15 +86,18 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
     return tuple(Rival(due.path, due.span, due.rule.not_before, m < n) for m, due in others)
 
 
-async def next_purge(store: Store, nodes: Nodes, container: int, schedule: Schedule) -> Upcoming | None:
-    """The earliest deadline of a container's stored records, and when one may be purged.
+async def next_purge(
+    store: Store, nodes: Nodes, container: int, schedule: Schedule, haste: Haste = "none"
+) -> tuple[Upcoming | None, Schedule | None]:
+    """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own.
 
-    None: nobody dies, or nothing is purged now.
+    None: nobody dies, or nothing is purged now; that it is paused does not count where it is `demanded`.
     """
     row = await store.read(Load(container))
-    if row is None or nodes.of(row).definition.paused:
-        return None
-    return await _earliest(store, nodes.of(row), None, schedule)
+    node = None if row is None else nodes.of(row)
+    if node is None or (node.definition.paused and (node.definition.paused != "purge" or haste != "demanded")):
+        return None, None
+    return await _earliest(store, node, None, schedule), node.definition.schedule
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
@@ -91,6 +116,7 @@ async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, 
 
 async def _earliest(store: Store, node: Node, after: Instant | None, schedule: Schedule | None) -> Upcoming | None:
     earliest: Upcoming | None = None
+    schedule = None if schedule is None else schedule_of(node, schedule)
     for lane in lanes(node.rules):
         # What was due at the last pass is gone; what became due since then waits for the next.
         done = None if after is None else horizon_of(lane.rule, after, schedule)
