@@ -8,14 +8,17 @@ import msgspec
 import pytest
 
 from engine.site import Site
+from mayflydb.engine import past
 from mayflydb.engine.catalog import Definition, Node, Run
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.dates import with_slot
+from mayflydb.engine.engine import Scope
 from mayflydb.engine.runs import last_run, next_run
+from mayflydb.engine.snapshot import Snapshot
 from mayflydb.engine.timeline import SweepMode, Timeline
 from mayflydb.expiry.passes import following, stopped
 from mayflydb.expiry.rules import Rule
-from mayflydb.model.errors import Corrupt, NotFound
+from mayflydb.model.errors import Corrupt, NotFound, WriteConflict
 from mayflydb.model.instant import SECOND
 from mayflydb.store.interface import Expiries
 
@@ -279,3 +282,39 @@ def test_what_is_due_when_it_is_written_waits_for_the_next_run(tables: Tables) -
     assert tables.advance(3599) == {}
     assert tables.last(table) == (4620, 2)
     assert tables.advance(1) == {table: 1}
+
+
+@pytest.mark.parametrize("serializable", [True, False])
+def test_a_transaction_sees_what_was_purged_after_its_beginning(tables: Tables, serializable: bool) -> None:
+    """A serializable one; and if it has written something, it has to begin anew."""
+    site, table = tables.site, tables.table(after=0)
+    for n in range(20):
+        tables.put(table, b"%02d" % n, 1000 + n % 3)
+    snapshot = site.run(Snapshot.begin(site.engine, site.now, [site.home], serializable))
+    assert site.run(snapshot.get(table, b"p" * 9, b"07")) is not None
+    assert tables.advance(20) == {table: 20}
+
+    async def read() -> list[bytes]:
+        return [record.key async for batch in snapshot.scan(table, Scope()) for record in batch.records]
+
+    if serializable:
+        assert sorted(site.run(read())) == [b"%02d" % n for n in range(20)]
+        site.run(snapshot.run(table, Command(Mode.UPSERT, b"p" * 9, b"new", Draft(b""))))
+        with pytest.raises(WriteConflict):
+            site.run(snapshot.commit(site.now))
+    else:
+        assert site.run(read()) == []
+    later = site.run(Snapshot.begin(site.engine, site.now, [site.home], True))
+    assert site.run(later.get(table, b"p" * 9, b"07")) is None
+
+
+def test_one_for_which_too_much_was_purged_ends(tables: Tables, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "MOST_DEATHS", 3)
+    site, table = tables.site, tables.table(after=0)
+    snapshots = [site.run(Snapshot.begin(site.engine, site.now, [site.home], each)) for each in (True, False)]
+    for n in range(4):
+        tables.put(table, b"%02d" % n, 1000)
+    tables.advance(20)
+    assert site.run(snapshots[1].get(table, b"p" * 9, b"01")) is None
+    with pytest.raises(WriteConflict):
+        site.run(snapshots[0].get(table, b"p" * 9, b"01"))

@@ -146,7 +146,7 @@ class Engine:
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
         self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
-        self.past = Past()
+        self.past = reaper.past = Past()
         self._written_at: Instant = 0
 
     def now(self) -> Coroutine[Any, Any, Instant]:

@@ -19,6 +19,7 @@ from mayflydb.engine.catalog import Nodes, Run, catalogue
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ledger import Bell, Ledger
 from mayflydb.engine.monitor import Monitor
+from mayflydb.engine.past import Past
 from mayflydb.engine.runs import Runs
 from mayflydb.engine.sweeping import Haste, hastens, next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
@@ -92,6 +93,8 @@ class Reaper:
         self._sweeping = asyncio.Lock()
         self._ledger = Ledger(store, nodes)
         self.bell = Bell()
+        self.past: Past | None = None
+        """Told of what is purged."""
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
 
@@ -243,7 +246,7 @@ class Reaper:
         self._turns[container] = self._turn
         schedule = self._monitor.schedule
         committed = await self._store.write(
-            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste), "sweep"
+            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
         )
         removed = sum(purged.records for purged in committed.purged)
         size = sum(purged.value_bytes for purged in committed.purged)

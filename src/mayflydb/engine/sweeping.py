@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Literal
+from collections.abc import Generator, Sequence
+from typing import Any, Literal
 
 from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.insight import path_place
 from mayflydb.engine.ledger import stamped
+from mayflydb.engine.past import Past
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Decision, Load, NextDue, Outcome, Purge, Rival, Store, ask
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Decision, Due, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
 
 Haste = Literal["none", "monitor", "all", "demanded"]
 """Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
@@ -35,11 +38,13 @@ def purge_due(
     how: str,
     schedule: Schedule | None = None,
     haste: Haste = "none",
+    past: Past | None = None,
 ) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
     rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
+    `past`: who is told of it first, if he wants to know.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -54,6 +59,9 @@ def purge_due(
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
     share = max(1, limit // max(1, len(ready)))
+    if past is not None and past.wants_deaths:
+        for due in ready:
+            past.note_deaths(container, row.lsn, (yield from _doomed(container, due, share)))
     history, orderer = bool(node.definition.history), node.definition.ordered
     stamp = (yield from stamped(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
@@ -75,6 +83,19 @@ def purge_due(
         for n, due in enumerate(ready)
     )
     return Outcome(purges, None)
+
+
+def _doomed(container: int, due: DueRange, limit: int) -> Generator[Read[Any], Any, list[Record]]:
+    """The first records of a range, in the order in which they are purged."""
+    found: list[Record] = []
+    after: tuple[int, int] | None = None
+    while len(found) < limit:
+        records = yield from ask(Due(container, due.path, due.upto, after, limit - len(found)))
+        if not records:
+            break
+        found += records
+        after = path_place(records[-1], due.path)
+    return found
 
 
 def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
