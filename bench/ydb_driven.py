@@ -79,8 +79,9 @@ def _rows(first: int, count: int, at: int = 0) -> list[dict[str, Any]]:
 
 def packing(place: Path) -> Iterator[Figure]:
     """Result rows as bytes, without a message for each value."""
-    from mayflydb.frontends.ydb.descriptors import message
     from mayflydb.frontends.ydb.values import rows_encoder
+
+    from mayflydb.frontends.ydb.descriptors import message
     from mayflydb.query.yql.types import INT64, TIMESTAMP, UINT64, UTF8, OptionalType
 
     types = (UINT64, OptionalType(INT64), OptionalType(UTF8), OptionalType(TIMESTAMP), OptionalType(UTF8))
