@@ -60,5 +60,7 @@ class StoreTables:
         if name is None or self._mode == "stale_read_only":
             return
         if any(index.name == name and index.kind == "async" for index in view.table.indexes):
-            text = f"Read from async index '{name}' of table '{view.table.path}' is possible only in stale read only mode"
+            text = (
+                f"Read from async index '{name}' of table '{view.table.path}' is possible only in stale read only mode"
+            )
             raise fault(f"{text}, and the transaction's is {self._mode}", status="BAD_REQUEST")
