@@ -90,7 +90,10 @@ def _mode_name(mode: Mode) -> str:
 def begun_open(mode: Mode) -> Fault:
     """BeginTransaction in a mode that only a query may begin."""
     text = f"Failed to begin transaction: open transactions not supported for transaction mode {_mode_name(mode)}"
-    return fault(f"{text}, use tx_control field in ExecuteDataQueryRequest to begin transaction with this mode.", status="BAD_REQUEST")
+    return fault(
+        f"{text}, use tx_control field in ExecuteDataQueryRequest to begin transaction with this mode.",
+        status="BAD_REQUEST",
+    )
 
 
 def left_open(mode: Mode) -> Fault:
@@ -116,7 +119,9 @@ def aborted(table: str | None) -> Fault:
 
 def scheme_changed(table: str | None) -> Fault:
     """The table is no longer what the plan was made for."""
-    return fault("Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028)
+    return fault(
+        "Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028
+    )
 
 
 def read_only(verb: str) -> Fault:
