@@ -21,6 +21,7 @@ from mayflydb.frontends.ydb.transactions import (
     Control,
     Mode,
     OpenTransaction,
+    Session,
     Transactions,
     aborted,
     left_open,
@@ -64,8 +65,7 @@ class Stats(msgspec.Struct, frozen=True):
 class ResultPart(msgspec.Struct, frozen=True):
     """Some rows of one result set, or, where `index` is -1, none.
 
-    Each result set has one part at least, which may have no rows, and `columns` in each; a query without any has one part of index
-    -1. `tx_id`, in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
+    Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`, in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
     """
 
     index: int
@@ -100,13 +100,13 @@ class Executor:
     async def execute(
         self,
         call: Call,
-        transactions: Transactions | None,
+        session: Session | None,
         text: str,
         parameters: Parameters,
         control: Control | None = None,
         stats: bool = False,
     ) -> AsyncIterator[ResultPart]:
-        """Run a query. `transactions`: those of its session; without one no transaction stays open.
+        """Run a query. `session`: the one it was sent in; without one no transaction stays open.
 
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
@@ -123,7 +123,7 @@ class Executor:
         if control is None:
             parts = self._alone(work, text, parameters, "serializable_read_write")
         elif control.id:
-            open_ones = _known(transactions)
+            open_ones = self.transactions(session)
             parts = work.within(open_ones, open_ones.find(control.id), control.commit)
         elif control.begin is None:
             raise fault("Empty TxControl", status="BAD_REQUEST")
@@ -132,7 +132,7 @@ class Executor:
         elif control.begin in ONE_SHOT:
             raise left_open(control.begin)
         else:
-            open_ones = _known(transactions)
+            open_ones = self.transactions(session)
             parts = work.within(open_ones, open_ones.begin(control.begin), False)
         async for part in parts:
             yield part
@@ -182,8 +182,15 @@ class Executor:
         plan = prepared.plan
         return Described(id, dict(plan.declared), tuple(plan.results), explained(plan), text)
 
-    async def commit(self, call: Call, transactions: Transactions, id: str) -> None:
+    def transactions(self, session: Session | None) -> Transactions:
+        """Those of a session. BAD_REQUEST where there is none."""
+        if session is None:
+            raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
+        return Transactions(session, self._chance)
+
+    async def commit(self, call: Call, session: Session, id: str) -> None:
         """Make hold what a transaction has done. Faults: NOT_FOUND, ABORTED."""
+        transactions = self.transactions(session)
         transaction = transactions.find(id)
         try:
             await self.finish(transaction, call, {})
@@ -331,12 +338,6 @@ def _verb(script: Script) -> str:
         if isinstance(each, (Update, Delete)):
             return each.__class__.__name__
     return "Write"
-
-
-def _known(transactions: Transactions | None) -> Transactions:
-    if transactions is None:
-        raise fault("a transaction that stays open needs a session", status="BAD_REQUEST")
-    return transactions
 
 
 def explained(plan: Plan) -> str:
