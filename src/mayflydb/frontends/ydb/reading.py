@@ -158,7 +158,7 @@ class Reader:
                 if alike and key[:KEPT] != prefix:
                     done += settled()
                     alike.clear()
-                if is_sorted_by(key[:-HASH_BYTES]):
+                if is_sorted_by(key):
                     done.append(record)
                 else:
                     prefix = key[:KEPT]

@@ -78,7 +78,18 @@ def _coder(type: Type) -> Coder | None:
 class Layout:
     """The rows of a table, as it is under one definition."""
 
-    __slots__ = ("_body", "_coders", "_columns", "_dated", "_key_numbers", "_key_types", "_tail", "numbers", "view", "width")
+    __slots__ = (
+        "_body",
+        "_coders",
+        "_columns",
+        "_dated",
+        "_key_numbers",
+        "_key_types",
+        "_tail",
+        "numbers",
+        "view",
+        "width",
+    )
 
     def __init__(self, view: TableView) -> None:
         self.view = view
@@ -200,8 +211,10 @@ class Layout:
         )
 
     def dates(self, definition: Definition, values: Values) -> Dates:
-        """The date that a row's TTL column comes to, by the table as it is in the transaction that writes it. WriteConflict if its
-        columns are others than those of the row."""
+        """The date that a row's TTL column comes to, by the table as it is in the transaction that writes it.
+
+        WriteConflict if its columns are others than those of the row.
+        """
         if self._dated is None or self._dated[0] is not definition:
             self._dated = definition, self._ttl_of(definition)
         ttl = self._dated[1]
@@ -249,5 +262,3 @@ class Layouts:
         if known is None or known.view is not view:
             known = self._known[view.node.id] = Layout(view)
         return known
-
-

@@ -25,10 +25,18 @@ class Accessed(msgspec.Struct):
 
 
 class StoreTables:
-    """`Tables` over a snapshot. `views`: the tables by absolute path, as the plan was bound to them."""
+    """`Tables` over a snapshot, which may be None where a plan names no tables. `views`: the tables by absolute path, as the plan
+    was bound to them. `accessed` gets what is done with each."""
 
-    def __init__(self, snapshot: Snapshot, views: Mapping[str, TableView], layouts: Layouts, mode: Mode) -> None:
-        self.accessed: dict[str, Accessed] = {}
+    def __init__(
+        self,
+        snapshot: Snapshot | None,
+        views: Mapping[str, TableView],
+        layouts: Layouts,
+        mode: Mode,
+        accessed: dict[str, Accessed],
+    ) -> None:
+        self._accessed = accessed
         self._snapshot = snapshot
         self._views = views
         self._layouts = layouts
@@ -37,6 +45,7 @@ class StoreTables:
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
         """The rows, batch by batch. Errors: faults of the access, WriteConflict, OwnerNotFound."""
         view = self._views[access.table]
+        assert self._snapshot is not None
         self._check_index(view, access.index)
         counts = self._counts(access.table)
         async for rows in Reader(self._snapshot, self._layouts.of(view)).read(access):
@@ -45,6 +54,7 @@ class StoreTables:
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Do it; what `returning` asks for. Errors: constraints, WriteConflict, OwnerNotFound."""
+        assert self._snapshot is not None
         counts = self._counts(effect.table)
         if effect.verb == "DELETE":
             counts.deletes += len(effect.rows)
@@ -53,7 +63,7 @@ class StoreTables:
         return await Writer(self._snapshot, self._layouts.of(self._views[effect.table])).write(effect)
 
     def _counts(self, path: str) -> Accessed:
-        return self.accessed.setdefault(path, Accessed())
+        return self._accessed.setdefault(path, Accessed())
 
     def _check_index(self, view: TableView, name: str | None) -> None:
         """An index that follows the table later may be read only by who takes what is stale."""

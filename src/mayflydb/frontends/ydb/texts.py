@@ -1,4 +1,4 @@
-"""What texts of queries were found to be, kept while they are asked for again: trees by text, plans by what they were made for."""
+"""What texts of queries were found to be, kept while they are asked for again: trees by text, plans by what they rest on."""
 
 from __future__ import annotations
 
