@@ -109,16 +109,16 @@ def within(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
     def place_of(row: Row) -> list[object]:
         return [by(row[place]) for by, place in zip(order, key, strict=True)]
 
-    def lies_in(place: list[object], range: KeyRange) -> bool:
-        lower = [by(value) for by, value in zip(order, range.lower, strict=False)]
-        upper = [by(value) for by, value in zip(order, range.upper, strict=False)]
+    def lies_in(place: list[object], part: KeyRange) -> bool:
+        lower = [by(value) for by, value in zip(order, part.lower, strict=False)]
+        upper = [by(value) for by, value in zip(order, part.upper, strict=False)]
         low, high = place[: len(lower)], place[: len(upper)]
-        return (low > lower or (low == lower and not range.lower_open) or not lower) and (
-            high < upper or (high == upper and not range.upper_open) or not upper
+        return (low > lower or (low == lower and not part.lower_open) or not lower) and (
+            high < upper or (high == upper and not part.upper_open) or not upper
         )
 
     placed = sorted(((place_of(row), row) for row in rows), key=lambda each: each[0], reverse=access.descending)
     found: dict[int, Row] = {}
-    for range in access.ranges or (KeyRange(),):
-        found.update({id(row): row for place, row in placed if lies_in(place, range)})
+    for part in access.ranges or (KeyRange(),):
+        found.update({id(row): row for place, row in placed if lies_in(place, part)})
     return [tuple(row[place] for place in picked) for row in found.values()][: access.limit]
