@@ -172,31 +172,46 @@ class Snapshot:
         began = shelves.own_upto
         own = self._visible_of(part, shelves.own.between(within, None, None, descending))
         span = part.span(index, within, descending, keys_of) if self.serializable else None
+        try:
+            async for begun, last in self._stretches(part, shelves, index, within, descending, batch, began):
+                if span is not None:
+                    span.read(begun, last)
+                split = len(own) if last is None else _upto(own, last, descending)
+                theirs = [each for each in begun if shelves.first.get(each[1].seq, began) >= began]
+                own, ours = own[split:], own[:split]
+                if here := merged(theirs, ours, descending):
+                    yield [(key[:-HASH_BYTES], record) for key, record in here]
+        finally:
+            if span is not None:
+                span.over = True
+        if span is None and self._engine.lease is not None:
+            # Another node may have changed what lay in the range before.
+            await self._check_changed(part)
+
+    async def _stretches(
+        self,
+        part: Part,
+        shelves: Shelves,
+        index: Index,
+        within: KeyRange,
+        descending: bool,
+        batch: int,
+        began: int,
+    ) -> AsyncIterator[tuple[list[Found], Place | None]]:
+        """What was there at the beginning, and up to where; None: to the end."""
         after: Place | None = None
         while True:
-            found = await self._engine.store.read(Walk(container, index.number, within, descending, after, batch))
-            self._check_losses(container)
+            found = await self._engine.store.read(Walk(part.node.id, index.number, within, descending, after, batch))
+            self._check_losses(part.node.id)
             part.shelve_gone(shelves)
             last = (found[-1][0], found[-1][1].seq) if found else None
             stored = self._stored_then(part, shelves, found, began)
-            gone = shelves.gone.between(within, after, last, descending)
-            begun = merged(stored, self._visible_of(part, gone), descending)
-            if span is not None:
-                span.read(begun, last)
-            split = len(own) if last is None else _upto(own, last, descending)
-            theirs = [each for each in begun if shelves.first.get(each[1].seq, began) >= began]
-            own, ours = own[split:], own[:split]
-            if here := merged(theirs, ours, descending):
-                yield [(key[:-HASH_BYTES], record) for key, record in here]
+            gone = self._visible_of(part, shelves.gone.between(within, after, last, descending))
+            yield merged(stored, gone, descending), last
             if last is None:
-                break
+                return
             after = last
             await asyncio.sleep(0)
-        if span is not None:
-            span.over = True
-        elif self._engine.lease is not None:
-            # Another node may have changed what lay in the range before.
-            await self._check_changed(part)
 
     def _stored_then(self, part: Part, shelves: Shelves, found: Sequence[Found], began: int) -> list[Found]:
         """Which of these were stored like this at the beginning; those that have been replaced since are on a shelf."""
