@@ -158,11 +158,11 @@ class Reader:
                 if alike and key[:KEPT] != prefix:
                     done += settled()
                     alike.clear()
-                if is_sorted_by(key[:-HASH_BYTES]):
+                if is_sorted_by(key):
                     done.append(record)
                 else:
                     prefix = key[:KEPT]
-                    alike.append((self._layout.full_key(record, index), record))
+                    alike.append((self._layout.full_key(index, record.key, self._layout.decode(record.value)), record))
             yield done
         if alike:
             yield settled()

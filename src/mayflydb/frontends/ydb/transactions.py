@@ -6,13 +6,13 @@ changed that at their end. Whoever fails, even with a single statement, is over,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Literal
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.query.yql.faults import Fault, Issue, fault
+from mayflydb.query.yql.schemas import Chance
 
 Mode = Literal[
     "serializable_read_write", "snapshot_read_only", "snapshot_read_write", "online_read_only", "stale_read_only"
@@ -21,6 +21,16 @@ Mode = Literal[
 READ_ONLY: Final = frozenset({"snapshot_read_only", "online_read_only", "stale_read_only"})
 ONE_SHOT: Final = frozenset({"online_read_only", "stale_read_only"})
 """Modes that end with the query that begins them."""
+
+
+_DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
+
+
+class Session(Protocol):
+    """What keeps transactions between requests, and closes them at its end."""
+
+    @property
+    def transactions(self) -> dict[str, Any]: ...
 
 
 class Control(msgspec.Struct, frozen=True):
@@ -47,28 +57,24 @@ class OpenTransaction(msgspec.Struct, eq=False):
 
 
 class Transactions:
-    """Those of one session. `new_id` gives ids that nobody guesses."""
+    """Those of one session, which keeps them by id. `chance`: where ids come from, unguessable."""
 
-    def __init__(self, new_id: Callable[[], str]) -> None:
-        self._new_id = new_id
-        self._open: dict[str, OpenTransaction] = {}
-
-    def __len__(self) -> int:
-        """How many are open."""
-        return len(self._open)
+    def __init__(self, session: Session, chance: Chance) -> None:
+        self._chance = chance
+        self._open = session.transactions
 
     def begin(self, mode: Mode) -> OpenTransaction:
         """A new one. BAD_REQUEST for a mode in which none stays open."""
         if mode in ONE_SHOT:
             raise begun_open(mode)
-        transaction = OpenTransaction(self._new_id(), mode)
+        transaction = OpenTransaction(new_id(self._chance), mode)
         self._open[transaction.id] = transaction
         return transaction
 
     def find(self, id: str) -> OpenTransaction:
         """The one with this id. NOT_FOUND, code 2015."""
         found = self._open.get(id)
-        if found is None:
+        if not isinstance(found, OpenTransaction):
             raise not_found(id)
         return found
 
@@ -77,10 +83,11 @@ class Transactions:
         self._open.pop(transaction.id, None)
         transaction.close()
 
-    def close(self) -> None:
-        """The session is over, and nothing of what is open holds."""
-        for transaction in list(self._open.values()):
-            self.end(transaction)
+
+def new_id(chance: Chance) -> str:
+    """26 letters and digits, of 130 bits."""
+    bits = chance.getrandbits(130)
+    return "".join(_DIGITS[bits >> shift & 31] for shift in range(0, 130, 5))
 
 
 def _mode_name(mode: Mode) -> str:
@@ -90,7 +97,10 @@ def _mode_name(mode: Mode) -> str:
 def begun_open(mode: Mode) -> Fault:
     """BeginTransaction in a mode that only a query may begin."""
     text = f"Failed to begin transaction: open transactions not supported for transaction mode {_mode_name(mode)}"
-    return fault(f"{text}, use tx_control field in ExecuteDataQueryRequest to begin transaction with this mode.", status="BAD_REQUEST")
+    return fault(
+        f"{text}, use tx_control field in ExecuteDataQueryRequest to begin transaction with this mode.",
+        status="BAD_REQUEST",
+    )
 
 
 def left_open(mode: Mode) -> Fault:
@@ -116,7 +126,9 @@ def aborted(table: str | None) -> Fault:
 
 def scheme_changed(table: str | None) -> Fault:
     """The table is no longer what the plan was made for."""
-    return fault("Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028)
+    return fault(
+        "Schema changed" if table is None else f"Schema changed. Table: `{table}`", status="ABORTED", code=2028
+    )
 
 
 def read_only(verb: str) -> Fault:
