@@ -9,11 +9,15 @@ from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
 import msgspec
 
+from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.rows import Layouts
-from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables
-from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.entries import SystemEntry
+from mayflydb.frontends.ydb.schemes.paths import joined
+from mayflydb.frontends.ydb.schemes.tree import SPACE
+from mayflydb.frontends.ydb.store_tables import Accessed, Readable, StoreTables, Views
 from mayflydb.frontends.ydb.texts import Prepared, Texts
 from mayflydb.frontends.ydb.transactions import (
     ONE_SHOT,
@@ -35,13 +39,12 @@ from mayflydb.query.yql import plans
 from mayflydb.query.yql.definitions import Definition, ShowCreate
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.plans import Plan
-from mayflydb.query.yql.schemas import Chance, Row, Run
+from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
 from mayflydb.query.yql.statements import Delete, Pragma, Script, Update, Write
 from mayflydb.query.yql.types import UTF8, Type, Value
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.calls import Call
-    from mayflydb.frontends.ydb.schemes import Schemes
 
 ATTEMPTS: Final = 5
 """How often a query is run whose transaction is its own, while others are first."""
@@ -55,17 +58,21 @@ _DEFINITIONS: Final = get_args(Definition)
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What a query did: rows by table, whether its plan was known, and the plan as JSON."""
+    """What a query did: rows by table; whether its plan was known, and what finding it took; what all took, in microseconds; and
+    its plan as JSON."""
 
     accessed: Mapping[str, Accessed]
     cached: bool
+    planning: int
+    whole: int
     plan: str
 
 
 class ResultPart(msgspec.Struct, frozen=True):
     """Some rows of one result set, or, where `index` is -1, none.
 
-    Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`, in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
+    Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`,
+    in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
     """
 
     index: int
@@ -88,12 +95,13 @@ class Described(msgspec.Struct, frozen=True):
 class Executor:
     """Runs the queries of all services. `chance`: where Random() takes what it gives."""
 
-    def __init__(self, engine: Engine, schemes: Schemes, chance: Chance) -> None:
+    def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
         self.texts = Texts()
         self.layouts = Layouts()
         self._engine = engine
         self._schemes = schemes
         self._chance = chance
+        self.stopwatch = stopwatch
 
     # --- queries -------------------------------------------------------------------------------------------------------
 
@@ -110,6 +118,7 @@ class Executor:
 
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
+        began = self.stopwatch()
         script = self.texts.script(text)
         if any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements):
             async for part in self._define(call, script, control):
@@ -119,7 +128,8 @@ class Executor:
             call, text, script, {name: type for name, (type, _) in parameters.items()}
         )
         work = Work(self, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
-        work.cached, work.told = cached, stats
+        if stats:
+            work.told = Told(cached, began, self.stopwatch() - began)
         if control is None:
             parts = self._alone(work, text, parameters, "serializable_read_write")
         elif control.id:
@@ -208,17 +218,28 @@ class Executor:
         known = self.texts.plans.get(key)
         if known is not None and known.version == version:
             return known, True
-        paths = plans.tables_of(script, call.database)
-        schemas = await self._schemes.schemas(paths)
+        schemas = await self._schemas(plans.tables_of(script, call.database), call.database)
         if known is not None and known.schemas == schemas and await self._stand(known.views):
             known.version = version
             return known, True
-        views = {path: view for path in schemas if isinstance(view := await self._schemes.find(path), TableView)}
+        found = {path: await self._schemes.find(path) for path in schemas}
+        views = {path: entry for path, entry in found.items() if isinstance(entry, Readable)}
         prepared = Prepared(plans.bind(script, schemas, call.database, types), schemas, views, version)
         self.texts.plans.put(key, prepared)
         return prepared, False
 
-    async def _stand(self, views: Mapping[str, TableView]) -> bool:
+    async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:
+        """The tables and views at these paths, and at those that the queries of views name."""
+        found: dict[str, Table | View] = {}
+        while paths:
+            new = await self._schemes.schemas(paths)
+            found.update(new)
+            texts = [each.text for each in new.values() if isinstance(each, View)]
+            named = [path for text in texts for path in plans.tables_of(self.texts.script(text), database)]
+            paths = [path for path in dict.fromkeys(named) if path not in found]
+        return found
+
+    async def _stand(self, views: Views) -> bool:
         for path, view in views.items():
             if await self._schemes.find(path) is not view:
                 return False
@@ -226,14 +247,24 @@ class Executor:
 
     async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
         """What is committed now, for one transaction."""
-        parents = await self._schemes.parents()
-        return await Snapshot.begin(self._engine, call.now, parents, serializable=serializable)
+        space = await self._engine.node(SPACE)
+        homes = [] if space is None else await self._engine.children(space.id)
+        return await Snapshot.begin(self._engine, call.now, [home.id for home in homes], serializable=serializable)
+
+    async def _path_of(self, container: int) -> str | None:
+        node = await self._engine.node_by_id(container)
+        home = None if node is None else await self._engine.node_by_id(node.parent)
+        return None if node is None or home is None else joined(home.name, node.name)
+
+    async def system_rows(self, entry: SystemEntry) -> Sequence[Row]:
+        """The rows that a table of the system has now."""
+        return await self._schemes.system_rows(entry)
 
     def run_of(self, call: Call, parameters: Mapping[str, Value]) -> Run:
         """One execution of a plan."""
         return Run(call.now, parameters, self._chance, call.user, call.database)
 
-    async def finish(self, transaction: OpenTransaction, call: Call, views: Mapping[str, TableView]) -> None:
+    async def finish(self, transaction: OpenTransaction, call: Call, views: Views) -> None:
         """Commit. Faults: ABORTED."""
         if transaction.snapshot is None:
             return
@@ -242,22 +273,27 @@ class Executor:
         except (WriteConflict, OwnerNotFound) as error:
             raise await self.refused(error, views) from error
 
-    async def refused(self, error: WriteConflict | OwnerNotFound, views: Mapping[str, TableView]) -> Exception:
+    async def refused(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
         """What a transaction is told that cannot go on."""
         container = error.detail.get("container")
-        path = next((path for path, view in views.items() if view.node.id == container), None)
-        if path is None and isinstance(container, int):
-            path = await self._schemes.path_of(container)
+        path = await self._path_of(container) if isinstance(container, int) else None
+        if path is None and len(views) == 1:
+            path = next(iter(views))
         if isinstance(error, OwnerNotFound) or error.detail.get("scheme"):
             return scheme_changed(path)
         return aborted(path)
 
 
-class Work:
-    """A query that is run in one transaction, or in one after the other until one holds.
+class Told(msgspec.Struct, frozen=True):
+    """What the stats of a query say besides what it does: whether its plan was known, when it began, what planning took."""
 
-    `told`: its stats are wanted; `cached`: they say that its plan was known.
-    """
+    cached: bool
+    began: int
+    planning: int
+
+
+class Work:
+    """A query that is run in one transaction, or in one after the other until one holds. `told` None: nobody wants its stats."""
 
     def __init__(
         self, executor: Executor, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
@@ -265,7 +301,7 @@ class Work:
         self.call = call
         self.script = script
         self.prepared = prepared
-        self.cached = self.told = False
+        self.told: Told | None = None
         self._executor = executor
         self._parameters = parameters
 
@@ -308,7 +344,12 @@ class Work:
                 serializable = transaction.mode == "serializable_read_write" and not (plan.read_only and commit)
                 transaction.snapshot = await self._executor.snapshot(self.call, serializable)
             tables = StoreTables(
-                transaction.snapshot, self.prepared.views, self._executor.layouts, transaction.mode, accessed
+                transaction.snapshot,
+                self.prepared.views,
+                self._executor.layouts,
+                transaction.mode,
+                accessed,
+                self._executor.system_rows,
             )
             run = self._executor.run_of(self.call, self._parameters)
             async for part in plans.execute(plan, run, tables):
@@ -317,9 +358,10 @@ class Work:
             raise await self._executor.refused(error, self.prepared.views) from error
 
     def _with_stats(self, part: ResultPart, accessed: Mapping[str, Accessed]) -> ResultPart:
-        if not self.told:
+        if self.told is None:
             return part
-        stats = Stats(accessed, self.cached, explained(self.prepared.plan))
+        whole = self._executor.stopwatch() - self.told.began
+        stats = Stats(accessed, self.told.cached, self.told.planning, whole, explained(self.prepared.plan))
         return msgspec.structs.replace(part, stats=stats)
 
 

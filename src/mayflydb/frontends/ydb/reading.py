@@ -162,7 +162,7 @@ class Reader:
                     done.append(record)
                 else:
                     prefix = key[:KEPT]
-                    alike.append((self._layout.full_key(record, index), record))
+                    alike.append((self._layout.full_key(index, record.key, self._layout.decode(record.value)), record))
             yield done
         if alike:
             yield settled()

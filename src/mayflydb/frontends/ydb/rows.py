@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Sequence
 from decimal import Decimal
 from hashlib import blake2b
 from operator import itemgetter
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -75,13 +75,22 @@ def _coder(type: Type) -> Coder | None:
     return (str, Decimal) if bare(type) == DYNUMBER else None
 
 
+class _By(NamedTuple):
+    """The columns of an index, and the rest of the key."""
+
+    numbers: tuple[int, ...]
+    types: tuple[Type, ...]
+    rest: tuple[int, ...]
+    rest_types: tuple[Type, ...]
+
+
 class Layout:
     """The rows of a table, as it is under one definition."""
 
     __slots__ = (
         "_body",
+        "_by",
         "_coders",
-        "_columns",
         "_dated",
         "_key_numbers",
         "_key_types",
@@ -96,7 +105,7 @@ class Layout:
         self.width = view.body.numbered
         self.numbers: dict[str, int] = dict(zip((c.name for c in view.table.columns), view.numbers, strict=True))
         types = {column.name: column.type for column in view.table.columns}
-        self._columns: dict[Any, tuple[tuple[int, ...], tuple[Type, ...]]] = {}
+        self._by: dict[int, _By] = {}
         self._key_numbers = tuple(self.numbers[name] for name in view.table.key)
         self._key_types = tuple(types[name] for name in view.table.key)
         found = ((self.numbers[name], _coder(type)) for name, type in types.items())
@@ -162,38 +171,42 @@ class Layout:
         return len(self._key_numbers)
 
     def index_types(self, index: Index) -> tuple[Type, ...]:
-        """The types of the columns that an index is by: its own, and behind them the key's."""
+        """The types of the columns that an index is by: its own, then those of the key that are not among them."""
         if _is_primary(index):
             return self._key_types
-        return (*self._of(index)[1], *self._key_types)
+        by = self._of(index)
+        return (*by.types, *by.rest_types)
 
-    def full_key(self, record: Record, index: Index, values: Values | None = None) -> bytes:
-        """What orders a record in an index, uncut: its columns, then the primary key."""
+    def full_key(self, index: Index, key: bytes, values: Values) -> bytes:
+        """What orders a row in an index, uncut; `key`: that of its record."""
         if _is_primary(index):
-            return record.key
-        return self._own_key(index, self.decode(record.value) if values is None else values) + record.key
+            return key
+        by = self._of(index)
+        own = encode_key(by.types, [values[number] for number in by.numbers])
+        return own + encode_key(by.rest_types, [values[number] for number in by.rest])
 
-    def _own_key(self, index: Index, values: Values) -> bytes:
-        numbers, types = self._of(index)
-        return encode_key(types, [values[number] for number in numbers])
-
-    def _of(self, index: Index) -> tuple[tuple[int, ...], tuple[Type, ...]]:
-        known = self._columns.get(index.number)
+    def _of(self, index: Index) -> _By:
+        known = self._by.get(index.number)
         if known is None:
             types = {column.name: column.type for column in self.view.table.columns}
             names: tuple[str, ...] = tuple((index.spec or {}).get("columns", ()))
-            known = tuple(self.numbers[name] for name in names), tuple(types[name] for name in names)
-            self._columns[index.number] = known
+            rest = [name for name in self.view.table.key if name not in names]
+            known = self._by[index.number] = _By(
+                tuple(self.numbers[name] for name in names),
+                tuple(types[name] for name in names),
+                tuple(self.numbers[name] for name in rest),
+                tuple(types[name] for name in rest),
+            )
         return known
 
     def entry_key(self, index: Index, key: bytes, values: Values) -> bytes:
         """The key of a row in an index, as entries have it. In a unique one it is of its columns alone, unless one is NULL."""
-        if _is_primary(index):
-            return cut(key)
-        own = self._own_key(index, values)
-        if index.unique and all(values[number] is not None for number in self._of(index)[0]):
-            return cut(own)
-        return cut(own + key)
+        if index.unique:
+            by = self._of(index)
+            own = [values[number] for number in by.numbers]
+            if None not in own:
+                return cut(encode_key(by.types, own))
+        return cut(self.full_key(index, key, values))
 
     def entries(self, indexes: Iterable[Index], key: bytes, values: Values) -> tuple[Entry, ...]:
         """All entries of a row."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.store_tables import Views
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.schemas import Schemas
@@ -50,7 +50,7 @@ class Prepared(msgspec.Struct, eq=False):
 
     plan: Plan
     schemas: Schemas
-    views: Mapping[str, TableView]
+    views: Views
     version: int
 
 
