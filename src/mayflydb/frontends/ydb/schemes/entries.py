@@ -67,7 +67,7 @@ class IndexEntry(msgspec.Struct, frozen=True):
 Entry: TypeAlias = TableView | ViewEntry | DirectoryEntry | SystemEntry | IndexEntry
 
 
-def kind_of(node: Node) -> str:
+def kind_of(node: Node | Definition) -> str:
     """ "table", "view" or "directory"."""
     kind: str = node.body.get("kind", "table")
     return kind

@@ -5,7 +5,7 @@ Texts: `ydb/core/tx/schemeshard/schemeshard_validate_ttl.cpp` of https://github.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -64,3 +64,11 @@ def _check_mode(ttl: TtlSpec, type: Type) -> None:
             raise Invalid("To enable TTL on integral type column 'ValueSinceUnixEpochModeSettings' should be specified")
     else:
         raise Invalid("Unsupported column type")
+
+
+def check_tiers(tiers: Sequence[tuple[int, str | None]]) -> None:
+    """Several intervals, (seconds, where rows are to go, None: nowhere): none of that is for tables of rows. Invalid: why."""
+    if any(source is not None for _, source in tiers):
+        raise Invalid("Only DELETE via TTL is allowed for row-oriented tables")
+    if len(tiers) > 1:
+        raise Invalid("Tier 0: only the last tier in TTL settings can have Delete action")
