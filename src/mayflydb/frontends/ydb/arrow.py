@@ -62,10 +62,19 @@ _SIMPLE: Final = {
     "Bool": "uint8",
     **{f"Int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"Uint{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    **{"Float": "float32", "Double": "float64", "Date": "uint16", "Datetime": "uint32"},
-    **{"Timestamp": "uint64", "Interval": "int64", "Date32": "int32"},
+    "Float": "float32",
+    "Double": "float64",
+    "Date": "uint16",
+    "Datetime": "uint32",
+    "Timestamp": "uint64",
+    "Interval": "int64",
+    "Date32": "int32",
     **dict.fromkeys(("Datetime64", "Timestamp64", "Interval64"), "int64"),
-    **{"String": "binary", "Yson": "binary", "Utf8": "string", "Json": "string", "JsonDocument": "string"},
+    "String": "binary",
+    "Yson": "binary",
+    "Utf8": "string",
+    "Json": "string",
+    "JsonDocument": "string",
 }
 """pyarrow's name of the type that values of a type have as they are."""
 

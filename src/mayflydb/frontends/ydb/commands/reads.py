@@ -9,12 +9,12 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
 from mayflydb.frontends.ydb.commands import bulk
-from mayflydb.frontends.ydb.commands.data import BASIC, FULL, parameters_of, text_of
+from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
+from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.schemes.faults import not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
-from mayflydb.frontends.ydb.stats import query_stats
 from mayflydb.frontends.ydb.store_tables import StoreTables
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import Control
@@ -205,7 +205,7 @@ async def stream_execute_scan_query(call: Call, request: Any) -> AsyncIterator[b
         for piece in pieces(part.rows, encode):
             yield wire.direct(rest=wire.block(3, wire.block(1, block + piece)))
         if part.stats is not None:
-            stats = query_stats(part.stats, request.collect_stats >= FULL)
+            stats = stats_message(part.stats, request.collect_stats >= FULL)
             yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
 
 

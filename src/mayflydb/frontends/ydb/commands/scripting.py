@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
-from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, parameters_of, types_block
+from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
+from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.commands.reads import pieces
-from mayflydb.frontends.ydb.stats import query_stats
 
 
 async def execute_yql(call: Call, request: Any) -> bytes:
@@ -24,7 +24,7 @@ async def execute_yql(call: Call, request: Any) -> bytes:
         stats = part.stats
     result = sets.blocks(1)
     if stats is not None:
-        result += wire.block(2, query_stats(stats, request.collect_stats >= FULL))
+        result += wire.block(2, stats_message(stats, request.collect_stats >= FULL))
     return wire.operation(result=result, type_name="Ydb.Scripting.ExecuteYqlResult")
 
 
@@ -35,7 +35,7 @@ async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:
     async for part in call.app.executor.execute(call, None, request.script, parameters, None, told):
         stats = b""
         if part.stats is not None:
-            stats = wire.block(3, query_stats(part.stats, request.collect_stats >= FULL))
+            stats = wire.block(3, stats_message(part.stats, request.collect_stats >= FULL))
         if part.index < 0:
             yield wire.direct(rest=wire.block(3, stats) if stats else b"")
             continue

@@ -74,7 +74,7 @@ def text_of(value: Value, type: Type) -> str:
     if plain == UTF8:
         return f'"{escaped}"u'
     if format_type(plain).startswith("Decimal"):
-        return f'{format_type(plain)[:-1].replace("Decimal(", f"Decimal(\x22{escaped}\x22,")})'
+        return f"{format_type(plain)[:-1].replace('Decimal(', f'Decimal(\x22{escaped}\x22,')})"
     return f'{plain}("{escaped}")'
 
 

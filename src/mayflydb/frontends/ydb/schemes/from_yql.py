@@ -263,4 +263,3 @@ def _column_change(action: ast.AlterColumn) -> ColumnChange:
             return ColumnChange(action.name, default=literal_text(action.default, None))
         case _:
             raise unsupported(f"ALTER COLUMN {action.change}", action.at)
-
