@@ -20,22 +20,22 @@ _CODECS: Final = {2: "zstd", 3: "lz4"}
 def layout(settings: Any, once: bool) -> Layout:
     """Batches with the compression that was asked for. Faults: UNSUPPORTED without pyarrow."""
     try:
-        import pyarrow
+        import pyarrow as pa
     except ImportError as error:
         raise fault("Result sets in Arrow format are not supported without pyarrow", status="UNSUPPORTED") from error
     codec = settings.compression_codec
     name = _CODECS.get(codec.type)
     level = codec.level if codec.HasField("level") else None
-    compression = None if name is None else pyarrow.Codec(name, level)
-    return Batches(pyarrow, compression, once)
+    compression = None if name is None else pa.Codec(name, level)
+    return Batches(pa, compression, once)
 
 
 class Batches:
     """A record batch for each piece. `once`: columns and schema stand in the first piece of each set only."""
 
-    def __init__(self, pyarrow: Any, compression: Any, once: bool) -> None:
-        self._arrow = pyarrow
-        self._options = pyarrow.ipc.IpcWriteOptions(compression=compression)
+    def __init__(self, pa: Any, compression: Any, once: bool) -> None:
+        self._arrow = pa
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._once = once
         self._begun: set[int] = set()
 
@@ -62,10 +62,19 @@ _SIMPLE: Final = {
     "Bool": "uint8",
     **{f"Int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
     **{f"Uint{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
-    **{"Float": "float32", "Double": "float64", "Date": "uint16", "Datetime": "uint32"},
-    **{"Timestamp": "uint64", "Interval": "int64", "Date32": "int32"},
+    "Float": "float32",
+    "Double": "float64",
+    "Date": "uint16",
+    "Datetime": "uint32",
+    "Timestamp": "uint64",
+    "Interval": "int64",
+    "Date32": "int32",
     **dict.fromkeys(("Datetime64", "Timestamp64", "Interval64"), "int64"),
-    **{"String": "binary", "Yson": "binary", "Utf8": "string", "Json": "string", "JsonDocument": "string"},
+    "String": "binary",
+    "Yson": "binary",
+    "Utf8": "string",
+    "Json": "string",
+    "JsonDocument": "string",
 }
 """pyarrow's name of the type that values of a type have as they are."""
 

@@ -66,7 +66,7 @@ class SchemeOptions(Protocol):
         """How often a table is swept that says nothing of it."""
 
     @property
-    def least_run_interval(self) -> Span:
+    def min_run_interval(self) -> Span:
         """The least that it may say."""
 
 
@@ -75,7 +75,7 @@ class Schemes:
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
-        self.terms = Terms(options.least_run_interval, options.hide_expired)
+        self.terms = Terms(options.min_run_interval, options.hide_expired)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self._served = tuple(paths.joined(each) for each in options.databases)
