@@ -13,7 +13,6 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.model.instant import SECOND
 from mayflydb.ports import address, reserve, within_reach
 
 if TYPE_CHECKING:
@@ -128,7 +127,7 @@ class YdbPort:
             advertise=None if advertise is None else (advertise.host.strip("[]"), advertise.port),
             hide_expired=settings.hide_expired,
             run_interval=self._ttl.ydb_run_interval,
-            min_run_interval=self._ttl.ydb_min_run_interval // SECOND,
+            min_run_interval=self._ttl.ydb_min_run_interval,
             version=__version__,
         )
 

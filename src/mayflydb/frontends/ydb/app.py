@@ -6,22 +6,29 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from functools import cached_property
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from google.protobuf.message import DecodeError
 
 from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.accounts import BUILTIN, Accounts
 from mayflydb.frontends.ydb.calls import Call, Entrance, Streaming, Unary
 from mayflydb.frontends.ydb.commands.table import COMMANDS
 from mayflydb.frontends.ydb.databases import database_path
 from mayflydb.frontends.ydb.errors import Denied, answer_to, broken
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
+from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.sessions import Sessions
 from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Status, fault
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.executor import Executor
 
 log = logging.getLogger(__name__)
 
@@ -55,7 +62,16 @@ class YdbApp:
         self.chance = chance
         self.handlers = handlers
         self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
+        self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password)
+        self.schemes = Schemes(engine, options)
         self.stopping = False
+
+    @cached_property
+    def executor(self) -> Executor:
+        """What runs queries."""
+        from mayflydb.frontends.ydb.executor import Executor
+
+        return Executor(self.engine, self.schemes, self.chance)
 
     def stop(self) -> None:
         """Tell those who hold sessions that they end."""
@@ -108,7 +124,7 @@ class YdbApp:
         except DecodeError:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
         now = await self.engine.now()
-        user = await self._user(method, asked)
+        user = await self._user(method, asked, now)
         call = Call(self, "", now, user, asked.peer, asked.trace, asked.remaining, asked.entrance)
         call.database = self._database(method, asked.database)
         return call, request
@@ -121,8 +137,10 @@ class YdbApp:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path
 
-    async def _user(self, method: Method, asked: Asked) -> str:
-        return "root@builtin"
+    async def _user(self, method: Method, asked: Asked, now: Instant) -> str:
+        if method.service in OPEN_SERVICES:
+            return BUILTIN
+        return await self.accounts.who(asked.ticket, now)
 
 
 def _handler(method: Method) -> Unary | Streaming:

@@ -20,22 +20,22 @@ _CODECS: Final = {2: "zstd", 3: "lz4"}
 def layout(settings: Any, once: bool) -> Layout:
     """Batches with the compression that was asked for. Faults: UNSUPPORTED without pyarrow."""
     try:
-        import pyarrow
+        import pyarrow as pa
     except ImportError as error:
         raise fault("Result sets in Arrow format are not supported without pyarrow", status="UNSUPPORTED") from error
     codec = settings.compression_codec
     name = _CODECS.get(codec.type)
     level = codec.level if codec.HasField("level") else None
-    compression = None if name is None else pyarrow.Codec(name, level)
-    return Batches(pyarrow, compression, once)
+    compression = None if name is None else pa.Codec(name, level)
+    return Batches(pa, compression, once)
 
 
 class Batches:
     """A record batch for each piece. `once`: columns and schema stand in the first piece of each set only."""
 
-    def __init__(self, pyarrow: Any, compression: Any, once: bool) -> None:
-        self._arrow = pyarrow
-        self._options = pyarrow.ipc.IpcWriteOptions(compression=compression)
+    def __init__(self, pa: Any, compression: Any, once: bool) -> None:
+        self._arrow = pa
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._once = once
         self._begun: set[int] = set()
 

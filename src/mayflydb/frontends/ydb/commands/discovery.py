@@ -90,7 +90,9 @@ def place_for(peer: str) -> Place:
 
 async def who_am_i(call: Call, request: Any) -> bytes:
     """`WhoAmI`"""
-    return wire.operation(result=wire.text(1, call.user), type_name="Ydb.Discovery.WhoAmIResult")
+    groups = await call.app.accounts.groups_of(call.user) if request.include_groups else ()
+    result = wire.text(1, call.user) + b"".join(wire.text(2, each) for each in groups)
+    return wire.operation(result=result, type_name="Ydb.Discovery.WhoAmIResult")
 
 
 COMMANDS: Final[Mapping[str, Unary]] = {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Final
@@ -27,7 +28,8 @@ def _gathered() -> dict[str, Unary | Streaming]:
     for part in _PARTS:
         name = f"mayflydb.frontends.ydb.commands.{part}"
         if find_spec(name) is not None:
-            found |= import_module(name).COMMANDS
+            with suppress(ImportError):
+                found |= import_module(name).COMMANDS
     return found
 
 

@@ -212,5 +212,3 @@ def ordered_by(binder: Binder, item: OrderItem, tree: Select) -> str | None:
                 return each.value.name
             return None
     return value.name
-
-

@@ -101,4 +101,3 @@ def type_argument(binder: Binder, tree: TypeArgument) -> Operand:
 
 
 HANDLERS.update({Call: call, Apply: apply, LambdaTree: closure, TypeArgument: type_argument})
-

@@ -183,5 +183,3 @@ def limits(type: Type) -> tuple[int, int]:
     if type in SIGNED:
         return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     return 0, 2**bits - 1
-
-

@@ -50,7 +50,14 @@ def _indexed(side: Side, rows: Sequence[Row], run: Run) -> Matches:
 
 
 def matched(
-    kind: str, left: Side, batch: Sequence[Row], rows: Sequence[Row], index: Matches, run: Run, seen: set[int], right: int
+    kind: str,
+    left: Side,
+    batch: Sequence[Row],
+    rows: Sequence[Row],
+    index: Matches,
+    run: Run,
+    seen: set[int],
+    right: int,
 ) -> list[Row]:
     """What the join makes of these rows of the left side; `seen` gets the rows of the right side that met one."""
     result: list[Row] = []
@@ -136,5 +143,3 @@ class LookupRows(msgspec.Struct, frozen=True):
             if None not in values and not any(each is OUTSIDE for each in values):
                 found[values] = None
         return tuple(KeyRange(each, each) for each in found)
-
-

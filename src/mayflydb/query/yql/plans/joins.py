@@ -5,6 +5,7 @@ from __future__ import annotations
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault, unsupported
 from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.constraints import fitting
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
 from mayflydb.query.yql.plans.membership import keys
 from mayflydb.query.yql.plans.operators import alike
@@ -12,7 +13,6 @@ from mayflydb.query.yql.plans.relations import Scan
 from mayflydb.query.yql.plans.scopes import Field, Names, Scope
 from mayflydb.query.yql.plans.sources import Bound, bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
-from mayflydb.query.yql.plans.constraints import fitting
 from mayflydb.query.yql.schemas import Table
 from mayflydb.query.yql.syntax import Binary, From, Join, Member, Name
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -40,9 +40,7 @@ def _joined(context: Context, names: Names, left: Bound, right: Bound, join: Joi
     return _oriented(context, names, left, right, join, kind, swapped=False)
 
 
-def _oriented(
-    context: Context, names: Names, left: Bound, right: Bound, join: Join, kind: str, swapped: bool
-) -> Bound:
+def _oriented(context: Context, names: Names, left: Bound, right: Bound, join: Join, kind: str, swapped: bool) -> Bound:
     pairs = _pairs(context, names, left, right, join)
     first, second = _sides(kind)
     left_fields = tuple(_as(each, first, join.using) for each in left.fields)
@@ -149,5 +147,3 @@ def _lookup(scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pai
 def _fitted(evaluate: Evaluate, fit: object) -> Evaluate:
     assert callable(fit)
     return lambda row, run: None if (value := evaluate(row, run)) is None else fit(value)
-
-

@@ -6,7 +6,7 @@ from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Expression, Operand
 from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.scopes import Argument, Named, no_member, slot
+from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, no_member, slot
 from mayflydb.query.yql.plans.subqueries import is_query, scalar
 from mayflydb.query.yql.plans.values import derived, strict_binary
 from mayflydb.query.yql.schemas import Row, Run
@@ -34,7 +34,7 @@ class Given(Expression, frozen=True):
 
 def name(binder: Binder, tree: Name) -> Expression:
     binder.context.uses += 1
-    if not binder.scope.fields:
+    if binder.scope is EMPTY:
         raise fault(f"Column references are not allowed without FROM: {tree.name}", tree.at)
     if binder.grouped:
         _not_grouped(binder, tree.name, None, tree)
@@ -160,4 +160,3 @@ def _at(items: list[Value], index: int) -> Value:
 
 
 HANDLERS.update({Name: name, Parameter: parameter, Member: member, Subscript: subscript})
-

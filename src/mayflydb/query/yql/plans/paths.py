@@ -49,5 +49,3 @@ def _references(node: Any) -> Iterator[TableRef]:
     elif isinstance(node, tuple):
         for part in node:
             yield from _references(part)
-
-

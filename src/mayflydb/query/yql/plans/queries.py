@@ -50,7 +50,8 @@ def _values(context: Context, names: Names, query: Values) -> Bound:
     columns = [met([row[index] for row in rows], "AsList", query.at) for index in range(len(rows[0]))]
     cells = [tuple(column[1][place].evaluate for column in columns) for place in range(len(rows))]
     fields = tuple(
-        Field(f"column{index}", type, literal=_literal(expressions)) for index, (type, expressions) in enumerate(columns)
+        Field(f"column{index}", type, literal=_literal(expressions))
+        for index, (type, expressions) in enumerate(columns)
     )
     return Bound(Written(tuple(cells)), fields)
 

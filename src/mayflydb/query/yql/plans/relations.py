@@ -251,7 +251,7 @@ class Sort(msgspec.Struct, frozen=True):
     def sorted(self, rows: list[Row]) -> list[Row]:
         for each in reversed(self.keys):
             index, key = each.index, each.key
-            rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # noqa: B023  # Used before the next.
+            rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Used before the next.
         return rows
 
 

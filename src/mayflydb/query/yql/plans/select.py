@@ -16,7 +16,7 @@ from mayflydb.query.yql.plans.joins import bind_from
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.queries import cut, limits
 from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, SortKey, project
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope, no_member, slot
+from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, no_member, slot
 from mayflydb.query.yql.plans.sources import Bound
 from mayflydb.query.yql.plans.trees import wanted
 from mayflydb.query.yql.plans.values import condition
@@ -32,7 +32,7 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
     if tree.source is not None:
         source = bind_from(context, names, tree.source, wanted(tree))
         relation, fields, table = source.relation, source.fields, source.table
-    binder = Binder(context, names, Scope(fields))
+    binder = Binder(context, names, EMPTY if tree.source is None else Scope(fields))
     plain = not grouping.is_grouped(tree)
     if table is not None and isinstance(relation, Scan):
         order = tree.order if plain and not tree.distinct else ()
@@ -97,7 +97,7 @@ def _name(binder: Binder, tree: Tree, place: int) -> str:
 def _star(binder: Binder, tree: Star, without: Sequence[str]) -> Columns:
     """All columns; of several sources they are named `source.column`."""
     scope = binder.scope
-    if not scope.fields and not scope.sources:
+    if scope is EMPTY:
         raise fault("* is not allowed without FROM", tree.at)
     binder.context.uses += 1
     if tree.source is not None and tree.source not in scope.sources:

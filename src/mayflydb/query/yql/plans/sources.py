@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import Issue, Fault, fault, no_table, unsupported
+from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
 from mayflydb.query.yql.plans.binder import Binder, Context
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.relations import Listed, Scan

@@ -50,8 +50,6 @@ def conjuncts(tree: Expression | None) -> list[Expression]:
     return found
 
 
-
-
 def named_columns(tree: Syntax) -> set[str]:
     """Every name below `tree` that may be a column."""
     return {node.name for node in nodes(tree) if isinstance(node, (Name, Member)) and isinstance(node.name, str)}

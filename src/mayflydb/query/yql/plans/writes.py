@@ -264,9 +264,5 @@ def _returning(
     binder = Binder(context, names, Scope([Field(each.name, each.type) for each in table.columns]))
     columns = items(binder, trees)
     wanted = tuple(each.name for each in table.columns)
-    change = msgspec.structs.replace(
-        change, returning=wanted, returned=tuple(each.evaluate for _, each in columns)
-    )
+    change = msgspec.structs.replace(change, returning=wanted, returned=tuple(each.evaluate for _, each in columns))
     return change, tuple((name, each.type) for name, each in columns)
-
-
