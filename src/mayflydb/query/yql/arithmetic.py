@@ -1,0 +1,348 @@
+"""Operators on values that are there: numbers, decimals, texts, moments and intervals.
+
+Integers of two types meet in the one of the higher rank (Uint8, Int8, Uint16, ... Uint64, Int64), into which their bits are
+taken over, and wrap there; any integer meets a Float in Float, and a Double in Double. Division and remainder of integers cut
+towards zero and are NULL by zero. Moments beyond what their type holds are NULL.
+Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#math-operators and `types/primitive#implicit-cast`.
+"""
+
+from __future__ import annotations
+
+import math
+import operator as python
+from collections.abc import Callable, Mapping
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.yql import decimals, moments
+from mayflydb.query.yql.texts import BOUNDS, to_single
+from mayflydb.query.yql.types import (
+    DOUBLE,
+    FLOAT,
+    FLOATS,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    INTEGERS,
+    INTERVAL,
+    INTERVAL64,
+    NUMBERS,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    UNSIGNED,
+    UTF8,
+    DecimalType,
+    OptionalType,
+    Primitive,
+    Type,
+    Value,
+    bare,
+    format_long,
+)
+
+Operation: TypeAlias = Callable[[Any, Any], Value]
+Result: TypeAlias = tuple[Type, Operation]
+
+RANKS: Final[Mapping[Type, int]] = {
+    each: rank for rank, each in enumerate((UINT8, INT8, UINT16, INT16, UINT32, INT32, UINT64, INT64, FLOAT, DOUBLE))
+}
+"""Of two numbers of different types the higher rank is that of the result."""
+
+_ARITHMETIC: Final = ("+", "-", "*", "/", "%")
+_BITWISE: Final[Mapping[str, Callable[[int, int], int]]] = {"&": python.and_, "|": python.or_, "^": python.xor}
+_SHIFTS: Final = ("<<", ">>", "|<<", ">>|")
+
+
+def binary(operator: str, left: Type, right: Type) -> tuple[Type, Callable[[Value, Value], Value]] | None:
+    """The type and the way of `left operator right`; None: these types have no such operator.
+
+    Types without Optional, values that are there; a result of None is NULL, and then the type is an Optional.
+    """
+    if operator == "||":
+        return _concatenation(left, right)
+    if operator in _BITWISE:
+        return _bits(_BITWISE[operator], left, right)
+    if operator in _SHIFTS:
+        return _shift(operator, left, right)
+    if operator not in _ARITHMETIC:
+        return None
+    if isinstance(left, DecimalType) or isinstance(right, DecimalType):
+        return _decimals(operator, left, right)
+    if left in NUMBERS and right in NUMBERS:
+        return _numbers(operator, left, right)
+    return _moments(operator, left, right)
+
+
+def unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
+    """The same for `-`, `+`, `~` and `NOT`."""
+    if operator == "+" and (operand in NUMBERS or isinstance(operand, DecimalType) or operand in moments.SPANS):
+        return operand, lambda value: value
+    if operator == "-":
+        return _negation(operand)
+    if operator == "~" and operand in UNSIGNED:
+        wrap = wrapping(operand)
+        return operand, lambda value: wrap(~value)
+    if operator == "NOT" and isinstance(operand, Primitive) and operand.name == "Bool":
+        return operand, lambda value: not value
+    return None
+
+
+_VERBS: Final = {"+": "add", "-": "substract", "*": "multiply", "/": "divide", "%": "mod"}
+
+
+def refusal(operator: str, left: Type, right: Type | None = None) -> str:
+    """What YDB says where `binary`, or without `right` `unary`, gives None. The types as they stand in the query, Optional too.
+
+    The spelling is YDB's own. It stands below `Type annotation` and `At function: +`.
+    """
+    types = [left] if right is None else [left, right]
+    if operator in (*_BITWISE, *_SHIFTS, "~"):
+        signed = next((each for each in types if bare(each) not in UNSIGNED), left)
+        return f"Expected unsigned data type, but got: {format_long(signed)}"
+    if right is None:
+        return f"Expected numeric, decimal or interval data type, but got: {format_long(left)}"
+    if operator == "||":
+        return f"Cannot concat type {format_long(left)} and {format_long(right)}"
+    verb = _VERBS[operator]
+    if isinstance(bare(left), DecimalType):
+        if isinstance(bare(right), DecimalType):
+            return (
+                f"Cannot {verb} different decimals."
+                if operator in "+-"
+                else "Cannot calculate with different decimals."
+            )
+        if operator not in "+-":
+            return f"Cannot operate with decimal and {format_long(right)}"
+    return f"Cannot {verb} type {format_long(left)} and {format_long(right)}"
+
+
+def _negation(operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
+    if operand in INTEGERS:
+        wrap = wrapping(operand)
+        return operand, lambda value: wrap(-value)
+    if isinstance(operand, DecimalType):
+        return operand, decimals.negate
+    if operand in FLOATS or operand in moments.SPANS:
+        return operand, python.neg
+    return None
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+
+def common_number(left: Type, right: Type) -> Type:
+    """The type in which two types of numbers meet."""
+    return left if RANKS[left] >= RANKS[right] else right
+
+
+def wrapping(type: Type) -> Callable[[int], int]:
+    """Into the range of a type of integers, by its bits."""
+    low, high = BOUNDS[type]
+    span = high - low + 1
+    return lambda value: value if low <= value <= high else (value - low) % span + low
+
+
+def _numbers(operator: str, left: Type, right: Type) -> Result:
+    common = common_number(left, right)
+    if common in FLOATS:
+        operation = _FLOATING[operator]
+        if common == DOUBLE:
+            return common, lambda a, b: operation(float(a), float(b))
+        return common, lambda a, b: to_single(operation(to_single(a), to_single(b)))
+    wrap = wrapping(common)
+    safe = all(BOUNDS[common][0] <= BOUNDS[each][0] and BOUNDS[each][1] <= BOUNDS[common][1] for each in (left, right))
+    whole = _WHOLE[operator]
+    if operator in ("/", "%"):
+
+        def divided(a: int, b: int) -> int | None:
+            a, b = (a, b) if safe else (wrap(a), wrap(b))
+            result = whole(a, b) if b else None
+            # The least number by -1 has no quotient in its type.
+            return result if result is not None and wrap(result) == result else None
+
+        return OptionalType(common), divided
+    if safe:
+        return common, lambda a, b: wrap(whole(a, b))
+    return common, lambda a, b: wrap(whole(wrap(a), wrap(b)))
+
+
+def _truncated(a: int, b: int) -> int:
+    quotient = abs(a) // abs(b)
+    return quotient if (a < 0) == (b < 0) else -quotient
+
+
+def _remainder(a: int, b: int) -> int:
+    rest = abs(a) % abs(b)
+    return -rest if a < 0 else rest
+
+
+def _float_quotient(a: float, b: float) -> float:
+    if b:
+        return a / b
+    if not a or a != a or b != b:
+        return math.nan
+    return math.copysign(math.inf, a) * math.copysign(1.0, b)
+
+
+def _float_remainder(a: float, b: float) -> float:
+    return math.fmod(a, b) if b and math.isfinite(a) else math.nan
+
+
+def _float_product(a: float, b: float) -> float:
+    return a * b
+
+
+_WHOLE: Final[Mapping[str, Callable[[int, int], int]]] = {
+    "+": python.add,
+    "-": python.sub,
+    "*": python.mul,
+    "/": _truncated,
+    "%": _remainder,
+}
+_FLOATING: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "+": python.add,
+    "-": python.sub,
+    "*": _float_product,
+    "/": _float_quotient,
+    "%": _float_remainder,
+}
+
+
+def _bits(operation: Callable[[int, int], int], left: Type, right: Type) -> Result | None:
+    if left not in UNSIGNED or right not in UNSIGNED:
+        return None
+    return common_number(left, right), operation
+
+
+def _shift(operator: str, left: Type, right: Type) -> Result | None:
+    """Shifts of an unsigned number in its bits; `|<<` and `>>|` bring in on one side what leaves on the other."""
+    if left not in UNSIGNED or right not in INTEGERS:
+        return None
+    bits = BOUNDS[left][1].bit_length()
+    mask = BOUNDS[left][1]
+
+    def shifted(a: int, b: int) -> int:
+        if operator in ("|<<", ">>|"):
+            by = b % bits if operator == "|<<" else -b % bits
+            return (a << by | a >> (bits - by)) & mask
+        if not 0 <= b < bits:
+            return 0
+        return a << b & mask if operator == "<<" else a >> b
+
+    return left, shifted
+
+
+# --- decimals --------------------------------------------------------------------------------------------------------
+
+
+def _decimals(operator: str, left: Type, right: Type) -> Result | None:
+    """Of two equal types, or of one and an integer behind `*`, `/` and `%`, as in YDB."""
+    type = left if isinstance(left, DecimalType) else right
+    if not isinstance(type, DecimalType):
+        return None
+    if left != right and (operator in "+-" or right not in INTEGERS):
+        # A product is the same both ways round.
+        swapped = binary(operator, right, left) if operator == "*" and left in INTEGERS else None
+        return None if swapped is None else (swapped[0], lambda a, b: swapped[1](b, a))
+    precision, scale = type.precision, type.scale
+    shared = 0 if left != right else scale
+    match operator:
+        case "+":
+            return type, lambda a, b: decimals.add(a, b, precision)
+        case "-":
+            return type, lambda a, b: decimals.add(a, decimals.negate(b), precision)
+        case "*":
+            return type, lambda a, b: decimals.multiply(a, b, precision, shared)
+        case "/":
+            return type, lambda a, b: decimals.quotient(a, b, precision, shared)
+        case _:
+            up = 1 if left == right else 10**scale
+            return type, lambda a, b: decimals.remainder(a, b * up)
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _concatenation(left: Type, right: Type) -> Result | None:
+    if left == right and left in (STRING, UTF8):
+        return left, python.add
+    if left in (STRING, UTF8) and right in (STRING, UTF8):
+        return STRING, lambda a, b: _bytes(a) + _bytes(b)
+    return None
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
+# --- moments and intervals -------------------------------------------------------------------------------------------
+
+
+def _moments(operator: str, left: Type, right: Type) -> Result | None:
+    match operator:
+        case "+" if left in moments.SPANS and right in moments.MOMENTS:
+            later = _moved(right, left, 1)
+            return later[0], lambda a, b: later[1](b, a)
+        case "+" | "-" if left in moments.MOMENTS and right in moments.SPANS:
+            return _moved(left, right, 1 if operator == "+" else -1)
+        case "-" if left in moments.MOMENTS and right in moments.MOMENTS:
+            return _difference(left, right)
+        case "+" | "-" if left in moments.SPANS and right in moments.SPANS:
+            return _span(_wider(left, right), _WHOLE[operator])
+        case "*" if left in INTEGERS and right in moments.SPANS:
+            return _span(right, python.mul)
+        case "*" if left in moments.SPANS and right in INTEGERS:
+            return _span(left, python.mul)
+        case "/" if left in moments.SPANS and right in INTEGERS:
+            return _span(left, lambda a, b: _truncated(a, b) if b else None)
+    return None
+
+
+def _wider(left: Type, right: Type) -> Type:
+    return INTERVAL64 if INTERVAL64 in (left, right) else INTERVAL
+
+
+def _span(type: Type, operation: Callable[[int, int], int | None]) -> Result:
+    def checked(a: int, b: int) -> int | None:
+        value = operation(a, b)
+        return value if value is not None and moments.fits(type, value) else None
+
+    return OptionalType(type), checked
+
+
+def _moved(type: Type, span: Type, sign: int) -> Result:
+    """A moment and an interval, in the moment's type; a wide interval makes a narrow moment wide."""
+    result = _WIDENED[type] if span == INTERVAL64 and type in _WIDENED else type
+    scale = moments.SCALES[type]
+
+    def moved(value: int, by: int) -> int | None:
+        there = (value * scale + sign * by) // scale
+        return there if moments.fits(result, there) else None
+
+    if type not in moments.ZONED:
+        return OptionalType(result), moved
+
+    def moved_there(value: tuple[int, str], by: int) -> tuple[int, str] | None:
+        there = moved(value[0], by)
+        return None if there is None else (there, value[1])
+
+    return OptionalType(result), moved_there
+
+
+_WIDENED: Final[Mapping[Type, Primitive]] = dict(zip(moments.NARROW, moments.WIDE, strict=True))
+
+
+def _difference(left: Type, right: Type) -> Result:
+    wide = left in moments.WIDE or right in moments.WIDE
+    first, second = _instant(left), _instant(right)
+    return INTERVAL64 if wide else INTERVAL, lambda a, b: first(a) - second(b)
+
+
+def _instant(type: Type) -> Callable[[Any], int]:
+    scale = moments.SCALES[type]
+    if type in moments.ZONED:
+        return lambda value: int(value[0]) * scale
+    return lambda value: int(value) * scale

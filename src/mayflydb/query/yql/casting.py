@@ -1,0 +1,302 @@
+"""CAST between types without parts: which pairs there are, which of them may fail, and how.
+
+A converter gives `FAILED` for a value that the target cannot hold. What is lost without failing: fractions, times of day, zones.
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#explicit-cast
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from decimal import Decimal
+from enum import Enum
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.yql import decimals, moments, texts
+from mayflydb.query.yql.texts import BOUNDS, to_single
+from mayflydb.query.yql.types import (
+    BOOL,
+    DYNUMBER,
+    FLOAT,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    JSON,
+    JSON_DOCUMENT,
+    STRING,
+    UINT64,
+    UTF8,
+    YSON,
+    DecimalType,
+    Type,
+    Value,
+)
+
+
+class Outcome(Enum):
+    FAILED = "failed"
+
+
+FAILED: Final = Outcome.FAILED
+"""What a converter gives where there is no value."""
+
+Converter: TypeAlias = tuple[Callable[[Any], Value], bool]
+"""How to convert a value that is there, and whether that may fail."""
+
+_ZONE: Final = "GMT"
+"""That of a moment without one."""
+
+
+def itself(value: Value) -> Value:
+    return value
+
+
+def primitive(source: Type, to: Type) -> Converter | None:
+    """From one type without parts (a Decimal among them) to another; None: there is no such CAST."""
+    if source == to:
+        return itself, False
+    if to in (STRING, UTF8):
+        return _to_text(source, to)
+    if source in (STRING, UTF8):
+        return _from_text(source, to)
+    if isinstance(to, DecimalType):
+        return _to_decimal(source, to)
+    if isinstance(source, DecimalType):
+        return _from_decimal(source, to)
+    if source == BOOL:
+        return _from_bool(to)
+    if source in INTEGERS:
+        return _from_integer(source, to)
+    if source in FLOATS:
+        return _from_float(to)
+    if source in moments.MOMENTS or source in moments.SPANS:
+        return _from_moment(source, to)
+    if (source, to) == (JSON, JSON_DOCUMENT):
+        return lambda value: texts.from_text(JSON_DOCUMENT, value), False
+    return (itself, False) if (source, to) == (JSON_DOCUMENT, JSON) else None
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+
+def _to_text(source: Type, to: Type) -> Converter | None:
+    if source == STRING:
+        return _utf8, True
+    if source == YSON:
+        return (itself, False) if to == STRING else None
+    if not texts.has_text(source):
+        return None
+    if to == UTF8:
+        return lambda value: texts.to_text(source, value), False
+    return lambda value: texts.to_text(source, value).encode(), False
+
+
+def _utf8(value: bytes) -> Value:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return FAILED
+
+
+def _from_text(source: Type, to: Type) -> Converter | None:
+    if not texts.has_text(to):
+        return None
+    read = _read(to)
+    if source == UTF8:
+        return read, True
+    if to == YSON:
+        return lambda value: read(value.decode("utf-8", "surrogateescape")), True
+
+    def read_bytes(value: bytes) -> Value:
+        text = _utf8(value)
+        return FAILED if text is FAILED else read(text)
+
+    return read_bytes, True
+
+
+def _read(to: Type) -> Callable[[str], Value]:
+    def read(text: str) -> Value:
+        value = texts.from_text(to, text)
+        return FAILED if value is None else value
+
+    return read
+
+
+# --- numbers ---------------------------------------------------------------------------------------------------------
+
+_WIDTHS: Final = {1: 3, 2: 5, 4: 10, 8: 20}
+"""Decimal digits that an integer of so many bytes may need."""
+
+
+def digits_of(type: Type) -> int:
+    """How many digits a type of integers may need."""
+    return _WIDTHS[(BOUNDS[type][1].bit_length() + 7) // 8]
+
+
+def _from_bool(to: Type) -> Converter | None:
+    if to in INTEGERS:
+        return int, False
+    return (float, False) if to in FLOATS else None
+
+
+def _between(low: int, high: int) -> Callable[[int], Value]:
+    return lambda value: value if low <= value <= high else FAILED
+
+
+def _from_integer(source: Type, to: Type) -> Converter | None:
+    if to == BOOL:
+        return bool, False
+    if to in FLOATS:
+        return (to_single if to == FLOAT else float), False
+    limits = BOUNDS.get(to) or moments.LIMITS.get(to)
+    if limits is None:
+        return None
+    low, high = limits
+    fails = not (low <= BOUNDS[source][0] and BOUNDS[source][1] <= high)
+    if to in moments.ZONED:
+        return lambda value: (value, _ZONE) if low <= value <= high else FAILED, fails
+    return (_between(low, high) if fails else itself), fails
+
+
+def _from_float(to: Type) -> Converter | None:
+    if to in FLOATS:
+        return (to_single if to == FLOAT else itself), False
+    if to == BOOL:
+        return lambda value: FAILED if value != value else value != 0, True
+    if to not in INTEGERS:
+        return None
+    low, high = BOUNDS[to]
+
+    def whole(value: float) -> Value:
+        if not math.isfinite(value):
+            return FAILED
+        cut = math.trunc(value)
+        return cut if low <= cut <= high else FAILED
+
+    return whole, True
+
+
+def _to_decimal(source: Type, to: DecimalType) -> Converter | None:
+    limit = 10**to.precision
+    if isinstance(source, DecimalType):
+        other = source
+        fails = to.precision - to.scale < other.precision - other.scale
+
+        def rescaled(value: int) -> Value:
+            result = decimals.rescale(value, other, to)
+            return FAILED if decimals.is_finite(value) and not decimals.is_finite(result) else result
+
+        return rescaled, fails
+    if source not in INTEGERS:
+        return None
+    factor = 10**to.scale
+    fails = to.precision - to.scale < digits_of(source)
+    return lambda value: value * factor if -limit < value * factor < limit else FAILED, fails
+
+
+def _from_decimal(source: DecimalType, to: Type) -> Converter | None:
+    if to in FLOATS:
+        single = to == FLOAT
+
+        def nearest(value: int) -> float:
+            number = decimals.to_float(value, source.scale)
+            return to_single(number) if single else number
+
+        return nearest, False
+    if to not in INTEGERS:
+        return None
+    low, high = BOUNDS[to]
+
+    def whole(value: int) -> Value:
+        cut = decimals.to_int(value, source.scale)
+        return cut if cut is not None and low <= cut <= high else FAILED
+
+    return whole, True
+
+
+# --- moments and intervals -------------------------------------------------------------------------------------------
+
+
+def _from_moment(source: Type, to: Type) -> Converter | None:
+    if to in INTEGERS or to in FLOATS:
+        return _to_number(source, to)
+    if source in moments.SPANS and to in moments.SPANS:
+        low, high = moments.LIMITS[to]
+        fails = moments.LIMITS[source][1] > high
+        return (_between(low, high) if fails else itself), fails
+    if source in moments.MOMENTS and to in moments.MOMENTS:
+        return _to_moment(source, to)
+    return None
+
+
+def _number(source: Type) -> Callable[[Any], int]:
+    return (lambda value: int(value[0])) if source in moments.ZONED else int
+
+
+def _to_number(source: Type, to: Type) -> Converter:
+    number = _number(source)
+    if to in FLOATS:
+        single = to == FLOAT
+        return lambda value: to_single(number(value)) if single else float(number(value)), False
+    low, high = BOUNDS[to]
+    least, greatest = moments.LIMITS[source]
+    within = _between(low, high)
+    return lambda value: within(number(value)), not (low <= least and greatest <= high)
+
+
+def _to_moment(source: Type, to: Type) -> Converter:
+    number = _number(source)
+    low, high = moments.LIMITS[to]
+    least, greatest = (moments.scale(limit, source, to) for limit in moments.LIMITS[source])
+    fails = not (low <= least and greatest <= high)
+
+    def moved(value: Any) -> Value:
+        there = moments.scale(number(value), source, to)
+        if not low <= there <= high:
+            return FAILED
+        if to not in moments.ZONED:
+            return there
+        return (there, value[1] if source in moments.ZONED else _ZONE)
+
+    return moved, fails
+
+
+# --- literals --------------------------------------------------------------------------------------------------------
+
+
+def literal(value: Value, source: Type, to: Type) -> Value:
+    """What a literal's value is in another type that can hold it; `FAILED` if that type cannot, or takes no such literal.
+
+    Whole numbers go into any type of numbers, dates, times and intervals; String into Utf8, Json, JsonDocument and Yson, and
+    Utf8 into the latter.
+    """
+    if source in INTEGERS:
+        return _literal_integer(value, to)
+    if source in (STRING, UTF8) and to in (UTF8, JSON, JSON_DOCUMENT, YSON):
+        converter = primitive(source, to)
+        return converter[0](value) if converter else FAILED
+    return FAILED
+
+
+def _literal_integer(value: int, to: Type) -> Value:
+    if to == DYNUMBER:
+        return Decimal(value)
+    if isinstance(to, DecimalType):
+        converter = _to_decimal(INT64 if value < 0 else UINT64, to)
+    elif to in FLOATS or to in INTEGERS or to in moments.NARROW or to in moments.WIDE or to in moments.SPANS:
+        converter = _from_integer(INT64 if value < 0 else UINT64, to)
+    else:
+        converter = None
+    return converter[0](value) if converter else FAILED
+
+
+# --- bits ------------------------------------------------------------------------------------------------------------
+
+
+def bits(source: Type, to: Type) -> Callable[[Any], Value] | None:
+    """BITCAST: the low bits of an integer as another one; None for other types."""
+    if to not in INTEGERS or source not in (*INTEGERS, BOOL):
+        return None
+    low, high = BOUNDS[to]
+    span = high - low + 1
+    return lambda value: (int(value) - low) % span + low

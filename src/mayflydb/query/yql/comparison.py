@@ -1,0 +1,481 @@
+"""Order and equality of values: what may be compared with what, how, and the keys that sorting and grouping use.
+
+Numbers compare by value whatever their types, dates and times by the moment, String and Utf8 byte by byte. Comparisons with
+NULL inside a value give NULL, NaN equals nothing. Sorting and grouping are total: NULL first, NaN last and equal to itself.
+Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from decimal import Decimal
+from functools import cmp_to_key
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.yql import moments
+from mayflydb.query.yql.types import (
+    BOOL,
+    DECIMAL_INF,
+    DECIMAL_NAN,
+    DYNUMBER,
+    FLOATS,
+    INTEGERS,
+    JSON,
+    JSON_DOCUMENT,
+    NUMBERS,
+    STRING,
+    UTF8,
+    UUID,
+    YSON,
+    DecimalType,
+    DictType,
+    EmptyDictType,
+    EmptyListType,
+    Just,
+    ListType,
+    NullType,
+    OptionalType,
+    Primitive,
+    StructType,
+    TaggedType,
+    TupleType,
+    Type,
+    Value,
+    VariantType,
+    VoidType,
+    format_long,
+)
+
+Compare: TypeAlias = Callable[[Any, Any], int | None]
+Equal: TypeAlias = Callable[[Any, Any], bool | None]
+
+_TEXTS: Final = (STRING, UTF8)
+_PLAIN: Final = (BOOL, UUID, DYNUMBER)
+_OPAQUE: Final = (JSON, JSON_DOCUMENT, YSON)
+_NAN: Final = "nan"
+
+
+def compare(left: Type, right: Type) -> Compare | None:
+    """How values of two types compare, both there: below, equal or above zero; None (the answer) for NaN or a NULL inside.
+
+    None instead of a function: they do not compare.
+    """
+    if isinstance(left, DecimalType) or isinstance(right, DecimalType):
+        return _decimals(left, right)
+    if isinstance(left, Primitive) and isinstance(right, Primitive):
+        return _primitives(left, right)
+    return _containers(left, right, compare)
+
+
+def equal(left: Type, right: Type) -> Equal | None:
+    """Whether values of two types are equal, both there; None (the answer) where a NULL inside leaves it open.
+
+    Like `compare`, but more types have it: Structs, Dicts and Variants, too.
+    """
+    match left, right:
+        case OptionalType(), _:
+            return _past_null(equal(left.item, right.item if isinstance(right, OptionalType) else right))
+        case _, OptionalType():
+            return _past_null(equal(left, right.item))
+        case TaggedType(), _:
+            return equal(left.item, right)
+        case _, TaggedType():
+            return equal(left, right.item)
+        case TupleType(), TupleType() if len(left.items) == len(right.items):
+            return _all_equal(tuple(map(equal, left.items, right.items)))
+        case StructType(), StructType():
+            return _structs(left, right)
+        case ListType(), ListType():
+            return _lists(equal(left.item, right.item))
+        case DictType(), DictType() if left.key == right.key:
+            return _dicts(left, equal(left.payload, right.payload))
+        case VariantType(), VariantType() if left == right:
+            return _variants(left)
+    ordered = compare(left, right)
+    return None if ordered is None else _same(ordered)
+
+
+_OPERATORS: Final[Mapping[str, Callable[[int], bool]]] = {
+    "<": lambda order: order < 0,
+    "<=": lambda order: order <= 0,
+    ">": lambda order: order > 0,
+    ">=": lambda order: order >= 0,
+}
+
+
+def relation(operator: str, left: Type, right: Type) -> Equal | None:
+    """`==`, `!=`, `<`, `<=`, `>` or `>=` of values that are there: True, False or NULL. None: the types have no such relation.
+
+    Of NaN all are false, but `!=`.
+    """
+    if operator in ("==", "!="):
+        same = equal(left, right)
+        if same is None or operator == "==":
+            return same
+        return _negated(same)
+    ordered = compare(left, right)
+    if ordered is None:
+        return None
+    order, holds = ordered, _OPERATORS[operator]
+    exact = _has_no_null(left) and _has_no_null(right)
+
+    def related(a: Value, b: Value) -> bool | None:
+        result = order(a, b)
+        if result is None:
+            return False if exact else None
+        return holds(result)
+
+    return related
+
+
+def refusal(operator: str, left: Type, right: Type) -> str:
+    """What YDB says where `relation` gives None; below `Type annotation` and `At function: ==`."""
+    return f"Uncompatible types in compare: {format_long(left)} '{operator}' {format_long(right)}"
+
+
+# --- types without parts ---------------------------------------------------------------------------------------------
+
+
+def _order(a: Any, b: Any) -> int:
+    return int(a > b) - int(a < b)
+
+
+def _numbers(a: float, b: float) -> int | None:
+    if a < b:
+        return -1
+    return 1 if a > b else 0 if a == b else None
+
+
+def _primitives(left: Primitive, right: Primitive) -> Compare | None:
+    if left in NUMBERS and right in NUMBERS:
+        return _order if left in INTEGERS and right in INTEGERS else _numbers
+    if left in moments.MOMENTS and right in moments.MOMENTS:
+        return _moments(left, right)
+    if left in moments.SPANS and right in moments.SPANS:
+        return _order
+    if left in _TEXTS and right in _TEXTS:
+        return _order if left == right else _mixed_texts
+    return _order if left == right and left in _PLAIN else None
+
+
+def _mixed_texts(a: str | bytes, b: str | bytes) -> int:
+    return _order(_bytes(a), _bytes(b))
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+
+
+def _moments(left: Type, right: Type) -> Compare:
+    if moments.SCALES[left] == moments.SCALES[right] and left not in moments.ZONED and right not in moments.ZONED:
+        return _order
+    first, second = _instant(left), _instant(right)
+    return lambda a, b: _order(first(a), second(b))
+
+
+def _instant(type: Type) -> Callable[[Any], int]:
+    scale = moments.SCALES[type]
+    if type in moments.ZONED:
+        return lambda value: int(value[0]) * scale
+    return lambda value: int(value) * scale
+
+
+def _decimals(left: Type, right: Type) -> Compare | None:
+    """Decimals of any precision, and integers: all at the larger of the two scales, where infinities stay outside."""
+    scales = [_scale(each) for each in (left, right)]
+    first, second = scales
+    if first is None or second is None:
+        return None
+    common = max(first, second)
+    up = (10 ** (common - first), 10 ** (common - second))
+    special = tuple(isinstance(each, DecimalType) for each in (left, right))
+
+    def order(a: int, b: int) -> int | None:
+        if (special[0] and a == DECIMAL_NAN) or (special[1] and b == DECIMAL_NAN):
+            return None
+        return _order(_widened(a, up[0], special[0]), _widened(b, up[1], special[1]))
+
+    return order
+
+
+def _scale(type: Type) -> int | None:
+    if isinstance(type, DecimalType):
+        return type.scale
+    return 0 if type in INTEGERS else None
+
+
+_BEYOND: Final = 10**80
+
+
+def _widened(value: int, factor: int, special: bool) -> int:
+    if special and abs(value) == DECIMAL_INF:
+        return _BEYOND if value > 0 else -_BEYOND
+    return value * factor
+
+
+# --- types with parts ------------------------------------------------------------------------------------------------
+
+
+def _containers(left: Type, right: Type, of: Callable[[Type, Type], Compare | None]) -> Compare | None:
+    match left, right:
+        case OptionalType(), _:
+            return _past_null(of(left.item, right.item if isinstance(right, OptionalType) else right))
+        case _, OptionalType():
+            return _past_null(of(left, right.item))
+        case TaggedType(), _:
+            return of(left.item, right)
+        case _, TaggedType():
+            return of(left, right.item)
+        case NullType(), _:
+            return lambda a, b: None
+        case _, NullType():
+            return lambda a, b: None
+        case TupleType(), TupleType() if len(left.items) == len(right.items):
+            return _lexical(tuple(map(of, left.items, right.items)))
+        case ListType(), ListType():
+            return _list_order(of(left.item, right.item))
+        case (ListType() | EmptyListType(), EmptyListType()) | (EmptyListType(), ListType()):
+            return lambda a, b: _order(len(a), len(b))
+        case VoidType(), VoidType():
+            return lambda a, b: 0
+        case EmptyDictType(), EmptyDictType():
+            return lambda a, b: 0
+    return None
+
+
+def _past_null(of: Callable[[Any, Any], Any] | None) -> Callable[[Any, Any], Any] | None:
+    if of is None:
+        return None
+    inner = of
+
+    def unwrapped(a: Value, b: Value) -> Any:
+        if a is None or b is None:
+            return None
+        return inner(a.value if isinstance(a, Just) else a, b.value if isinstance(b, Just) else b)
+
+    return unwrapped
+
+
+def _lexical(orders: tuple[Compare | None, ...]) -> Compare | None:
+    known = [each for each in orders if each is not None]
+    if len(known) < len(orders):
+        return None
+
+    def order(a: tuple[Value, ...], b: tuple[Value, ...]) -> int | None:
+        for each, first, second in zip(known, a, b, strict=True):
+            result = None if first is None or second is None else each(first, second)
+            if result != 0:
+                return result
+        return 0
+
+    return order
+
+
+def _list_order(item: Compare | None) -> Compare | None:
+    if item is None:
+        return None
+    each = item
+
+    def order(a: list[Value], b: list[Value]) -> int | None:
+        for first, second in zip(a, b, strict=False):
+            result = None if first is None or second is None else each(first, second)
+            if result != 0:
+                return result
+        return _order(len(a), len(b))
+
+    return order
+
+
+def _same(order: Compare) -> Equal:
+    def same(a: Value, b: Value) -> bool | None:
+        result = order(a, b)
+        return result == 0
+
+    return same
+
+
+def _negated(same: Equal) -> Equal:
+    def different(a: Value, b: Value) -> bool | None:
+        result = same(a, b)
+        return None if result is None else not result
+
+    return different
+
+
+def _each(pairs: list[tuple[Equal, Value, Value]]) -> bool | None:
+    """False if any differ, NULL if that is open, else True."""
+    answer: bool | None = True
+    for same, a, b in pairs:
+        result = None if a is None or b is None else same(a, b)
+        if result is False:
+            return False
+        answer = None if result is None else answer
+    return answer
+
+
+def _all_equal(relations: tuple[Equal | None, ...]) -> Equal | None:
+    known = [each for each in relations if each is not None]
+    if len(known) < len(relations):
+        return None
+    return lambda a, b: _each(list(zip(known, a, b, strict=True)))
+
+
+def _structs(left: StructType, right: StructType) -> Equal | None:
+    """By names; the order of members does not matter."""
+    places = {name: place for place, (name, _) in enumerate(right.members)}
+    if len(left.members) != len(right.members) or any(name not in places for name, _ in left.members):
+        return None
+    order = [places[name] for name, _ in left.members]
+    items = tuple(equal(type, right.members[places[name]][1]) for name, type in left.members)
+    whole = _all_equal(items)
+    if whole is None:
+        return None
+    same = whole
+    return lambda a, b: same(a, tuple(b[place] for place in order))
+
+
+def _lists(item: Equal | None) -> Equal | None:
+    if item is None:
+        return None
+    each = item
+    return lambda a, b: len(a) == len(b) and _each([(each, *pair) for pair in zip(a, b, strict=True)])
+
+
+def _dicts(type: DictType, payload: Equal | None) -> Equal | None:
+    if payload is None:
+        return None
+    each = payload
+    void = isinstance(type.payload, VoidType)
+
+    def same(a: dict[Any, Any], b: dict[Any, Any]) -> bool | None:
+        if len(a) != len(b) or any(key not in b for key in a):
+            return False
+        return True if void else _each([(each, value, b[key]) for key, value in a.items()])
+
+    return same
+
+
+def _variants(type: VariantType) -> Equal | None:
+    parts = type.over.items if isinstance(type.over, TupleType) else ()
+    if isinstance(type.over, StructType):
+        parts = tuple(part for _, part in type.over.members)
+    relations = [equal(part, part) for part in parts]
+    known = [each for each in relations if each is not None]
+    if len(known) < len(relations):
+        return None
+    return lambda a, b: a[0] == b[0] and _each([(known[a[0]], a[1], b[1])])
+
+
+def _has_no_null(type: Type) -> bool:
+    match type:
+        case OptionalType() | NullType():
+            return False
+        case TupleType(items):
+            return all(map(_has_no_null, items))
+        case ListType(item) | TaggedType(_, item):
+            return _has_no_null(item)
+    return True
+
+
+# --- sorting and grouping --------------------------------------------------------------------------------------------
+
+
+def is_sortable(type: Type) -> bool:
+    """Whether ORDER BY takes it."""
+    return isinstance(type, NullType) or compare(type, type) is not None
+
+
+def sort_key(type: Type) -> Callable[[Value], Any]:
+    """What values of the type sort by: a total order with NULL first and NaN last. Descending is the caller's `reverse`."""
+    match type:
+        case OptionalType(item):
+            inner = sort_key(item)
+            if inner is _itself:
+                return lambda value: (value is not None, value)
+            return lambda value: (
+                (False,) if value is None else (True, inner(value.value if isinstance(value, Just) else value))
+            )
+        case TupleType(items):
+            keys = [sort_key(item) for item in items]
+            return lambda value: tuple(key(part) for key, part in zip(keys, value, strict=True))
+        case StructType(members):
+            return sort_key(TupleType(tuple(part for _, part in members)))
+        case ListType(item):
+            key = sort_key(item)
+            return lambda value: [key(part) for part in value]
+        case TaggedType(_, item):
+            return sort_key(item)
+        case Primitive() if type in FLOATS:
+            return lambda value: (value != value, 0.0 if value != value else value)
+        case Primitive() if type in moments.ZONED:
+            return lambda value: value
+        case VariantType():
+            return lambda value: (value[0], _VARIANT(value[1]))
+        case NullType() | VoidType() | EmptyListType() | EmptyDictType():
+            return lambda value: 0
+    return _itself
+
+
+def _itself(value: Value) -> Any:
+    return value
+
+
+def _by_text(a: Any, b: Any) -> int:
+    return _order(repr(a), repr(b))
+
+
+_VARIANT: Final = cmp_to_key(_by_text)
+"""Variants do not sort in YQL; where one must be put in some order, any will do that is always the same."""
+
+
+def group_key(type: Type) -> Callable[[Value], Hashable]:
+    """What stands for a value where equal ones come together: GROUP BY, DISTINCT, joins, keys of dicts. NaN equals itself."""
+    match type:
+        case OptionalType(item):
+            inner = group_key(item)
+            if inner is _itself:
+                return _itself
+            return lambda value: None if value is None else inner(value) if not isinstance(value, Just) else value
+        case TupleType(items):
+            return _group_parts(items)
+        case StructType(members):
+            return _group_parts(tuple(part for _, part in members))
+        case ListType(item):
+            key = group_key(item)
+            return lambda value: tuple(key(part) for part in value)
+        case DictType(_, payload):
+            key = group_key(payload)
+            return lambda value: frozenset((each, key(part)) for each, part in value.items())
+        case TaggedType(_, item):
+            return group_key(item)
+        case VariantType():
+            return lambda value: (value[0], _frozen(value[1]))
+        case Primitive() if type in FLOATS:
+            return lambda value: _NAN if value != value else value
+        case Primitive() if type in moments.ZONED:
+            return lambda value: int(value[0])
+        case EmptyListType() | EmptyDictType():
+            return lambda value: ()
+    return _itself
+
+
+def _group_parts(items: tuple[Type, ...]) -> Callable[[Value], Hashable]:
+    keys = [group_key(item) for item in items]
+    if all(key is _itself for key in keys):
+        return _itself
+    return lambda value: tuple(None if part is None else key(part) for key, part in zip(keys, value, strict=True))
+
+
+def _frozen(value: Any) -> Hashable:
+    match value:
+        case list() | tuple():
+            return tuple(map(_frozen, value))
+        case dict():
+            return frozenset((key, _frozen(part)) for key, part in value.items())
+        case float() if value != value:
+            return _NAN
+        case Just(inner):
+            return Just(_frozen(inner))
+        case bool() | int() | float() | str() | bytes() | Decimal() | None:
+            return value
+    raise TypeError(f"no value of YQL: {value!r}")

@@ -1,0 +1,514 @@
+"""From type to type: what happens by itself (`implicit`, `common`) and what only CAST does (`cast`).
+
+By itself a literal goes into any type that can hold its value, and a value only widens: to a number of a higher rank (see
+`arithmetic`), from Utf8, Json or Yson to String, from a date to a finer or wider one, from T to T?. Between containers each
+part goes by itself; a Struct may also gain members that take NULL.
+Source: https://ydb.tech/docs/en/yql/reference/types/cast and `types/primitive#implicit-cast`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.yql import arithmetic, casting, moments
+from mayflydb.query.yql.casting import FAILED, Converter, itself
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.types import (
+    INTEGERS,
+    INTERVAL,
+    INTERVAL64,
+    JSON,
+    NUMBERS,
+    STRING,
+    TIMESTAMP,
+    UTF8,
+    YSON,
+    DecimalType,
+    DictType,
+    EmptyDictType,
+    EmptyListType,
+    Just,
+    ListType,
+    NullType,
+    OptionalType,
+    Primitive,
+    StructType,
+    TaggedType,
+    TupleType,
+    Type,
+    Value,
+    VariantType,
+    VoidType,
+    optional,
+)
+
+Convert: TypeAlias = Callable[[Any], Value]
+
+
+# --- values that widen -----------------------------------------------------------------------------------------------
+
+
+def widen(source: Type, to: Type) -> Convert | None:
+    """How a value of `source`, NULL included, becomes one of `to` by itself; None: it does not."""
+    if source == to:
+        return itself
+    if isinstance(to, OptionalType):
+        return _into_optional(source, to)
+    if isinstance(source, Primitive) and isinstance(to, Primitive):
+        return _widen_primitive(source, to)
+    match source, to:
+        case DecimalType(), DecimalType():
+            return _widen_decimal(source, to)
+        case EmptyListType(), ListType():
+            return lambda value: []
+        case EmptyDictType(), DictType():
+            return lambda value: {}
+        case TaggedType(_, item), TaggedType(tag, inner) if source.tag == tag:
+            return widen(item, inner)
+    return _parts(source, to, _widen_part)
+
+
+def _widen_part(source: Type, to: Type) -> Converter | None:
+    step = widen(source, to)
+    return None if step is None else (step, False)
+
+
+def _into_optional(source: Type, to: OptionalType) -> Convert | None:
+    if isinstance(source, NullType):
+        return itself
+    if isinstance(source, OptionalType):
+        inner = widen(source.item, to.item)
+        if inner is None:
+            # A T? is also a T??, which is there in any case.
+            whole = widen(source, to.item) if isinstance(to.item, OptionalType) else None
+            return None if whole is None else _wrapped(whole, to.item)
+        if inner is itself:
+            return itself
+        step, nested = inner, isinstance(to.item, OptionalType)
+        return lambda value: (
+            None if value is None else Just(step(value.value)) if nested and isinstance(value, Just) else step(value)
+        )
+    inner = widen(source, to.item)
+    return None if inner is None else _wrapped(inner, to.item)
+
+
+def _wrapped(step: Convert, item: Type) -> Convert:
+    """A value that is there as one of `item?`."""
+    return (lambda value: Just(step(value))) if isinstance(item, (OptionalType, NullType)) else step
+
+
+def _widen_primitive(source: Primitive, to: Primitive) -> Convert | None:
+    if source in NUMBERS and to in NUMBERS:
+        if arithmetic.RANKS[to] < arithmetic.RANKS[source]:
+            return None
+        if to in INTEGERS:
+            return casting.bits(source, to)
+        converter = casting.primitive(source, to)
+        return converter[0] if converter else None
+    if (source, to) in ((INTERVAL, INTERVAL64), (UTF8, STRING), (JSON, UTF8), (JSON, STRING), (YSON, STRING)):
+        return _certain(source, to)
+    if source in moments.MOMENTS and to in moments.MOMENTS and _finer(source, to):
+        return _certain(source, to)
+    if source in INTEGERS and to == TIMESTAMP:
+        low, high = moments.LIMITS[TIMESTAMP]
+        return lambda value: min(max(value, low), high)
+    return None
+
+
+_KINDS: Final[Mapping[Type, int]] = {
+    type: place for types in (moments.NARROW, moments.WIDE, moments.ZONED) for place, type in enumerate(types)
+}
+"""Dates, times of seconds, times of microseconds."""
+
+
+def _finer(source: Type, to: Type) -> bool:
+    """Whether every moment of one type is one of the other: as fine or finer, and not from wide to narrow."""
+    if _KINDS[source] > _KINDS[to]:
+        return False
+    return source in moments.NARROW or any(source in kind and to in kind for kind in (moments.WIDE, moments.ZONED))
+
+
+def _certain(source: Type, to: Type) -> Convert | None:
+    converter = casting.primitive(source, to)
+    return None if converter is None or converter[1] else converter[0]
+
+
+def _widen_decimal(source: DecimalType, to: DecimalType) -> Convert | None:
+    if source.scale > to.scale or source.precision - source.scale > to.precision - to.scale:
+        return None
+    return _certain(source, to)
+
+
+def warning(source: Type, to: Type) -> str | None:
+    """What YDB warns of where a value widens by its bits alone, so that a negative one becomes another."""
+    if source not in INTEGERS or to not in INTEGERS or source == to:
+        return None
+    if not casting.primitive(source, to) or not _may_fail(source, to):
+        return None
+    return f"Consider using explicit CAST or BITCAST to convert from {source} to {to}"
+
+
+def _may_fail(source: Type, to: Type) -> bool:
+    converter = casting.primitive(source, to)
+    return converter is not None and converter[1]
+
+
+# --- one type for several --------------------------------------------------------------------------------------------
+
+
+def common(types: Iterable[Type]) -> Type | None:
+    """The type that values of all these become by themselves; None if there is none, or there are no types."""
+    result: Type | None = None
+    for each in types:
+        result = each if result is None else _pair(result, each)
+        if result is None:
+            return None
+    return result
+
+
+def common_of(expressions: Sequence[Expression]) -> Type | None:
+    """The same for expressions, of which literals fit in with the others' types."""
+    result: Expression | None = None
+    for each in expressions:
+        if result is None:
+            result = each
+            continue
+        if implicit(result, each.type) is not None:
+            result = each
+        elif implicit(each, result.type) is None:
+            type = _pair(result.type, each.type)
+            if type is None:
+                return None
+            result = Expression(type, result.evaluate)
+    return None if result is None else result.type
+
+
+def _pair(left: Type, right: Type) -> Type | None:
+    if left == right or widen(right, left) is not None:
+        return left
+    if widen(left, right) is not None:
+        return right
+    match left, right:
+        case NullType(), _:
+            return optional(right)
+        case _, NullType():
+            return optional(left)
+        case OptionalType(), _:
+            inner = _pair(left.item, right.item if isinstance(right, OptionalType) else right)
+            return None if inner is None else OptionalType(inner)
+        case _, OptionalType():
+            inner = _pair(left, right.item)
+            return None if inner is None else OptionalType(inner)
+        case ListType(), ListType():
+            inner = _pair(left.item, right.item)
+            return None if inner is None else ListType(inner)
+        case DecimalType(), DecimalType():
+            return _common_decimal(left, right)
+        case TupleType(), TupleType():
+            return _common_tuple(left, right)
+        case StructType(), StructType():
+            return _common_struct(left, right)
+        case DictType(), DictType():
+            key, payload = _pair(left.key, right.key), _pair(left.payload, right.payload)
+            return None if key is None or payload is None else DictType(key, payload)
+    return None
+
+
+def _common_decimal(left: DecimalType, right: DecimalType) -> Type | None:
+    scale = max(left.scale, right.scale)
+    precision = max(left.precision - left.scale, right.precision - right.scale) + scale
+    return DecimalType(precision, scale) if precision <= 35 else None
+
+
+def _common_tuple(left: TupleType, right: TupleType) -> Type | None:
+    if len(left.items) != len(right.items):
+        return None
+    items = [_pair(*pair) for pair in zip(left.items, right.items, strict=True)]
+    known = tuple(item for item in items if item is not None)
+    return TupleType(known) if len(known) == len(items) else None
+
+
+def _common_struct(left: StructType, right: StructType) -> Type | None:
+    """The members of both; one that only one of them has may be NULL."""
+    others = dict(right.members)
+    names = dict(left.members)
+    members: list[tuple[str, Type]] = []
+    for name in {**names, **others}:
+        both = name in names and name in others
+        type = _pair(names[name], others[name]) if both else optional(names.get(name) or others[name])
+        if type is None:
+            return None
+        members.append((name, type))
+    return StructType(tuple(members))
+
+
+# --- expressions -----------------------------------------------------------------------------------------------------
+
+
+def implicit(expression: Expression, to: Type) -> Expression | None:
+    """The expression as one of another type, if it becomes that by itself: a literal that fits, a value that widens."""
+    if expression.type == to:
+        return expression
+    if expression.literal:
+        fitted = _fit(expression.value, expression.type, to)
+        if fitted is not FAILED:
+            return constant(to, fitted, literal=True)
+    step = widen(expression.type, to)
+    if step is not None:
+        return _converted(expression, to, step)
+    if expression.constant and not isinstance(expression.type, (Primitive, DecimalType)):
+        # A list of literals, for one, in which each of them fits.
+        try:
+            fitted = _fit(expression.evaluate((), _NO_RUN), expression.type, to)
+        except Fault:
+            return None
+        return None if fitted is FAILED else constant(to, fitted)
+    return None
+
+
+_NO_RUN: Final[Any] = None
+"""Constant expressions read nothing of it."""
+
+
+def constant(type: Type, value: Value, literal: bool = False) -> Expression:
+    """An expression that is always this value."""
+    return Expression(type, lambda row, run: value, constant=True, literal=literal, value=value)
+
+
+def _converted(expression: Expression, to: Type, step: Convert) -> Expression:
+    if step is itself:
+        return Expression(to, expression.evaluate, constant=expression.constant)
+    inner = expression.evaluate
+    return Expression(to, lambda row, run: step(inner(row, run)), constant=expression.constant)
+
+
+def _fit(value: Value, source: Type, to: Type) -> Value:
+    """A constant's value in a type that takes it, part by part; `FAILED` if it does not."""
+    if isinstance(to, OptionalType):
+        if value is None:
+            return None
+        inner = source.item if isinstance(source, OptionalType) else source
+        fitted = _fit(value, inner, to.item)
+        return Just(fitted) if fitted is not FAILED and isinstance(to.item, OptionalType) else fitted
+    if value is None and isinstance(source, (NullType, OptionalType)):
+        return FAILED
+    if source == to:
+        return value
+    if isinstance(source, Primitive):
+        return casting.literal(value, source, to)
+    converter = _parts_of(source, to, lambda a, b: (lambda part: _fit(part, a, b), True))
+    return FAILED if converter is None else converter[0](value)
+
+
+# --- CAST ------------------------------------------------------------------------------------------------------------
+
+
+def cast(source: Type, to: Type) -> tuple[Type, Convert] | None:
+    """`CAST(e AS to)`: the type of its result and how to get it from a value of `source`, NULL included; None: no such CAST.
+
+    Where it may fail, the type is an Optional and the value then NULL.
+    """
+    if isinstance(source, NullType):
+        return optional(to), itself
+    converter = _cast(source, to)
+    if converter is None:
+        return None
+    step, fails = converter
+    if not fails:
+        return to, step
+
+    def checked(value: Value) -> Value:
+        result = step(value)
+        return None if result is FAILED else result
+
+    return optional(to), checked
+
+
+def bitcast(source: Type, to: Type) -> tuple[Type, Convert] | None:
+    """`BITCAST(e AS to)`, between integers."""
+    if isinstance(source, OptionalType):
+        inner = bitcast(source.item, to.item if isinstance(to, OptionalType) else to)
+        if inner is None:
+            return None
+        step = inner[1]
+        return OptionalType(inner[0]), lambda value: None if value is None else step(value)
+    bits = casting.bits(source, to)
+    return None if bits is None else (to, bits)
+
+
+def _cast(source: Type, to: Type) -> Converter | None:
+    if source == to:
+        return itself, False
+    depth, wanted = _depth(source), _depth(to)
+    if isinstance(source, NullType):
+        return (itself, False) if wanted else None
+    if wanted > depth and isinstance(to, OptionalType):
+        return _cast_into(source, to)
+    if depth > wanted and isinstance(source, OptionalType):
+        return _cast_out(source, to)
+    if isinstance(source, OptionalType) and isinstance(to, OptionalType):
+        return _cast_within(source, to)
+    if isinstance(source, TaggedType):
+        return _cast(source.item, to)
+    if isinstance(to, TaggedType):
+        return _cast(source, to.item)
+    if isinstance(source, (Primitive, DecimalType)) and isinstance(to, (Primitive, DecimalType)):
+        return casting.primitive(source, to)
+    return _parts_of(source, to, _cast)
+
+
+def _depth(type: Type) -> int:
+    return 1 + _depth(type.item) if isinstance(type, OptionalType) else 0
+
+
+def _cast_into(source: Type, to: OptionalType) -> Converter | None:
+    """Into one more Optional: a failure is NULL there."""
+    inner = _cast(source, to.item)
+    if inner is None:
+        return None
+    step, fails = inner
+    wrap = _wrapped(itself, to.item)
+    if not fails:
+        return (step if wrap is itself else lambda value: wrap(step(value))), False
+
+    def into(value: Value) -> Value:
+        result = step(value)
+        return None if result is FAILED else wrap(result)
+
+    return into, False
+
+
+def _cast_out(source: OptionalType, to: Type) -> Converter | None:
+    """Out of an Optional that the target has not: NULL is a failure."""
+    inner = _cast(source.item, to)
+    if inner is None:
+        return None
+    step = inner[0]
+    return lambda value: FAILED if value is None else step(value.value if isinstance(value, Just) else value), True
+
+
+def _cast_within(source: OptionalType, to: OptionalType) -> Converter | None:
+    inner = _cast(source.item, to.item)
+    if inner is None:
+        return None
+    step, wrap = inner[0], _wrapped(itself, to.item)
+
+    def within(value: Value) -> Value:
+        if value is None:
+            return None
+        result = step(value.value if isinstance(value, Just) else value)
+        return None if result is FAILED else wrap(result)
+
+    return within, False
+
+
+# --- containers, part by part ----------------------------------------------------------------------------------------
+
+_Steps: TypeAlias = Callable[[Type, Type], Converter | None]
+
+
+def _parts(source: Type, to: Type, step: _Steps) -> Convert | None:
+    converter = _parts_of(source, to, step)
+    return None if converter is None or converter[1] else converter[0]
+
+
+def _parts_of(source: Type, to: Type, step: _Steps) -> Converter | None:
+    """A container as another one of its kind, its parts by `step`; None if the kinds differ or a part has no way."""
+    match source, to:
+        case ListType(), ListType():
+            return _list(step(source.item, to.item))
+        case EmptyListType(), ListType():
+            return (lambda value: []), False
+        case EmptyDictType(), DictType():
+            return (lambda value: {}), False
+        case DictType(), DictType():
+            return _dict(step(source.key, to.key), step(source.payload, to.payload))
+        case TupleType(), TupleType():
+            named = tuple((str(place), item) for place, item in enumerate(source.items))
+            return _struct(named, tuple((str(place), item) for place, item in enumerate(to.items)), step)
+        case StructType(), StructType():
+            return _struct(source.members, to.members, step)
+        case VariantType(), VariantType():
+            return _variant(source, to, step)
+        case VoidType(), VoidType():
+            return itself, False
+    return None
+
+
+def _list(item: Converter | None) -> Converter | None:
+    """What cannot be converted is left out."""
+    if item is None:
+        return None
+    step, fails = item
+    if not fails:
+        return lambda value: [step(each) for each in value], False
+    return lambda value: [each for each in map(step, value) if each is not FAILED], False
+
+
+def _dict(key: Converter | None, payload: Converter | None) -> Converter | None:
+    if key is None or payload is None:
+        return None
+    first, second = key[0], payload[0]
+
+    def converted(value: dict[Any, Any]) -> Value:
+        pairs = ((first(each), second(of)) for each, of in value.items())
+        return {each: of for each, of in pairs if each is not FAILED and of is not FAILED}
+
+    return converted, False
+
+
+Members: TypeAlias = tuple[tuple[str, Type], ...]
+
+
+def _struct(source: Members, to: Members, step: _Steps) -> Converter | None:
+    """By names: what is not wanted is dropped, what is missing is NULL and must take it, one failure is that of all."""
+    places = {name: (place, type) for place, (name, type) in enumerate(source)}
+    steps: list[tuple[int, Convert]] = []
+    fails = False
+    for name, type in to:
+        if name not in places:
+            if not isinstance(type, (OptionalType, NullType)):
+                return None
+            steps.append((-1, itself))
+            continue
+        place, of = places[name]
+        converter = step(of, type)
+        if converter is None:
+            return None
+        fails = fails or converter[1]
+        steps.append((place, converter[0]))
+
+    def converted(value: tuple[Value, ...]) -> Value:
+        parts = tuple([None if place < 0 else each(value[place]) for place, each in steps])
+        return FAILED if fails and FAILED in parts else parts
+
+    return converted, fails
+
+
+def _variant(source: VariantType, to: VariantType, step: _Steps) -> Converter | None:
+    alternatives, wanted = _alternatives(source), _alternatives(to)
+    names = [name for name, _ in wanted]
+    ways: list[tuple[int, Convert] | None] = []
+    fails = False
+    for name, type in alternatives:
+        converter = step(type, wanted[names.index(name)][1]) if name in names else None
+        fails = fails or converter is None or converter[1]
+        ways.append(None if converter is None else (names.index(name), converter[0]))
+    if not any(ways):
+        return None
+
+    def converted(value: tuple[int, Value]) -> Value:
+        way = ways[value[0]]
+        result = FAILED if way is None else way[1](value[1])
+        return FAILED if result is FAILED or way is None else (way[0], result)
+
+    return converted, fails
+
+
+def _alternatives(type: VariantType) -> Members:
+    if isinstance(type.over, StructType):
+        return type.over.members
+    items = type.over.items if isinstance(type.over, TupleType) else ()
+    return tuple((str(place), item) for place, item in enumerate(items))

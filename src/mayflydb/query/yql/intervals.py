@@ -1,0 +1,56 @@
+"""Intervals as text, in the part of ISO 8601 that YQL takes: weeks, days, hours, minutes and seconds.
+
+`P[nW][nD][T[nH][nM][n[.f]S]]`: capitals, each part at most once and in this order, at least one, `T` only before a part of
+time; a sign may stand before it. No months and no years, whose length depends on where they begin.
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+SECOND: Final = 1_000_000
+MINUTE: Final = 60 * SECOND
+HOUR: Final = 60 * MINUTE
+DAY: Final = 24 * HOUR
+WEEK: Final = 7 * DAY
+
+LONGEST: Final = 49_673 * DAY - 1
+"""The largest Interval, and its negative the smallest."""
+
+LONGEST_64: Final = 9_223_339_708_799_999_999
+"""That of Interval64: from the first Timestamp64 to the last."""
+
+_GRAMMAR: Final = re.compile(
+    r"([+-])?P(?=[0-9T])(?:([0-9]{1,9})W)?(?:([0-9]{1,9})D)?"
+    r"(?:T(?=[0-9])(?:([0-9]{1,13})H)?(?:([0-9]{1,13})M)?(?:([0-9]{1,13})(?:\.([0-9]{1,6}))?S)?)?",
+    re.ASCII,
+)
+
+
+def parse(text: str, longest: int = LONGEST) -> int | None:
+    """Microseconds; None for what is no interval, or longer than `longest`."""
+    match = _GRAMMAR.fullmatch(text)
+    if match is None:
+        return None
+    sign, weeks, days, hours, minutes, seconds, fraction = match.groups()
+    parts = zip((weeks, days, hours, minutes, seconds), (WEEK, DAY, HOUR, MINUTE, SECOND), strict=True)
+    length = sum(int(part) * unit for part, unit in parts if part) + int((fraction or "").ljust(6, "0"))
+    if length > longest:
+        return None
+    return -length if sign == "-" else length
+
+
+def to_text(microseconds: int) -> str:
+    """`P7D`, `PT1H30M`, `-PT0.5S`, `PT0S`: days first, no part that is zero, no zeros behind a fraction."""
+    days, rest = divmod(abs(microseconds), DAY)
+    hours, rest = divmod(rest, HOUR)
+    minutes, rest = divmod(rest, MINUTE)
+    seconds, fraction = divmod(rest, SECOND)
+    time = "".join(f"{part}{unit}" for part, unit in ((hours, "H"), (minutes, "M")) if part)
+    if fraction:
+        time += f"{seconds}.{fraction:06}".rstrip("0") + "S"
+    elif seconds or not (days or time):
+        time += f"{seconds}S"
+    return f"{'-' if microseconds < 0 else ''}P{f'{days}D' if days else ''}{f'T{time}' if time else ''}"

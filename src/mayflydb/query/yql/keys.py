@@ -1,0 +1,279 @@
+"""Keys of tables and indexes as bytes, in YQL's order: NULL first, then the values, a tuple by its parts.
+
+Each value is a tag, NULL or value, and a body by its type that is of fixed length or ends itself. So encodings can be joined
+and cut: what begins with the values of a prefix begins with its bytes, and no tag is 00 or FF, so that all of those lie below
+prefix + FF.
+
+| type | body |
+|---|---|
+| Bool; integers; dates, times and intervals | one byte; big-endian, the sign bit inverted; so too |
+| String, Utf8 | UTF-8, 00 written 00 FF, and 00 at the end |
+| Uuid | its 16 bytes, as YDB orders them |
+| Float, Double | the bits of a double, all inverted if negative, else the sign; NaN last |
+| Decimal | 16 bytes with the sign bit inverted: -inf first, then numbers, inf, NaN |
+| DyNumber | sign, exponent, digits two by two each plus one, 00; the complement if negative |
+| Tz | as without a zone, then the zone's name |
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+from mayflydb.query.yql import dynumbers, moments
+from mayflydb.query.yql.texts import BOUNDS
+from mayflydb.query.yql.types import (
+    BOOL,
+    DYNUMBER,
+    FLOATS,
+    INTEGERS,
+    SIGNED,
+    STRING,
+    UTF8,
+    UUID,
+    DecimalType,
+    Primitive,
+    TaggedType,
+    Type,
+    Value,
+    bare,
+)
+
+NULL: Final = b"\x10"
+VALUE: Final = b"\x20"
+
+Encode: TypeAlias = Callable[[Any], bytes]
+Decode: TypeAlias = Callable[[bytes, int], tuple[Any, int]]
+"""From where a body begins: its value, and where it ends."""
+
+_COMPLEMENT: Final = bytes(range(255, -1, -1))
+
+
+def encode_key(types: Sequence[Type], values: Sequence[Value]) -> bytes:
+    """The key of the values of the first columns, maybe fewer than there are types.
+
+    `types`: of the columns, Optional or not, which gives the same bytes. Errors: TypeError for a type that no key has.
+    """
+    return key_encoder(tuple(types[: len(values)]))(values)
+
+
+def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
+    """The values back, as many as are there. Errors: ValueError for bytes that no such key has."""
+    values: list[Value] = []
+    at = 0
+    for type in types:
+        if at == len(key):
+            break
+        tag, at = key[at : at + 1], at + 1
+        if tag not in (NULL, VALUE):
+            raise ValueError(f"no key: tag {tag.hex()} at {at - 1}")
+        value = None
+        if tag == VALUE:
+            try:
+                value, at = _codec(_whole(type))[1](key, at)
+            except (struct.error, IndexError, UnicodeDecodeError) as error:
+                raise ValueError(f"no key: {error}") from None
+        values.append(value)
+    if at < len(key):
+        raise ValueError(f"no key: {len(key) - at} bytes too many")
+    return tuple(values)
+
+
+def split_key(types: Sequence[Type], key: bytes) -> Iterator[int]:
+    """Where the values of a key end, one by one: `key[:end]` is the key of that many values."""
+    at = 0
+    for type in types:
+        if at == len(key):
+            return
+        at += 1
+        if key[at - 1 : at] == VALUE:
+            _, at = _codec(_whole(type))[1](key, at)
+        yield at
+
+
+@lru_cache(maxsize=1024)
+def key_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Value]], bytes]:
+    """`encode_key` for rows that all have these types, which are looked at once. Values must be as many."""
+    encoders = [_tagged(_codec(_whole(type))[0]) for type in types]
+    if len(encoders) == 1:
+        (only,) = encoders
+        return lambda values: only(values[0])
+    return lambda values: b"".join([encode(value) for encode, value in zip(encoders, values, strict=True)])
+
+
+def is_key(type: Type) -> bool:
+    """Whether a column of the type can be encoded here. Which of them a table takes is a rule of its own."""
+    try:
+        _codec(_whole(type))
+    except TypeError:
+        return False
+    return True
+
+
+def _whole(type: Type) -> Type:
+    inner = bare(type)
+    return _whole(inner.item) if isinstance(inner, TaggedType) else inner
+
+
+def _tagged(encode: Encode) -> Encode:
+    return lambda value: NULL if value is None else VALUE + encode(value)
+
+
+# --- bodies ----------------------------------------------------------------------------------------------------------
+
+
+def _fixed(width: int, signed: bool) -> tuple[Encode, Decode]:
+    pack = struct.Struct(">" + {1: "B", 2: "H", 4: "I", 8: "Q"}[width])
+    bias = 1 << 8 * width - 1 if signed else 0
+
+    def encode(value: int) -> bytes:
+        return pack.pack(value + bias)
+
+    def decode(key: bytes, at: int) -> tuple[int, int]:
+        return pack.unpack_from(key, at)[0] - bias, at + width
+
+    return encode, decode
+
+
+def _decode_bool(key: bytes, at: int) -> tuple[bool, int]:
+    return key[at] == 1, at + 1
+
+
+def _encode_bool(value: bool) -> bytes:
+    return b"\x01" if value else b"\x00"
+
+
+def _encode_bytes(value: bytes) -> bytes:
+    return value.replace(b"\x00", b"\x00\xff") + b"\x00"
+
+
+def _decode_bytes(key: bytes, at: int) -> tuple[bytes, int]:
+    end = key.find(b"\x00", at)
+    while end >= 0 and key[end + 1 : end + 2] == b"\xff":
+        end = key.find(b"\x00", end + 2)
+    if end < 0:
+        raise ValueError(f"no key: a text has no end, from {at}")
+    return key[at:end].replace(b"\x00\xff", b"\x00"), end + 1
+
+
+def _encode_text(value: str) -> bytes:
+    return _encode_bytes(value.encode())
+
+
+def _decode_text(key: bytes, at: int) -> tuple[str, int]:
+    data, end = _decode_bytes(key, at)
+    return data.decode(), end
+
+
+def _encode_uuid(value: bytes) -> bytes:
+    return value
+
+
+def _decode_uuid(key: bytes, at: int) -> tuple[bytes, int]:
+    if len(key) < at + 16:
+        raise ValueError(f"no key: a Uuid is cut off at {at}")
+    return key[at : at + 16], at + 16
+
+
+_DOUBLE: Final = struct.Struct(">d")
+_SIGN: Final = 0x80
+_NAN: Final = b"\xff\xf8" + bytes(6)
+
+
+def _encode_float(value: float) -> bytes:
+    if value != value:
+        return _NAN
+    # Minus zero is zero.
+    bits = _DOUBLE.pack(value + 0.0)
+    return bits.translate(_COMPLEMENT) if bits[0] & _SIGN else bytes((bits[0] | _SIGN,)) + bits[1:]
+
+
+def _decode_float(key: bytes, at: int) -> tuple[float, int]:
+    body = key[at : at + 8]
+    if body == _NAN:
+        return math.nan, at + 8
+    bits = bytes((body[0] ^ _SIGN,)) + body[1:] if body[0] & _SIGN else body.translate(_COMPLEMENT)
+    return _DOUBLE.unpack(bits)[0], at + 8
+
+
+_BIAS: Final = 1 << 127
+
+
+def _encode_decimal(value: int) -> bytes:
+    return (value + _BIAS).to_bytes(16, "big")
+
+
+def _decode_decimal(key: bytes, at: int) -> tuple[int, int]:
+    if len(key) < at + 16:
+        raise ValueError(f"no key: a Decimal is cut off at {at}")
+    return int.from_bytes(key[at : at + 16], "big") - _BIAS, at + 16
+
+
+_NEGATIVE, _ZERO, _POSITIVE = 1, 2, 3
+_EXPONENT: Final = 129
+
+
+def _encode_dynumber(value: Decimal) -> bytes:
+    negative, digits, power = dynumbers.parts(value)
+    if not digits:
+        return bytes((_ZERO,))
+    digits += "0" * (len(digits) % 2)
+    pairs = (int(digits[place : place + 2]) + 1 for place in range(0, len(digits), 2))
+    body = bytes((power + _EXPONENT, *pairs, 0))
+    return bytes((_NEGATIVE,)) + body.translate(_COMPLEMENT) if negative else bytes((_POSITIVE,)) + body
+
+
+def _decode_dynumber(key: bytes, at: int) -> tuple[Decimal, int]:
+    sign = key[at]
+    if sign == _ZERO:
+        return Decimal(0), at + 1
+    end = key.find(b"\xff" if sign == _NEGATIVE else b"\x00", at + 2)
+    if end < 0:
+        raise ValueError(f"no key: a DyNumber has no end, from {at}")
+    body = key[at + 1 : end]
+    body = body.translate(_COMPLEMENT) if sign == _NEGATIVE else body
+    digits = "".join(f"{pair - 1:02}" for pair in body[1:])
+    value = dynumbers.parse(f"{'-' if sign == _NEGATIVE else ''}.{digits}e{body[0] - _EXPONENT}")
+    if value is None:
+        raise ValueError(f"no key: no DyNumber at {at}")
+    return value, end + 1
+
+
+def _zoned(moment: tuple[Encode, Decode]) -> tuple[Encode, Decode]:
+    encode_moment, decode_moment = moment
+
+    def encode(value: tuple[int, str]) -> bytes:
+        return encode_moment(value[0]) + _encode_text(value[1])
+
+    def decode(key: bytes, at: int) -> tuple[tuple[int, str], int]:
+        there, at = decode_moment(key, at)
+        name, at = _decode_text(key, at)
+        return (there, name), at
+
+    return encode, decode
+
+
+def _codec(type: Type) -> tuple[Encode, Decode]:
+    if isinstance(type, DecimalType):
+        return _encode_decimal, _decode_decimal
+    codec = _CODECS.get(type) if isinstance(type, Primitive) else None
+    if codec is None:
+        raise TypeError(f"no key has the type {type}")
+    return codec
+
+
+_CODECS: Final[Mapping[Type, tuple[Encode, Decode]]] = {
+    BOOL: (_encode_bool, _decode_bool),
+    **{each: _fixed((BOUNDS[each][1].bit_length() + 7) // 8, each in SIGNED) for each in INTEGERS},
+    **{each: _fixed(8, signed=True) for each in (*moments.NARROW, *moments.WIDE, *moments.SPANS)},
+    **{each: _zoned(_fixed(8, signed=True)) for each in moments.ZONED},
+    STRING: (_encode_bytes, _decode_bytes),
+    UTF8: (_encode_text, _decode_text),
+    UUID: (_encode_uuid, _decode_uuid),
+    DYNUMBER: (_encode_dynumber, _decode_dynumber),
+    **dict.fromkeys(FLOATS, (_encode_float, _decode_float)),
+}

@@ -1,0 +1,199 @@
+"""Dates and times: what each type can hold, its unit, its text, and the calendar behind them.
+
+The wide types reach from 144169 BC to 148107 AD, which is beyond what `datetime` can hold, so the calendar is counted here: the
+Gregorian one, continued backwards, without a year 0 in texts (1 BC is written -1).
+Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Final
+
+from mayflydb.query.yql import intervals
+from mayflydb.query.yql.types import (
+    DATE,
+    DATE32,
+    DATETIME,
+    DATETIME64,
+    INTERVAL,
+    INTERVAL64,
+    TIMESTAMP,
+    TIMESTAMP64,
+    TZ_DATE,
+    TZ_DATETIME,
+    TZ_TIMESTAMP,
+    Primitive,
+    Type,
+)
+
+SECOND: Final = 1_000_000
+DAY: Final = 86_400 * SECOND
+
+NARROW: Final = (DATE, DATETIME, TIMESTAMP)
+WIDE: Final = (DATE32, DATETIME64, TIMESTAMP64)
+ZONED: Final = (TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP)
+MOMENTS: Final = (*NARROW, *WIDE, *ZONED)
+SPANS: Final = (INTERVAL, INTERVAL64)
+
+_FIRST_DAY, _LAST_DAY = -53_375_809, 53_375_807
+_DAYS: Final = 49_673
+
+LIMITS: Final[Mapping[Type, tuple[int, int]]] = {
+    DATE: (0, _DAYS - 1),
+    DATETIME: (0, _DAYS * 86_400 - 1),
+    TIMESTAMP: (0, _DAYS * DAY - 1),
+    INTERVAL: (-intervals.LONGEST, intervals.LONGEST),
+    DATE32: (_FIRST_DAY, _LAST_DAY),
+    DATETIME64: (-4_611_669_897_600, 4_611_669_811_199),
+    TIMESTAMP64: (-4_611_669_897_600_000_000, 4_611_669_811_199_999_999),
+    INTERVAL64: (-intervals.LONGEST_64, intervals.LONGEST_64),
+    TZ_DATE: (0, _DAYS - 1),
+    TZ_DATETIME: (0, _DAYS * 86_400 - 1),
+    TZ_TIMESTAMP: (0, _DAYS * DAY - 1),
+}
+"""The least and the greatest value of each type; of those with a zone, of the number without it."""
+
+SCALES: Final[Mapping[Type, int]] = {
+    DATE: DAY,
+    DATE32: DAY,
+    TZ_DATE: DAY,
+    DATETIME: SECOND,
+    DATETIME64: SECOND,
+    TZ_DATETIME: SECOND,
+    TIMESTAMP: 1,
+    TIMESTAMP64: 1,
+    TZ_TIMESTAMP: 1,
+    INTERVAL: 1,
+    INTERVAL64: 1,
+}
+"""Microseconds in one unit of each type."""
+
+_DAYS_OF: Final[Mapping[Type, Primitive]] = {**dict.fromkeys(NARROW, DATE), **dict.fromkeys(WIDE, DATE32)}
+
+UNZONED: Final[Mapping[Type, Primitive]] = dict(zip(ZONED, NARROW, strict=True))
+
+
+def fits(type: Type, value: int) -> bool:
+    """Whether a number is a value of that type of date, time or interval."""
+    low, high = LIMITS[type]
+    return low <= value <= high
+
+
+def scale(value: int, source: Type, to: Type) -> int:
+    """A moment of `source` in the unit of `to`, towards the past; it may be beyond what `to` holds."""
+    return value * SCALES[source] // SCALES[to]
+
+
+# --- the calendar ----------------------------------------------------------------------------------------------------
+
+_ERA: Final = 146_097
+"""Days in 400 years."""
+
+
+def days_of(year: int, month: int, day: int) -> int | None:
+    """Days since 1970-01-01 of a date as it is written; None if there is no such date. Year -1 comes before year 1."""
+    if not year or not 1 <= month <= 12 or not 1 <= day <= _length(year + (year < 0), month):
+        return None
+    counted = year + (year < 0) - (month <= 2)
+    era, within = divmod(counted, 400)
+    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
+    return era * _ERA + within * 365 + within // 4 - within // 100 + of_year - 719_468
+
+
+def date_of(days: int) -> tuple[int, int, int]:
+    """Year, month and day, as they are written."""
+    era, of_era = divmod(days + 719_468, _ERA)
+    within = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
+    of_year = of_era - (365 * within + within // 4 - within // 100)
+    shifted = (5 * of_year + 2) // 153
+    month = shifted + 3 if shifted < 10 else shifted - 9
+    year = era * 400 + within + (month <= 2)
+    return year - (year <= 0), month, of_year - (153 * shifted + 2) // 5 + 1
+
+
+def _length(year: int, month: int) -> int:
+    if month == 2:
+        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
+    return 30 if month in (4, 6, 9, 11) else 31
+
+
+# --- texts -----------------------------------------------------------------------------------------------------------
+
+_DATE: Final = r"([0-9]{1,4})-([0-9]{1,2})-([0-9]{1,2})"
+_WIDE_DATE: Final = r"([+-]?[0-9]{1,6})-([0-9]{1,2})-([0-9]{1,2})"
+_TIME: Final = r"T([0-9]{1,2}):([0-9]{1,2}):([0-9]{1,2})"
+_FRACTION: Final = r"(?:\.([0-9]{1,6})[0-9]*)?"
+_OFFSET: Final = r"(?:Z|([+-])([0-9]{1,2}):([0-9]{1,2}))"
+
+_GRAMMARS: Final[Mapping[Type, re.Pattern[str]]] = {
+    DATE: re.compile(_DATE, re.ASCII),
+    DATE32: re.compile(_WIDE_DATE, re.ASCII),
+    DATETIME: re.compile(_DATE + _TIME + "()" + _OFFSET, re.ASCII),
+    DATETIME64: re.compile(_WIDE_DATE + _TIME + "()" + _OFFSET, re.ASCII),
+    TIMESTAMP: re.compile(_DATE + _TIME + _FRACTION + _OFFSET, re.ASCII),
+    TIMESTAMP64: re.compile(_WIDE_DATE + _TIME + _FRACTION + _OFFSET, re.ASCII),
+}
+_LOCAL: Final[Mapping[Type, re.Pattern[str]]] = {
+    DATE: _GRAMMARS[DATE],
+    DATETIME: re.compile(_DATE + _TIME, re.ASCII),
+    TIMESTAMP: re.compile(_DATE + _TIME + _FRACTION, re.ASCII),
+}
+
+
+def parse(type: Type, text: str) -> int | None:
+    """A moment without a zone, in the unit of its type; None for another text and for what the type cannot hold."""
+    match = _GRAMMARS[type].fullmatch(text)
+    if match is None:
+        return None
+    value, day = _moment(type, match.groups()), _moment(_DAYS_OF[type], match.groups()[:3])
+    # What an offset brings into range from a day outside is refused, too.
+    return value if value is not None and day is not None and fits(type, value) and fits(_DAYS_OF[type], day) else None
+
+
+def parse_local(type: Type, text: str) -> int | None:
+    """The same without `Z` or an offset, as texts with the name of a zone have it; it may be beyond what the type holds."""
+    match = _LOCAL[type].fullmatch(text)
+    return None if match is None else _moment(type, match.groups())
+
+
+def _moment(type: Type, groups: tuple[str | None, ...]) -> int | None:
+    year, month, day, *rest = groups
+    days = days_of(int(year or 0), int(month or 0), int(day or 0))
+    seconds = _seconds(rest)
+    if days is None or seconds is None:
+        return None
+    fraction = int((rest[3] or "").ljust(6, "0")) if len(rest) > 3 else 0
+    return (days * DAY + seconds * SECOND + fraction) // SCALES[type]
+
+
+def _seconds(rest: list[str | None]) -> int | None:
+    """The time of the day, less the offset."""
+    if not rest:
+        return 0
+    hours, minutes, seconds = (int(part or 0) for part in rest[:3])
+    if hours > 23 or minutes > 59 or seconds > 59:
+        return None
+    offset = 0
+    if len(rest) > 4 and rest[4]:
+        offset = (int(rest[5] or 0) * 60 + int(rest[6] or 0)) * 60
+        offset = -offset if rest[4] == "-" else offset
+    return hours * 3600 + minutes * 60 + seconds - offset
+
+
+def to_text(type: Type, value: int) -> str:
+    """`2020-01-01`, `2020-01-01T00:00:00Z`, `2020-01-01T00:00:00.5Z`."""
+    return local_text(type, value) + ("" if SCALES[type] == DAY else "Z")
+
+
+def local_text(type: Type, value: int) -> str:
+    """The same without the `Z`."""
+    days, rest = divmod(value * SCALES[type], DAY)
+    year, month, day = date_of(days)
+    date = f"{year}-{month:02}-{day:02}"
+    if SCALES[type] == DAY:
+        return date
+    seconds, fraction = divmod(rest, SECOND)
+    time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+    return f"{date}T{time}" + (f".{fraction:06}".rstrip("0") if fraction else "")

@@ -1,0 +1,123 @@
+"""Whether bytes are a YSON document, in its text and binary forms.
+
+Source: https://ydb.tech/docs/en/yql/reference/types/yson
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_BLANKS: Final = re.compile(rb"[ \t\r\n\f\v]*")
+_WORD: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.\-]*")
+_NUMBER: Final = re.compile(rb"[+-]?[0-9]+u|[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
+_QUOTED: Final = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_CONSTANT: Final = re.compile(rb"%(?:true|false|nan|[+-]?inf)")
+_VARINT: Final = re.compile(rb"[\x80-\xff]{0,9}[\x00-\x7f]", re.DOTALL)
+
+_STRING, _INTEGER, _DOUBLE, _FALSE, _TRUE, _UNSIGNED = 1, 2, 3, 4, 5, 6
+_CLOSERS: Final = {ord("["): ord("]"), ord("{"): ord("}"), ord("<"): ord(">")}
+
+
+def is_valid(data: bytes) -> bool:
+    """Whether it is one document, with nothing but blanks around it."""
+    return _Check(data).document()
+
+
+class _Check:
+    """Reads with a stack of its own, so that depth costs memory and never a recursion error."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 0
+        self.open: list[int] = []
+
+    def document(self) -> bool:
+        """A value is expected first, then what may follow one, until nothing is open."""
+        if not self.value():
+            return False
+        while self.open:
+            if not self.after():
+                return False
+        self.blanks()
+        return self.at == len(self.data)
+
+    def blanks(self) -> int | None:
+        """The next byte behind blanks, which is not consumed."""
+        match = _BLANKS.match(self.data, self.at)
+        self.at = match.end() if match else self.at
+        return self.data[self.at] if self.at < len(self.data) else None
+
+    def value(self) -> bool:
+        """A scalar, or the beginning of a container, down to the first scalar or empty container in it."""
+        while True:
+            byte = self.blanks()
+            if byte is None:
+                return False
+            closer = _CLOSERS.get(byte)
+            if closer is None:
+                return self.scalar(byte)
+            self.at += 1
+            self.open.append(closer)
+            if self.blanks() == closer:
+                return True
+            if closer != ord("]") and not self.key():
+                return False
+
+    def after(self) -> bool:
+        """What may stand behind a value in the innermost container: its end, or `;` and the next item."""
+        closer = self.open[-1]
+        byte = self.blanks()
+        if byte == ord(";"):
+            self.at += 1
+            byte = self.blanks()
+            if byte != closer:
+                return (closer == ord("]") or self.key()) and self.value()
+        if byte != closer:
+            return False
+        self.at += 1
+        self.open.pop()
+        # Attributes stand before a value.
+        return closer != ord(">") or self.value()
+
+    def key(self) -> bool:
+        byte = self.blanks()
+        if byte is None or not (self.binary_string() if byte == _STRING else self.one_of(_QUOTED, _WORD)):
+            return False
+        if self.blanks() != ord("="):
+            return False
+        self.at += 1
+        return True
+
+    def scalar(self, byte: int) -> bool:
+        match byte:
+            case 1:
+                return self.binary_string()
+            case 2 | 6:
+                self.at += 1
+                return self.one_of(_VARINT)
+            case 3:
+                self.at += 9
+                return self.at <= len(self.data)
+            case 4 | 5 | 35:
+                self.at += 1
+                return True
+            case _:
+                return self.one_of(_QUOTED, _NUMBER, _CONSTANT, _WORD)
+
+    def one_of(self, *grammars: re.Pattern[bytes]) -> bool:
+        for grammar in grammars:
+            match = grammar.match(self.data, self.at)
+            if match is not None:
+                self.at = match.end()
+                return True
+        return False
+
+    def binary_string(self) -> bool:
+        """A length as a signed varint in zigzag form, and so many bytes."""
+        match = _VARINT.match(self.data, self.at + 1)
+        if match is None:
+            return False
+        number = sum((byte & 0x7F) << 7 * place for place, byte in enumerate(match.group()))
+        self.at = match.end() + (number >> 1)
+        return number % 2 == 0 and self.at <= len(self.data)
