@@ -51,9 +51,10 @@ class TypeNames(Cursor):
                 raise fault("Decimal takes a precision and a scale", at)
         elif self.kind == STRING:
             self.fail(ID, QUOTED)
+        elif self.accept("NULL"):
+            found = TypeName(at, "Null")
         else:
-            found = TypeName(at, "Null" if self.kind == "NULL" else self._simple())
-            self.index += self.kind == "NULL"
+            found = TypeName(at, self.name())
         found = self.optionals(found)
         self.leave()
         return found
@@ -67,9 +68,6 @@ class TypeNames(Cursor):
 
     def _is_coalescing(self) -> bool:
         return self.kind_at(2) not in ("?", ",", ")", ">", ";", "=", "NOT", "<EOF>", "|>", "]", "}")
-
-    def _simple(self) -> str:
-        return "NULL" if self.kind == "NULL" else self.name()
 
     def _digits(self) -> int:
         self.expect(INTEGER) if self.kind != "$" else self.refuse("A type's digits by a named expression")
