@@ -14,54 +14,12 @@ from mayflydb.query.yql.printing import write_query
 
 T = TypeVar("T")
 AT = s.At(1, 1)
-WORDS = (
-    "a",
-    "b",
-    "Total",
-    "_x1",
-    "key",
-    "value",
-    "timestamp",
-    "group_id",
-    "list",
-    "table",
-    "Юг",
-    "with space",
-    "tick`",
-    "back\\slash",
-)
+WORDS = ("a", "b", "Total", "_x1", "key", "value", "timestamp", "group_id", "list", "table")
+ODD_WORDS = ("Юг", "with space", "tick`", "back\\slash", "SELECT", "new\nline")
 PLAIN = ("a", "b", "price", "key", "value", "timestamp", "Total", "table", "index", "json", "struct", "list")
 TYPES = ("Uint64", "utf8", "Timestamp", "Date32", "JsonDocument", "INT", "Bool")
-OPERATORS = (
-    [
-        "+",
-        "-",
-        "*",
-        "/",
-        "%",
-        "||",
-        "??",
-        "==",
-        "!=",
-        "<",
-        "<=",
-        ">",
-        ">=",
-        "AND",
-        "OR",
-        "XOR",
-        "&",
-        "|",
-        "^",
-        "<<",
-        ">>",
-        "|<<",
-        ">>|",
-    ]
-) + [
-    "IS DISTINCT FROM",
-    "IS NOT DISTINCT FROM",
-]
+SIGNS = "+ - * / % || ?? == != < <= > >= AND OR XOR & | ^ << >> |<< >>|"
+OPERATORS = (*SIGNS.split(), "IS DISTINCT FROM", "IS NOT DISTINCT FROM")
 FUNCTIONS = ("Len", "DateTime::Format", "IF", "Coalesce", "String::Contains", "CurrentUtcTimestamp", "Date", "Variant")
 
 
@@ -81,7 +39,7 @@ class Trees:
         return self.chance.random() < 0.3
 
     def word(self) -> str:
-        return self.chance.choice(WORDS)
+        return self.chance.choice(ODD_WORDS if self.flag() else WORDS)
 
     def words(self, least: int = 1) -> tuple[str, ...]:
         return self.some(self.word, least)
@@ -120,12 +78,8 @@ class Trees:
             case 1:
                 return s.Literal_(AT, "bool", self.flag())
             case 2:
-                return s.Literal_(
-                    AT,
-                    "integer",
-                    chance.getrandbits(chance.randint(0, 7)),
-                    chance.choice(("", "u", "ul", "l", "s", "us", "t", "ut")),
-                )
+                suffix = chance.choice(("", "u", "ul", "l", "s", "us", "t", "ut"))
+                return s.Literal_(AT, "integer", chance.getrandbits(chance.randint(0, 7)), suffix)
             case 3:
                 value = chance.choice((0.0, 1.5, 1e300, 1e-9, chance.random()))
                 return s.Literal_(AT, "double", value)
