@@ -24,9 +24,8 @@ def bind_from(context: Context, names: Names, tree: From, wanted: frozenset[str]
     bound = bind_source(context, names, tree.first, wanted)
     for join in tree.joins:
         right = bind_source(context, names, join.right, wanted)
-        known = {each.source for each in bound.fields}
-        if any(each.source in known for each in right.fields):
-            raise fault(f"Duplicate source in join: {right.fields[0].source}", join.at)
+        if bound.sources & right.sources:
+            raise fault(f"Duplicate source in join: {min(bound.sources & right.sources)}", join.at)
         bound = _joined(context, names, bound, right, join)
     return bound
 
@@ -52,9 +51,10 @@ def _oriented(context: Context, names: Names, left: Bound, right: Bound, join: J
     lookup = None
     if kind in ("INNER", "LEFT", "LEFT SEMI", "LEFT ONLY") and isinstance(right.relation, Scan) and right.table:
         lookup = _lookup(right.relation, right.table, right.fields, pairs)
+    sources = left.sources if one_sided else left.sources | right.sources
     if lookup is not None:
-        return Bound(LookupRows(kind, left_side, right_side, lookup), fields)
-    return Bound(JoinRows(kind, left_side, right_side), fields)
+        return Bound(LookupRows(kind, left_side, right_side, *lookup), fields, sources=sources)
+    return Bound(JoinRows(kind, left_side, right_side), fields, sources=sources)
 
 
 def _sides(kind: str) -> tuple[bool, bool]:
@@ -74,7 +74,7 @@ def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join
     """What has to be equal on both sides."""
     if join.kind == "CROSS":
         return []
-    first, second = Binder(context, names, Scope(left.fields)), Binder(context, names, Scope(right.fields))
+    first, second = _over(context, names, left), _over(context, names, right)
     trees: list[tuple[Tree, Tree]] = []
     if join.using:
         trees = [(Name(join.at, each), Name(join.at, each)) for each in join.using]
@@ -83,6 +83,10 @@ def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join
     else:
         trees = [_equality(each, first, second) for each in conjuncts(join.on)]
     return [_pair(first.expression(a), second.expression(b), join) for a, b in trees]
+
+
+def _over(context: Context, names: Names, bound: Bound) -> Binder:
+    return Binder(context, names, Scope(bound.fields, bound.sources))
 
 
 def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
@@ -120,7 +124,9 @@ def _pair(left: Expression, right: Expression, join: Join) -> Pair:
     return Pairing(left.evaluate, found[0]), Pairing(right.evaluate, found[1]), (left, right)
 
 
-def _lookup(scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pair]) -> tuple[Evaluate, ...] | None:
+def _lookup(
+    scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pair]
+) -> tuple[tuple[Evaluate, ...], tuple[str, ...]] | None:
     """What gives, for a row of the left side, the first columns of the right table's key; None: nothing does."""
     if scan.ranges is not None:
         return None
@@ -141,7 +147,7 @@ def _lookup(scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pai
         if name not in by_name:
             break
         found.append(_fitted(*by_name[name]))
-    return tuple(found) or None
+    return (tuple(found), key[: len(found)]) if found else None
 
 
 def _fitted(evaluate: Evaluate, fit: object) -> Evaluate:
