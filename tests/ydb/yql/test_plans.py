@@ -177,6 +177,25 @@ def test_access(
     assert (access.index, access.ranges, access.limit, access.descending) == (index, ranges, limit, descending)
 
 
+NARROWED = [
+    (
+        "SELECT a.v AS v FROM t AS a JOIN u AS b ON a.id = b.id WHERE a.id = 2 AND b.w = 'two'",
+        [(point(2),), (point(2),)],
+    ),
+    ("SELECT a.v AS v FROM t AS a JOIN u AS b ON a.v = b.w WHERE a.id = 2 AND b.id = 3", [(point(3),), (point(2),)]),
+    ("SELECT a.v AS v FROM t AS a LEFT JOIN u AS b ON a.v = b.w WHERE b.id = 3", [None, None]),
+    ("SELECT a.v AS v FROM t AS a FULL JOIN u AS b ON a.v = b.w WHERE a.id = 3", [None, None]),
+    ("SELECT v FROM t AS a JOIN u AS b ON a.v = b.w WHERE n > 10 AND v > 'a'", [None, (KeyRange((10,), (), True),)]),
+]
+
+
+@pytest.mark.parametrize(("text", "ranges"), NARROWED)
+def test_conditions_of_one_side_are_asked_before_the_join(text: str, ranges: list[Any]) -> None:
+    tables = shop()
+    ask(text, tables)
+    assert [each.ranges for each in tables.accesses] == ranges
+
+
 def test_lookup_join_reads_the_keys_it_needs() -> None:
     tables = shop()
     ask("SELECT b.w AS w FROM t AS a JOIN u AS b ON a.id = b.id", tables)
@@ -311,7 +330,7 @@ def test_tables_of(text: str, expected: tuple[str, ...]) -> None:
 
 def test_what_a_plan_says_of_itself() -> None:
     plan = plan_of("DECLARE $a AS Uint64; UPSERT INTO u SELECT id, v AS w FROM t WHERE id = $a; SELECT 1 AS x", shop())
-    assert (plan.reads, plan.writes, plan.read_only) == ({"/local/t"}, {"/local/u"}, False)
+    assert (set(plan.reads), set(plan.writes), plan.read_only) == ({"/local/t"}, {"/local/u"}, False)
     assert plan.declared == {"a": UINT64}
     assert [[name for name, _ in each] for each in plan.results] == [["x"]]
 

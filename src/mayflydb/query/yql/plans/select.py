@@ -29,7 +29,7 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
     relation: Relation = OneRow()
     scope, ordered, exact, table = EMPTY, False, False, None
     if tree.source is not None:
-        source = bind_from(context, names, tree.source, wanted(tree))
+        source = bind_from(context, names, tree.source, wanted(tree), tree.where)
         relation, table = source.relation, source.table
         scope = Scope(source.fields, source.sources)
     binder = Binder(context, names, scope)
