@@ -119,6 +119,41 @@ def test_join(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
 
 
+WINDOWS = [
+    (
+        "SELECT a, ROW_NUMBER() OVER (PARTITION BY b ORDER BY a DESC) AS r FROM p WHERE b = 'x' ORDER BY a",
+        [(1, 3), (2, 2), (3, 1)],
+    ),
+    ("SELECT SUM(c) OVER (ORDER BY a) AS s FROM p", [(20,), (20,), (60,), (60,), (120,), (120,)]),
+    ("SELECT SUM(n) OVER () AS s FROM t", [(60,), (60,), (60,)]),
+    (
+        "SELECT SUM(n) OVER w AS s FROM t WINDOW w AS (ORDER BY id ROWS BETWEEN 1 PRECEDING AND CURRENT ROW)",
+        [(10,), (30,), (50,)],
+    ),
+    (
+        "SELECT RANK() OVER w, DENSE_RANK() OVER w FROM p WINDOW w AS (ORDER BY a)",
+        [(1, 1), (1, 1), (3, 2), (3, 2), (5, 3), (5, 3)],
+    ),
+    ("SELECT LAG(n) OVER w, LEAD(n, 2) OVER w FROM t WINDOW w AS (ORDER BY id)", [(None, 30), (10, None), (20, None)]),
+    (
+        "SELECT FIRST_VALUE(n) OVER w, LAST_VALUE(n) OVER w FROM t WINDOW w AS (ORDER BY id)",
+        [(10, 10), (10, 20), (10, 30)],
+    ),
+    ("SELECT NTILE(2) OVER (ORDER BY id) FROM t", [(1,), (1,), (2,)]),
+    (
+        "SELECT CUME_DIST() OVER (ORDER BY id), PERCENT_RANK() OVER (ORDER BY id) FROM u WHERE id < 4",
+        [(0.5, 0.0), (1.0, 1.0)],
+    ),
+    ("SELECT c, SUM(COUNT(*)) OVER (ORDER BY c) AS k FROM p GROUP BY c ORDER BY c", [(10, 2), (20, 4), (30, 6)]),
+    ("SELECT id FROM t ORDER BY ROW_NUMBER() OVER (ORDER BY id DESC)", [(3,), (2,), (1,)]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), WINDOWS)
+def test_window(text: str, expected: list[tuple[Any, ...]]) -> None:
+    assert ask(text) == [expected]
+
+
 COMPOUNDS = [
     ("SELECT id FROM t UNION ALL SELECT id FROM u ORDER BY id LIMIT 3", [(1,), (2,), (2,)]),
     ("SELECT 1 AS a UNION SELECT 1 AS a", [(1,)]),

@@ -125,7 +125,7 @@ def _ordered(
     """The projection, DISTINCT and ORDER BY, which may name columns of the result and those that it is made of."""
     fields = tuple(_field(name, each, binder) for name, each in columns)
     values = [each for _, each in columns]
-    width = len(binder.scope)
+    width = binder.width
     if tree.distinct:
         keys = tuple(comparison.group_key(each.type) for each in fields)
         relation = Distinct(project(relation, values, width), keys)
