@@ -154,6 +154,36 @@ def test_window(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
 
 
+FLATTENED = [
+    ("SELECT x FROM AS_TABLE([<|x: [1, 2]|>, <|x: [3]|>]) FLATTEN BY x", [(1,), (2,), (3,)]),
+    ("SELECT x, y FROM AS_TABLE([<|x: [1, 2]|>]) FLATTEN LIST BY x AS y", [([1, 2], 1), ([1, 2], 2)]),
+    ("SELECT id, k FROM t FLATTEN BY (AsList(id, id * 10) AS k) WHERE id = 2", [(2, 2), (2, 20)]),
+    ("SELECT * FROM AS_TABLE([<|s: <|p: 1, q: 'z'u|>, r: 2|>]) FLATTEN COLUMNS", [(1, "z", 2)]),
+    ("SELECT d.0 AS k, d.1 AS v FROM AS_TABLE([<|d: {1: 'a'u, 2: 'b'u}|>]) FLATTEN DICT BY d", [(1, "a"), (2, "b")]),
+    ("SELECT v FROM t FLATTEN OPTIONAL BY v", [("a",), ("b",)]),
+    ("SELECT d.k, x FROM AS_TABLE([<|k: 1, x: [1, 2]|>]) AS d FLATTEN BY x", [(1, 1), (1, 2)]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), FLATTENED)
+def test_flatten(text: str, expected: list[tuple[Any, ...]]) -> None:
+    assert ask(text) == [expected]
+
+
+ACTIONS = [
+    ("DEFINE ACTION $a($x) AS UPSERT INTO u (id) VALUES ($x); END DEFINE; DO $a(77); DO $a(78);", [2, 3, 4, 77, 78]),
+    ("DEFINE ACTION $a($x, $y?) AS DELETE FROM u WHERE id = $x OR $y IS NULL; END DEFINE; DO $a(2);", []),
+    ("DO BEGIN DELETE FROM u WHERE id = 2; END DO;", [3, 4]),
+    ("DO EMPTY_ACTION();", [2, 3, 4]),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ACTIONS)
+def test_actions(text: str, expected: list[int]) -> None:
+    tables = shop()
+    assert ask(text + "SELECT id FROM u", tables) == [[(each,) for each in expected]]
+
+
 COMPOUNDS = [
     ("SELECT id FROM t UNION ALL SELECT id FROM u ORDER BY id LIMIT 3", [(1,), (2,), (2,)]),
     ("SELECT 1 AS a UNION SELECT 1 AS a", [(1,)]),
@@ -328,6 +358,9 @@ REFUSED = [
     ("SELECT id FROM t LIMIT 'x'", "GENERIC_ERROR", "Failed to convert type: String to Uint64"),
     ("DROP TABLE t; SELECT 1", "GENERIC_ERROR", "Queries with mixed data and scheme operations are not supported."),
     ("SELECT x FROM t AS a JOIN u AS b ON a.id > b.id", "GENERIC_ERROR", "JOIN ON expression must be a conjunction"),
+    ("EVALUATE IF TRUE DO BEGIN SELECT 1; END DO", "GENERIC_ERROR", "EVALUATE is not supported in YDB queries"),
+    ("DO $nope()", "GENERIC_ERROR", "Unknown name: $nope"),
+    ("SELECT id FROM t FLATTEN LIST BY id", "GENERIC_ERROR", "FLATTEN BY expects list, but got: Optional<Uint64>"),
     ("SELECT id FROM t AS a JOIN u AS b ON a.id = b.id", "GENERIC_ERROR", "Column id is ambiguous"),
 ]
 
