@@ -29,6 +29,7 @@ class Past:
         self._watchers: WeakSet[object] = WeakSet()
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
+        self._log: dict[int, list[int]] = {}
         self._count = 0
         self.losses = 0
         """How often all were forgotten while somebody might have wanted them."""
@@ -50,8 +51,10 @@ class Past:
                 self._forget()
             return
         kept = self._by_seq.setdefault(container, {})
+        log = self._log.setdefault(container, [])
         for each in replaced:
             record = each.record
+            log.append(record.seq)
             self._count += _noted(kept.setdefault(record.seq, []), each)
             _noted(self._by_place.setdefault((container, record.partition, record.key), []), each)
         if self._count > MOST:
@@ -66,6 +69,10 @@ class Past:
         """The version that was stored with this identity at an lsn, if it was replaced since; None: not known."""
         return _at(self._by_place.get((container, partition, key), ()), lsn)
 
+    def noted(self, container: int, after: int) -> list[int]:
+        """The seqs of all that were replaced in a container, in order, but the first `after` of them."""
+        return self._log.get(container, [])[after:]
+
     def all_at(self, container: int, lsn: int) -> list[Record]:
         """All that were stored at an lsn and have been replaced since, by seq."""
         kept = self._by_seq.get(container, {})
@@ -79,6 +86,7 @@ class Past:
     def _forget(self) -> None:
         self._by_seq.clear()
         self._by_place.clear()
+        self._log.clear()
         self._count = 0
 
 

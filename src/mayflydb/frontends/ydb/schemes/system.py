@@ -1,0 +1,71 @@
+"""The system's tables of a database, `.sys/...`: what they look like, and the rows they have when somebody reads them.
+
+Names and types: https://ydb.tech/docs/en/devops/observability/system-views.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, SystemEntry
+from mayflydb.frontends.ydb.schemes.paths import SYSTEM, joined
+from mayflydb.query.yql.schemas import Column, Table
+from mayflydb.query.yql.types import (
+    DOUBLE,
+    TIMESTAMP,
+    UINT32,
+    UINT64,
+    UTF8,
+    OptionalType,
+    Type,
+)
+
+PARTITION_STATS: Final = "partition_stats"
+
+_COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]] = {
+    PARTITION_STATS: (
+        (
+            ("OwnerId", UINT64),
+            ("PathId", UINT64),
+            ("PartIdx", UINT64),
+            ("FollowerId", UINT32),
+            ("DataSize", UINT64),
+            ("RowCount", UINT64),
+            ("IndexSize", UINT64),
+            ("CPUCores", DOUBLE),
+            ("TabletId", UINT64),
+            ("Path", UTF8),
+            ("NodeId", UINT32),
+            ("StartTime", TIMESTAMP),
+            ("AccessTime", TIMESTAMP),
+            ("UpdateTime", TIMESTAMP),
+            ("InFlightTxCount", UINT32),
+            ("LastTtlRunTime", TIMESTAMP),
+            ("LastTtlRowsProcessed", UINT64),
+            ("LastTtlRowsErased", UINT64),
+        ),
+        ("OwnerId", "PathId", "PartIdx", "FollowerId"),
+    ),
+}
+
+
+def _table(database: str, name: str) -> SystemEntry:
+    columns, key = _COLUMNS[name]
+    path = joined(database, SYSTEM, name)
+    described = tuple(Column(each, OptionalType(type)) for each, type in columns)
+    return SystemEntry(path, name, Table(path, described, key, writable=False))
+
+
+def system_tables(database: str) -> Iterator[SystemEntry]:
+    """Those of a database, by name."""
+    for name in sorted(_COLUMNS):
+        yield _table(database, name)
+
+
+def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | None:
+    """What is at a path `.sys` or below it."""
+    if name == SYSTEM:
+        return DirectoryEntry(joined(database, SYSTEM))
+    leaf = name.removeprefix(f"{SYSTEM}/")
+    return _table(database, leaf) if leaf in _COLUMNS else None
