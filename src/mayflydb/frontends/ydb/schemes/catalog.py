@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.schemes import ddl, paths
 from mayflydb.frontends.ydb.schemes.builds import Builds
+from mayflydb.frontends.ydb.schemes.copying import drop_unfinished
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
     DirectoryEntry,
@@ -226,7 +227,7 @@ class Schemes:
         self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER, replace: bool = False
     ) -> TableView:
         """A new table; `replace`: in the place of one that is there. Faults: the name is taken, or what no table can have."""
-        database, name = await self._new(path)
+        database, name = await self.new_place(path)
         with judged(CREATING):
             definition = new_table(spec, owner, self.terms, now)
         node = await self._write(lambda: self.tree.make(database, name, definition, now, replace))
@@ -257,16 +258,20 @@ class Schemes:
         """Other paths for tables, all or none: (source, destination, whether that is replaced). Faults: see `Tree.move`."""
         meant: list[Move] = []
         for source, destination, replace in moves:
-            meant.append(Move(await self.split(source), await self._new(destination), replace))
+            meant.append(Move(await self.split(source), await self.new_place(destination), replace))
         replaced = await self._write(lambda: self.tree.move(meant, now))
         for id in replaced:
             self.engine.reaper.changed(id)
+
+    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
+        """Tables that nobody saw get their names: (id, database, name) each. Faults: see `Tree.publish`."""
+        await self._write(lambda: self.tree.publish(copies, now))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
     async def create_view(self, path: str, text: str, now: Instant, owner: str = OWNER) -> None:
         """A new view of a query. Faults: the name is taken."""
-        database, name = await self._new(path)
+        database, name = await self.new_place(path)
         body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
         await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
 
@@ -286,7 +291,7 @@ class Schemes:
             return False
         if entry is not None:
             raise wrong_kind(path, "directory")
-        database, name = await self._new(path)
+        database, name = await self.new_place(path)
         body = msgspec.to_builtins(DirectoryBody(created=now, owner=owner))
         await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
         return True
@@ -328,6 +333,7 @@ class Schemes:
 
     async def resume(self, now: Instant) -> None:
         """After a start: go on with what is not complete, and let rules be what the server's settings say."""
+        await drop_unfinished(self.engine)
         for view in await self.tables():
             if ruled(view.node.definition, self.terms).rules != _plain(view.node.definition):
                 with contextlib.suppress(NotFound):
@@ -341,7 +347,8 @@ class Schemes:
         """Leave what is being built as it is; `resume` goes on with it."""
         await self.builds.close()
 
-    async def _new(self, path: str) -> tuple[str, str]:
+    async def new_place(self, path: str) -> tuple[str, str]:
+        """(database, name below it) of an absolute path where something is to be made. Faults: nothing can be there."""
         database, name = await self.split(path)
         try:
             if not name:
