@@ -53,7 +53,7 @@ class Expressions(Operands):
         """An expression of operators that bind at least as tightly as `level`."""
         left = self.operand()
         length = 0
-        closed = False
+        closed = chained = False
         while True:
             power = POWERS.get(self.kinds[self.index], 0)
             if power < level:
@@ -62,12 +62,13 @@ class Expressions(Operands):
                 left = self._optional(left)
                 continue
             if power == CONDITION:
-                if closed:
+                if closed or (chained and not self._is_equality()):
                     return left
                 further = self._condition(left)
                 if further is None:
                     return left
                 left, closed = further
+                chained = True
             elif power <= AND:
                 left = self._logical(left, power)
             else:
@@ -115,6 +116,12 @@ class Expressions(Operands):
         return TypeArgument(operand.at, self.optionals(named))
 
     # --- conditions -----------------------------------------------------------------------------------------------------
+
+    def _is_equality(self) -> bool:
+        """Whether the next condition is one that may follow another of its kind: `a = b = c`, but not `a = b IS NULL`."""
+        if self.kind == "IS":
+            return "DISTINCT" in (self.next_kind, self.kind_at(2) if self.next_kind == "NOT" else "")
+        return self.kind in EQUALITIES
 
     def _condition(self, left: Expression) -> tuple[Expression, bool] | None:
         """What a condition makes of its left side, and whether no other may follow; None: this NOT is none of it."""

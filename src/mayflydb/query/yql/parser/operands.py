@@ -119,10 +119,11 @@ class Operands(TypeNames):
         if kind == INTEGER and text.isdigit() and len(text) <= 9:
             self.index += 1
             return Member(of.at, of, int(text))
-        if kind == REAL and text.replace(".", "", 1).isdigit() and not text.endswith(".") and len(text) <= 9:
+        if kind == REAL and text.replace(".", "", 1).isdigit() and len(text) <= 9:
             self.index += 1
             first, second = text.split(".")
-            return Member(of.at, Member(of.at, of, int(first)), int(second))
+            inner = Member(of.at, of, int(first))
+            return Member(of.at, inner, int(second)) if second else self._member(inner)
         if kind == "$":
             self.refuse("A member by a named expression")
         return Member(of.at, of, self.name())
