@@ -35,7 +35,7 @@ from mayflydb.frontends.ydb.schemes.faults import (
 )
 from mayflydb.frontends.ydb.schemes.making import Terms, altered, new_table, ruled
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
-from mayflydb.frontends.ydb.schemes.system import system_entry, system_tables
+from mayflydb.frontends.ydb.schemes.system import system_entry, system_rows, system_tables
 from mayflydb.frontends.ydb.schemes.tree import SPACE, Move, Tree
 from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
 from mayflydb.frontends.ydb.tables import TableView
@@ -76,7 +76,7 @@ class Schemes:
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
-        self.terms = Terms(options.min_run_interval, options.hide_expired)
+        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self._served = tuple(paths.joined(each) for each in options.databases)
@@ -221,6 +221,10 @@ class Schemes:
         home = await self.engine.node(SPACE, database)
         return {} if home is None else {node.name: node for node in await self.engine.children(home.id)}
 
+    async def system_rows(self, entry: SystemEntry) -> list[Row]:
+        """The rows that a table of the system has now, of all its columns."""
+        return await system_rows(self, entry)
+
     # --- tables ----------------------------------------------------------------------------------------------------
 
     async def create(
@@ -334,14 +338,15 @@ class Schemes:
     async def resume(self, now: Instant) -> None:
         """After a start: go on with what is not complete, and let rules be what the server's settings say."""
         await drop_unfinished(self.engine)
-        for view in await self.tables():
-            if ruled(view.node.definition, self.terms).rules != _plain(view.node.definition):
-                with contextlib.suppress(NotFound):
-                    await self.engine.definitions.replace(view.node.id, self._ruled, now)
-            self.builds.begin(view)
 
-    def _ruled(self, node: Node) -> Definition:
-        return ruled(node.definition, self.terms)
+        def change(node: Node) -> Definition:
+            return ruled(node.definition, self.terms, now)
+
+        for view in await self.tables():
+            if _plain(change(view.node)) != _plain(view.node.definition):
+                with contextlib.suppress(NotFound):
+                    await self.engine.definitions.replace(view.node.id, change, now)
+            self.builds.begin(view)
 
     async def close(self) -> None:
         """Leave what is being built as it is; `resume` goes on with it."""
@@ -368,5 +373,7 @@ class Schemes:
         return (await self.engine.store.write(decide)).reply
 
 
-def _plain(definition: Definition) -> tuple[Any, ...]:
-    return tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
+def _plain(definition: Definition) -> Definition:
+    """A definition, but for what its changes stamp on rules."""
+    rules = tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
+    return msgspec.structs.replace(definition, rules=rules)

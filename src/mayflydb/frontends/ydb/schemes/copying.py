@@ -92,7 +92,7 @@ def _definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Inst
     slots = tuple(Slot(slot.number, "ready") for slot in before.slots if slot.state != "dropped")
     body = msgspec.structs.replace(body_of(before), created=now)
     copy = Definition(built(body), now, indexes=indexes, slots=slots, numbered=before.numbered)
-    return ruled(copy, schemes.terms)
+    return ruled(copy, schemes.terms, now)
 
 
 async def _hidden(engine: Engine, definition: Definition, now: Instant) -> Node:

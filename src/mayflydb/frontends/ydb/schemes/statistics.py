@@ -44,13 +44,14 @@ async def describe_statistics(schemes: Schemes, view: TableView, into: Any, requ
     if request.include_partition_stats:
         for number in range(count):
             each = into.partition_stats.add()
-            each.rows_estimate = _share(rows, count, number)
-            each.store_size = _share(size, count, number)
+            each.rows_estimate = share(rows, count, number)
+            each.store_size = share(size, count, number)
             if request.include_shard_nodes_info:
                 each.leader_node_id = NODE
 
 
-def _share(total: int, count: int, number: int) -> int:
+def share(total: int, count: int, number: int) -> int:
+    """What one of `count` partitions has of a total, if each has the same."""
     return total // count + (number < total % count)
 
 
