@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from yql_calling import null, text, typed, value
 
 from mayflydb.query.yql.types import (
     DATE,
@@ -14,7 +15,6 @@ from mayflydb.query.yql.types import (
     TZ_DATETIME,
     UINT64,
 )
-from yql_calling import null, text, typed, value
 
 NUMBERS = [
     ("FromSeconds", (1546304523,), "Timestamp?", 1546304523_000_000),

@@ -38,7 +38,7 @@ GRAMMAR = [
         "mismatched input 'x' expecting {EXTERNAL, GROUP, OR, TABLE, TABLESTORE, TEMP, TEMPORARY, USER, VIEW}",
     ),
     ("ALTER TABLE t FOO", 1, 14, "mismatched input 'FOO' expecting {ADD, ALTER, DROP, RENAME, RESET, SET}"),
-    ("CREATE TABLE t (a Int32, INDEX i GLOBAL (a))", 1, 40, "extraneous input '(' expecting ON"),
+    ("CREATE TABLE t (a Int32, INDEX i GLOBAL (a))", 1, 40, "mismatched input '(' expecting ON"),
     ("BATCH INSERT INTO t VALUES (1)", 1, 6, "mismatched input 'INSERT' expecting {DELETE, UPDATE}"),
     ("DECLARE x AS Int32", 1, 8, "mismatched input 'x' expecting '$'"),
     ("$x = ($a) -> { $b = 1; }", 1, 23, "mismatched input '}' expecting {'$', RETURN}"),
