@@ -56,3 +56,14 @@ def make_secret(place: Path, content: bytes, setting: str) -> None:
             write_private(place, content + b"\n")
     except OSError as error:
         raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error
+
+
+def read_password(place: Path, setting: str) -> str:
+    """What a file says, without blanks around it. StartFailed names `setting` if that cannot be read, or is nothing."""
+    try:
+        password = place.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartFailed(f"{place} cannot be read: {error}", setting=setting, exit_code=2) from error
+    if not password:
+        raise StartFailed(f"{place} holds no password", setting=setting, exit_code=2)
+    return password

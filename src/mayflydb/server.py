@@ -139,7 +139,7 @@ class Server:
             self._readiness.mongo = "starting"
         if settings.ydb.served:
             try:
-                self._ydb = YdbPort(settings.ydb, settings.ttl, host)
+                self._ydb = YdbPort(settings.ydb, settings.ttl, host, self._data)
             except StartFailed:
                 if self._mongo is not None:
                     self._mongo.release()
@@ -290,6 +290,7 @@ class Server:
             ydb_endpoint=None if ydb is None else ydb.endpoint,
             ydb_database=None if ydb is None else ydb.database,
             ydb_tls_endpoint=tls,
+            ydb_password_path=None if ydb is None or ydb.password_path is None else str(ydb.password_path),
             either_scheme=advertise is None or advertise.scheme is None,
         )
 

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import logging
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.model.instant import SECOND
-from mayflydb.ports import address, reserve, within_reach
+from mayflydb.ports import address, make_secret, read_password, reserve, within_reach
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
@@ -30,8 +31,8 @@ Credentials = Callable[[], tuple[bytes, bytes]]
 class YdbPort:
     """The listening ends of the YDB front end, with and without TLS."""
 
-    def __init__(self, settings: YdbSettings, ttl: TtlSettings, host: str) -> None:
-        """Choose the ports. StartFailed when that does not work.
+    def __init__(self, settings: YdbSettings, ttl: TtlSettings, host: str, data: Path) -> None:
+        """Choose the ports. StartFailed when that does not work. `data`: where secrets are kept.
 
         They are held, but nobody can connect before they are served: clients take a port that is open for one that answers.
         """
@@ -41,11 +42,13 @@ class YdbPort:
         self._doors: list[Door] = []
         self._plain: list[socket.socket] = []
         self._tls: list[socket.socket] = []
+        self.password_path: Path | None = None
         try:
             if settings.port != -1:
                 self._plain = reserve(host, settings.port, "ydb.port", "--ydb-port")
             if settings.tls_port != -1:
                 self._tls = reserve(host, settings.tls_port, "ydb.tls_port", "--ydb-tls-port")
+            self._password = self._found_password(data) if self._needs_login() else None
         except StartFailed:
             self.release()
             raise
@@ -113,10 +116,24 @@ class YdbPort:
         for each in (*self._plain, *self._tls):
             each.close()
 
-    @property
-    def reached(self) -> bool:
-        """Whether other machines can come in."""
-        return within_reach((*self._plain, *self._tls))
+    def _needs_login(self) -> bool:
+        settings = self._settings
+        reached = within_reach((*self._plain, *self._tls))
+        if settings.auth is False and reached:
+            raise StartFailed(
+                "YDB's port can be reached from other machines, and nobody would have to log in",
+                setting="ydb.auth",
+                hint="leave out --no-ydb-auth, or listen on localhost",
+                exit_code=4,
+            )
+        return bool(settings.auth) or reached or settings.password_file is not None
+
+    def _found_password(self, data: Path) -> str:
+        place = self._settings.password_file
+        if place is None:
+            place = self.password_path = data / "ydb.password"
+            make_secret(place, secrets.token_urlsafe(32).encode(), "ydb.auth")
+        return read_password(place, "ydb.password_file")
 
     def _options(self) -> Options:
         from mayflydb.frontends.ydb.options import Options
@@ -128,7 +145,12 @@ class YdbPort:
             advertise=None if advertise is None else (advertise.host.strip("[]"), advertise.port),
             hide_expired=settings.hide_expired,
             run_interval=self._ttl.ydb_run_interval,
-            min_run_interval=self._ttl.ydb_min_run_interval // SECOND,
+            min_run_interval=self._ttl.ydb_min_run_interval,
+            auth=self._password is not None,
+            secret=b""
+            if self._password is None
+            else hashlib.sha256(b"mayfly\0ydb\0" + self._password.encode()).digest(),
+            password=self._password,
             version=__version__,
         )
 

@@ -29,7 +29,7 @@ class Options(msgspec.Struct, frozen=True):
     databases: tuple[str, ...] = ("/local", "/Root")
     hide_expired: bool = False
     run_interval: Span = HOUR
-    least_run_interval: Span = 15 * MINUTE
+    min_run_interval: Span = 15 * MINUTE
 
 
 class Place:

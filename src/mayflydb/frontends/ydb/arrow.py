@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
@@ -20,7 +21,7 @@ _CODECS: Final = {2: "zstd", 3: "lz4"}
 def layout(settings: Any, once: bool) -> Layout:
     """Batches with the compression that was asked for. Faults: UNSUPPORTED without pyarrow."""
     try:
-        import pyarrow as pa
+        pa: Any = import_module("pyarrow")
     except ImportError as error:
         raise fault("Result sets in Arrow format are not supported without pyarrow", status="UNSUPPORTED") from error
     codec = settings.compression_codec

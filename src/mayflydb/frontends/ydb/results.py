@@ -54,7 +54,8 @@ class Encode(Protocol):
 def pieces_of(encode: Encode, rows: Sequence[Row], limit: int) -> list[bytes]:
     """Rows, encoded, in pieces of about so many bytes."""
     found: list[bytes] = []
-    size, kept = 0, []
+    kept: list[bytes] = []
+    size = 0
     for start in range(0, len(rows), AT_ONCE):
         for content in _halved(encode, rows[start : start + AT_ONCE], limit):
             if kept and size + len(content) > limit:

@@ -12,6 +12,7 @@ from typing import Any, Final, TypeAlias
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.query.yql import texts
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import (
@@ -266,8 +267,6 @@ def encoder(type: Type) -> Encode:
 
 
 def _written(type: Type) -> Encode:
-    from mayflydb.query.yql import texts  # type: ignore[attr-defined]
-
     return lambda value: _text(texts.to_text(type, value))
 
 
@@ -458,8 +457,6 @@ def _constant_decoder(type: Type) -> Decode:
 
 
 def _text_decoder(type: Type) -> Decode:
-    from mayflydb.query.yql import texts  # type: ignore[attr-defined]
-
     taken = _taken(type, "text_value")
 
     def decode(given: Any) -> Value:
