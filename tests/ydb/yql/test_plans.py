@@ -76,6 +76,25 @@ def test_answer(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
 
 
+PATTERNS = [
+    ("v LIKE 'a%'", [1]),
+    ("v NOT LIKE 'a%'", [2]),
+    ("v ILIKE 'B'", [2]),
+    ("v REGEXP '[ab]'", [1, 2]),
+    ("v MATCH 'b.'", []),
+    ("v LIKE '_'", [1, 2]),
+    ("v LIKE w", [2]),
+    ("v LIKE 'a!%' ESCAPE '!'", []),
+    ("v LIKE NULL", []),
+]
+
+
+@pytest.mark.parametrize(("condition", "expected"), PATTERNS)
+def test_pattern(condition: str, expected: list[int]) -> None:
+    text = f"SELECT id FROM (SELECT id, v, 'b'u AS w FROM t) WHERE {condition} ORDER BY id"
+    assert ask(text) == [[(each,) for each in expected]]
+
+
 GROUPS = [
     ("SELECT COUNT(*) AS c, SUM(n) AS s, MIN(v) AS m FROM t", [(3, 60, "a")]),
     ("SELECT COUNT(*), MAX(n) FROM t WHERE id = 9", [(0, None)]),
@@ -226,6 +245,24 @@ ACCESSES: list[tuple[str, str | None, tuple[KeyRange, ...] | None, int | None, b
     ("SELECT c FROM p WHERE a = 1 ORDER BY b DESC LIMIT 1", None, (point(1),), 1, True),
     ("SELECT c FROM p WHERE a IN (2, 1) AND b = 'y'", None, (point(1, "y"), point(2, "y")), None, False),
     ("SELECT c FROM p WHERE b = 'y'", None, None, None, False),
+    (
+        "SELECT c FROM p WHERE a = 1 AND b LIKE 'x%y'",
+        None,
+        (KeyRange((1, "x"), (1, "y"), upper_open=True),),
+        None,
+        False,
+    ),
+    ("SELECT c FROM p WHERE (a, b) IN ((2, 'y'), (1, 'x'))", None, (point(1, "x"), point(2, "y")), None, False),
+    ("SELECT c FROM p WHERE (c, a) IN ((2, 3), (1, 2))", None, (point(2), point(3)), None, False),
+    ("SELECT id FROM t WHERE id = 3 OR id = 1 OR id = 3", None, (point(1), point(3)), None, False),
+    (
+        "SELECT c FROM p WHERE a = 2 OR a = 2 AND b > 'x' OR a > 4",
+        None,
+        (point(2), KeyRange((4,), (), lower_open=True)),
+        None,
+        False,
+    ),
+    ("SELECT id FROM t WHERE id = 3 OR v = 'b'", None, None, None, False),
 ]
 
 
