@@ -66,6 +66,8 @@ ANSWERS = [
     ("SELECT NULL = 1, NULL IS NULL, TRUE AND NULL, FALSE AND NULL, TRUE OR NULL", [(None, True, None, False, True)]),
     ("SELECT CAST('12' AS Uint64), CAST('x' AS Uint64), 1 / 0", [(12, None, None)]),
     ("SELECT 2 BETWEEN 1 AND 3, 2 NOT BETWEEN 1 AND 3, 2 BETWEEN SYMMETRIC 3 AND 1", [(True, False, True)]),
+    ("SELECT TableRow().v FROM t WHERE id = 1", [("a",)]),
+    ("SELECT " + " + ".join(["1"] * 240), [(240,)]),
     ("VALUES (1, 2), (3, 4)", [(1, 2), (3, 4)]),
     ("SELECT * FROM AS_TABLE(AsList(AsStruct(1 AS a, 'x'u AS b)))", [(1, "x")]),
 ]
@@ -296,6 +298,13 @@ def test_conditions_of_one_side_are_asked_before_the_join(text: str, ranges: lis
     tables = shop()
     ask(text, tables)
     assert [each.ranges for each in tables.accesses] == ranges
+
+
+def test_an_inner_join_begins_where_little_is_read() -> None:
+    tables = shop()
+    text = "SELECT a.id AS id, a.v AS v, p.b AS b FROM t AS a JOIN p ON a.id = p.c / 10 WHERE p.a = 2 ORDER BY b"
+    assert ask(text, tables) == [[(2, "b", "x"), (2, "b", "y")]]
+    assert [each.ranges for each in tables.accesses] == [(point(2),), (point(2),)]
 
 
 def test_lookup_join_reads_the_keys_it_needs() -> None:
