@@ -42,7 +42,7 @@ class Place:
         self.runner = runner
         self.engine = engine
         self.schemes = Schemes(engine, Options())
-        self.executor = Executor(engine, self.schemes, Random(1), lambda: 0)  # noqa: S311
+        self.executor = Executor(engine, self.schemes, Random(1), lambda: 0)
         self.session = Session()
         self.now = NOW
 

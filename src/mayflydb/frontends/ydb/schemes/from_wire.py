@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from mayflydb.frontends.ydb.schemes.defaults import text_of, value_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -182,7 +182,7 @@ def _border(value: Any) -> list[Any]:
     """A split point, whose value is a tuple, as the catalogue can hold it."""
     parts: Iterable[Any] = value if isinstance(value, tuple) else (value,)
     plain = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in parts]
-    return cast(list[Any], [each if isinstance(each, (int, float, str, bool)) or each is None else str(each) for each in plain])
+    return [each if isinstance(each, (int, float, str)) or each is None else str(each) for each in plain]
 
 
 def _unsupported(what: str) -> Exception:
