@@ -68,6 +68,8 @@ ANSWERS = [
     ("SELECT 2 BETWEEN 1 AND 3, 2 NOT BETWEEN 1 AND 3, 2 BETWEEN SYMMETRIC 3 AND 1", [(True, False, True)]),
     ("SELECT TableRow().v FROM t WHERE id = 1", [("a",)]),
     ("SELECT " + " + ".join(["1"] * 240), [(240,)]),
+    ("SELECT JSON_VALUE('{\"a\": 1}'j, '$.a' RETURNING Int64)", [(1,)]),
+    ("SELECT JSON_VALUE('{}'j, '$.a' DEFAULT 'x'u ON EMPTY), JSON_EXISTS('{}'j, '$.a')", [("x", False)]),
     ("VALUES (1, 2), (3, 4)", [(1, 2), (3, 4)]),
     ("SELECT * FROM AS_TABLE(AsList(AsStruct(1 AS a, 'x'u AS b)))", [(1, "x")]),
 ]
