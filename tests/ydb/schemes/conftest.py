@@ -13,8 +13,9 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.ydb.schemes import Schemes
-from mayflydb.model.instant import SECOND
+from mayflydb.model.instant import HOUR, MINUTE, SECOND, Span
 from mayflydb.query.yql.faults import Fault
+from mayflydb.store.interface import Store
 from store_suite.conftest import STORES
 
 T = TypeVar("T")
@@ -27,7 +28,8 @@ class Options(msgspec.Struct, frozen=True):
 
     databases: tuple[str, ...] = ("/local", "/Root")
     hide_expired: bool = False
-    min_run_interval: int = 900
+    run_interval: Span = HOUR
+    min_run_interval: Span = 15 * MINUTE
 
 
 class Place:
@@ -57,7 +59,7 @@ class Place:
 @pytest.fixture
 def place() -> Iterator[Place]:
     with asyncio.Runner() as runner:
-        store = runner.run(STORES["contract-sqlite"](lambda kind: ":memory:"))  # type: ignore[arg-type]
+        store: Store = runner.run(STORES["contract-sqlite"](lambda kind: ":memory:"))  # type: ignore[arg-type]
         engine = runner.run(open_engine(store, VirtualClock(NOW)))
         place = Place(runner, engine)
         yield place

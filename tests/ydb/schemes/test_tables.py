@@ -204,6 +204,7 @@ def test_ttl_is_one_rule_over_one_slot(place: Any) -> None:
 def test_another_ttl(place: Any, ttl: TtlSpec, same_slot: bool) -> None:
     before = made(place, TIMED)
     after = place.run(place.schemes.alter("/local/t", AlterSpec(ttl=ttl), place.now))
+    assert before.body.ttl is not None
     assert (after.body.ttl.slot == before.body.ttl.slot) is same_slot
     assert [rule.after for rule in rules(after)] == [60]
     assert [rule.slot for rule in rules(after)] == [after.body.ttl.slot]

@@ -83,13 +83,17 @@ class ResultPart(msgspec.Struct, frozen=True):
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A query that was not run: the types of its parameters, its columns, its plan as JSON, and the id by which to run it."""
+    """A query that was not run: the types of its parameters, its columns, its plan as JSON, and the id by which to run it.
+
+    `writes`: it changes data.
+    """
 
     id: str
     parameters: Mapping[str, Type]
     results: tuple[Columns, ...]
     plan: str
     text: str
+    writes: bool
 
 
 class Executor:
@@ -190,7 +194,7 @@ class Executor:
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
         self.texts.keep(id, text)
         plan = prepared.plan
-        return Described(id, dict(plan.declared), tuple(plan.results), explained(plan), text)
+        return Described(id, dict(plan.parameters), tuple(plan.results), explained(plan), text, bool(plan.writes))
 
     def transactions(self, session: Session | None) -> Transactions:
         """Those of a session. BAD_REQUEST where there is none."""

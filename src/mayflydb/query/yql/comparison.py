@@ -43,6 +43,7 @@ from mayflydb.query.yql.types import (
     Value,
     VariantType,
     VoidType,
+    format_long,
 )
 
 Compare: TypeAlias = Callable[[Any, Any], int | None]
@@ -125,6 +126,11 @@ def relation(operator: str, left: Type, right: Type) -> Equal | None:
         return holds(result)
 
     return related
+
+
+def refusal(operator: str, left: Type, right: Type) -> str:
+    """What YDB says where `relation` gives None; below `Type annotation` and `At function: ==`."""
+    return f"Uncompatible types in compare: {format_long(left)} '{operator}' {format_long(right)}"
 
 
 # --- types without parts ---------------------------------------------------------------------------------------------

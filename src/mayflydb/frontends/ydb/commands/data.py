@@ -7,36 +7,14 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call, Unary
-from mayflydb.frontends.ydb.executor import Columns, Parameters, Stats
-from mayflydb.frontends.ydb.stats import query_stats
-from mayflydb.frontends.ydb.transactions import Control, Mode
+from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
+from mayflydb.frontends.ydb.executor import Columns, Stats
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
 BASIC, FULL = 2, 3
 """From these modes on: what was done is told, and the plan, too."""
-
-
-def parameters_of(given: Mapping[str, Any]) -> Parameters:
-    """Those of a request. Faults: BAD_REQUEST for what is no value of its type."""
-    return {name.removeprefix("$"): values.read_typed(value) for name, value in given.items()}
-
-
-def mode_of(settings: Any) -> Mode:
-    """The mode that TransactionSettings say, serializable where they say none."""
-    mode: Mode = settings.WhichOneof("tx_mode") or "serializable_read_write"
-    return mode
-
-
-def control_of(request: Any) -> Control | None:
-    """What a request says of its transaction; None: nothing."""
-    if not request.HasField("tx_control"):
-        return None
-    given = request.tx_control
-    if given.WhichOneof("tx_selector") == "begin_tx":
-        return Control(begin=mode_of(given.begin_tx), commit=given.commit_tx)
-    return Control(id=given.tx_id, commit=given.commit_tx)
 
 
 def types_block(field: int, types: Mapping[str, Type]) -> bytes:
@@ -110,7 +88,7 @@ async def execute_data_query(call: Call, request: Any) -> bytes:
 
 
 def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:
-    return b"" if stats is None else wire.block(field, query_stats(stats, mode >= FULL))
+    return b"" if stats is None else wire.block(field, stats_message(stats, mode >= FULL))
 
 
 async def execute_scheme_query(call: Call, request: Any) -> bytes:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.rows import Layout, keys_of
 from mayflydb.frontends.ydb.schemes.indexes import name_of
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import MayflyError
@@ -23,8 +24,6 @@ log = logging.getLogger(__name__)
 
 def date_of(view: TableView) -> Callable[[Record], Instant | None]:
     """What gives the date of a table's records in the slot of its TTL column."""
-    from mayflydb.frontends.ydb.rows import Layout
-
     layout, definition = Layout(view), view.node.definition
 
     def date(record: Record) -> Instant | None:
@@ -77,8 +76,6 @@ class Builds:
 
     async def _all(self, id: int, path: str) -> None:
         while (node := await self._engine.node_by_id(id)) is not None and _unfinished(node):
-            from mayflydb.frontends.ydb.rows import keys_of
-
             view = self._schemes.view(node, path)
             for slot in node.definition.slots:
                 if slot.state == "dropped":

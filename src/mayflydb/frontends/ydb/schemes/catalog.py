@@ -10,7 +10,8 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.schemes import paths
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.schemes import ddl, paths
 from mayflydb.frontends.ydb.schemes.builds import Builds
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
@@ -38,9 +39,10 @@ from mayflydb.frontends.ydb.schemes.tree import SPACE, Move, Tree
 from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import Instant, Span
+from mayflydb.query.yql import definitions as ast
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.schemas import Schemas, Table, View
+from mayflydb.query.yql.schemas import Row, Schemas, Table, View
 from mayflydb.store.interface import Decision
 
 T = TypeVar("T")
@@ -60,8 +62,12 @@ class SchemeOptions(Protocol):
         """Whether due rows vanish at their deadline, whatever a table says."""
 
     @property
-    def min_run_interval(self) -> int:
-        """Seconds, below which no run interval may be set."""
+    def run_interval(self) -> Span:
+        """How often a table is swept that says nothing of it."""
+
+    @property
+    def min_run_interval(self) -> Span:
+        """The least that it may say."""
 
 
 class Schemes:
@@ -150,11 +156,24 @@ class Schemes:
                     found.append(self.view(node, paths.joined(database, name)))
         return found
 
+    async def parents(self) -> list[int]:
+        """The nodes below which tables lie."""
+        return [node.id for node in await self._homes()]
+
+    async def path_of(self, container: int) -> str | None:
+        """The path of the table with this id; None: there is none."""
+        node = await self.engine.node_by_id(container)
+        home = None if node is None else await self.engine.node_by_id(node.parent)
+        return None if node is None or home is None else paths.joined(home.name, node.name)
+
+    async def _homes(self) -> list[Node]:
+        space = await self.engine.node(SPACE)
+        return [] if space is None else await self.engine.children(space.id)
+
     async def _refresh(self) -> int:
         version = self.engine.store.catalog_version
         while version != self._version:
-            space = await self.engine.node(SPACE)
-            names = [] if space is None else [node.name for node in await self.engine.children(space.id)]
+            names = [node.name for node in await self._homes()]
             now = self.engine.store.catalog_version
             if now == version:
                 self._entries.clear()
@@ -294,6 +313,16 @@ class Schemes:
         else:
             node = entry.node
         await self._write(lambda: self.tree.change(node.id, database, name, judge))
+
+    # --- statements ------------------------------------------------------------------------------------------------
+
+    async def define(self, call: Call, statement: ast.Definition, prefix: str | None = None) -> None:
+        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. Faults: why it cannot be."""
+        await ddl.define(self, call, statement, prefix)
+
+    async def show_create(self, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
+        """`CreateQuery`, `Path` and `PathType` of what would make a table or view anew. Faults: it is not there."""
+        return await ddl.show_create(self, call, statement, prefix)
 
     # --- what is left from before ----------------------------------------------------------------------------------
 

@@ -32,11 +32,11 @@ from mayflydb.query.yql.types import (
     UINT64,
     UTF8,
     YSON,
+    DecimalType,
     Type,
     Value,
     bare,
     format_long,
-    format_type,
 )
 
 _INTEGERS: Final = {
@@ -73,8 +73,8 @@ def text_of(value: Value, type: Type) -> str:
         return f'"{_escaped(value)}"'
     if plain == UTF8:
         return f'"{escaped}"u'
-    if format_type(plain).startswith("Decimal"):
-        return f'{format_type(plain)[:-1].replace("Decimal(", f"Decimal(\x22{escaped}\x22,")})'
+    if isinstance(plain, DecimalType):
+        return f'Decimal("{escaped}",{plain.precision},{plain.scale})'
     return f'{plain}("{escaped}")'
 
 

@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.frontends.ydb.schemes import settings
 from mayflydb.frontends.ydb.schemes.defaults import default_text
+from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import (
     AlterSpec,
     ColumnChange,
@@ -259,8 +260,7 @@ def _column_change(action: ast.AlterColumn) -> ColumnChange:
             return ColumnChange(action.name, nullable=True)
         case "DROP DEFAULT":
             return ColumnChange(action.name, default="")
-        case "SET DEFAULT" if action.default is not None:
-            return ColumnChange(action.name, default=literal_text(action.default, None))
+        case "SET DEFAULT":
+            raise Invalid(f"Cannot set default from literal for column '{action.name}'")
         case _:
             raise unsupported(f"ALTER COLUMN {action.change}", action.at)
-

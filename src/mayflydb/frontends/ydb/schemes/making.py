@@ -26,7 +26,7 @@ from mayflydb.frontends.ydb.schemes.specs import (
 )
 from mayflydb.frontends.ydb.schemes.ttl import check_ttl
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings
-from mayflydb.model.instant import Instant
+from mayflydb.model.instant import MINUTE, Instant, Span
 from mayflydb.query.yql.types import Type, format_type, is_optional, optional
 from mayflydb.store.interface import FIRST_ORDERED
 
@@ -35,10 +35,10 @@ HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
 
 
 class Terms(msgspec.Struct, frozen=True):
-    """What holds for all tables of a server. `least_interval`: seconds, below which no run interval may be set. `hides`: due rows
+    """What holds for all tables of a server. `least_interval`: no run interval may be shorter. `hides`: due rows
     vanish at their deadline, whatever a table says."""
 
-    least_interval: int = 900
+    least_interval: Span = 15 * MINUTE
     hides: bool = False
 
 

@@ -92,7 +92,14 @@ KNOWN: Final[Mapping[str, Callable[[Setting], Any]]] = {
 """What reads the value of each."""
 
 FOREIGN: Final = frozenset(
-    {"TIERING", "DATA_SOURCE", "LOCATION", "EXTERNAL_DATA_CHANNELS_COUNT", "STORE_EXTERNAL_BLOBS", "METADATA_CACHE_SIZE"}
+    {
+        "TIERING",
+        "DATA_SOURCE",
+        "LOCATION",
+        "EXTERNAL_DATA_CHANNELS_COUNT",
+        "STORE_EXTERNAL_BLOBS",
+        "METADATA_CACHE_SIZE",
+    }
 )
 """Those of what is not there at all."""
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import TtlSpec
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.query.yql.types import (
     DATE,
     DATE32,
@@ -33,10 +33,9 @@ _YEAR: Final = 365
 
 
 def check_ttl(
-    ttl: TtlSpec, columns: Mapping[str, Type], dropped: Collection[str], now: Instant, least_interval: int
+    ttl: TtlSpec, columns: Mapping[str, Type], dropped: Collection[str], now: Instant, least_interval: Span
 ) -> None:
-    """Settings for a table with these columns, `dropped` ones among them. `least_interval`: seconds. Invalid: the first that is
-    wrong."""
+    """Settings for a table with these columns, `dropped` ones among them. Invalid: the first that is wrong."""
     type = columns.get(ttl.column)
     if type is None:
         raise Invalid(f"Cannot enable TTL on unknown column: '{ttl.column}'")
@@ -51,8 +50,9 @@ def check_ttl(
             f"TTL should be less than {seconds} seconds ({days} days, {days // _YEAR} years). "
             "The ttl behaviour is undefined before 1970."
         )
-    if ttl.run_interval is not None and ttl.run_interval < least_interval:
-        raise Invalid(f"TTL run interval cannot be less than limit: {least_interval}")
+    least = least_interval // SECOND
+    if ttl.run_interval is not None and ttl.run_interval < least:
+        raise Invalid(f"TTL run interval cannot be less than limit: {least}")
 
 
 def _check_mode(ttl: TtlSpec, type: Type) -> None:

@@ -1,0 +1,66 @@
+"""The functions that YQL comes with: `find` for those of one row, `find_aggregate` for those of many.
+
+Names are looked up without regard to case, and those of builtin functions without regard to underscores. Each module of
+functions is read when one of its names is asked for. Operators, COALESCE with `??`, CASE, IN and LIKE are the language's own;
+`patterns` has the matchers of the last, `json` the functions of SQL's JSON.
+Source: https://ydb.tech/docs/en/yql/reference/builtins/ and https://ydb.tech/docs/en/yql/reference/udf/list/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from importlib import import_module
+from typing import Final
+
+from mayflydb.query.yql.expression import AggregateBuilder, Builder
+
+_PACKAGE: Final = "mayflydb.query.yql.functions"
+_BUILTINS: Final = (
+    *("constructors", "optionals", "lists", "list_sources", "dicts", "structs", "types_of", "strings", "clock"),
+)
+_MODULES: Final = {
+    "datetime": ("datetime_intervals",),
+    "datetime2": ("datetime_intervals",),
+}
+_AGGREGATES: Final = ("aggregates",)
+
+
+def find(name: str) -> Builder | None:
+    """What builds a call of the function of this name, as it was written; None if there is none."""
+    module, colons, function = name.lower().partition("::")
+    if not colons:
+        return _builtins().get(module.replace("_", ""))
+    return _module(module).get(function)
+
+
+def find_aggregate(name: str) -> AggregateBuilder | None:
+    """What builds the aggregate of this name; None if there is none. `COUNT(*)` is a call without operands."""
+    return _aggregates().get(name.lower().replace("_", ""))
+
+
+@lru_cache(maxsize=1)
+def _builtins() -> dict[str, Builder]:
+    return _gather(_BUILTINS, "BUILDERS")
+
+
+@lru_cache(maxsize=64)
+def _module(name: str) -> dict[str, Builder]:
+    return _gather(_MODULES.get(name, ()), "BUILDERS")
+
+
+@lru_cache(maxsize=1)
+def _aggregates() -> dict[str, AggregateBuilder]:
+    found: dict[str, AggregateBuilder] = {}
+    for module in _AGGREGATES:
+        tables: Mapping[str, AggregateBuilder] = import_module(f"{_PACKAGE}.{module}").AGGREGATES
+        found.update({name.lower(): builder for name, builder in tables.items()})
+    return found
+
+
+def _gather(modules: tuple[str, ...], table: str) -> dict[str, Builder]:
+    found: dict[str, Builder] = {}
+    for module in modules:
+        tables: Mapping[str, Builder] = getattr(import_module(f"{_PACKAGE}.{module}"), table)
+        found.update({name.lower(): builder for name, builder in tables.items()})
+    return found

@@ -1,0 +1,397 @@
+"""Aggregates: COUNT, SUM, MIN and the rest. NULL is passed over, and of nothing but NULL comes NULL (COUNT: 0).
+
+Types are those of a group that has rows: where one may have none, as without GROUP BY, the caller makes them Optional.
+Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Expression, Invocation
+from mayflydb.query.yql.functions.support import count, folded, value_at, wrong
+from mayflydb.query.yql.types import (
+    BOOL,
+    DECIMAL_INF,
+    DECIMAL_NAN,
+    DOUBLE,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    INTERVAL,
+    INTERVAL64,
+    NULL,
+    SIGNED,
+    UINT64,
+    UNSIGNED,
+    DecimalType,
+    ListType,
+    OptionalType,
+    Type,
+    Value,
+    bare,
+    format_type,
+    is_optional,
+    optional,
+)
+
+Values = tuple[Value, ...]
+
+
+def _counted(call: Invocation) -> Aggregation:
+    if not call.operands:
+        count(call, 0)
+        return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1, _same)
+    count(call, 1)
+    return Aggregation(UINT64, lambda: 0, lambda state, values: state if values[0] is None else state + 1, _same)
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _nothing() -> Value:
+    return None
+
+
+def like(given: Expression, kind: Type) -> Type:
+    """`kind`, with NULL where the operand may be NULL."""
+    return optional(kind) if is_optional(given.type) else kind
+
+
+def folding(
+    kind: Type, combine: Callable[[Value, Value], Value], first: Callable[[Value], Value] = _same
+) -> Aggregation:
+    """One value of all that are not NULL."""
+
+    def step(state: Value, values: Values) -> Value:
+        value = values[0]
+        if value is None:
+            return state
+        return first(value) if state is None else combine(state, value)
+
+    return Aggregation(kind, _nothing, step, _same)
+
+
+# --- sums ------------------------------------------------------------------------------------------------------------
+
+
+def wrapped(kind: Type) -> Callable[[int], int]:
+    """How an integer of 64 bits goes round."""
+    if kind in UNSIGNED:
+        return lambda value: value & 0xFFFFFFFFFFFFFFFF
+    return lambda value: (value + 2**63) % 2**64 - 2**63
+
+
+def sum_type(call: Invocation, kind: Type) -> Type:
+    """What a sum of these is."""
+    if isinstance(kind, DecimalType):
+        return DecimalType(35, kind.scale)
+    if kind in SIGNED:
+        return INT64
+    if kind in UNSIGNED or kind == BOOL:
+        return UINT64
+    if kind in FLOATS:
+        return DOUBLE
+    if kind in (INTERVAL, INTERVAL64):
+        return kind
+    raise wrong(call, f"Expected numeric, decimal or interval type, but got: {format_type(kind)}")
+
+
+def adder(kind: Type) -> Callable[[Value, Value], Value]:
+    """Addition in the type of a sum."""
+    if isinstance(kind, DecimalType):
+        return add_decimals
+    if kind in INTEGERS:
+        fold = wrapped(kind)
+        return lambda left, right: fold(left + right)
+    return lambda left, right: left + right
+
+
+def add_decimals(left: int, right: int) -> int:
+    """The sum of two Decimals of one scale, with what is no number."""
+    infinite = [each for each in (left, right) if abs(each) >= DECIMAL_INF]
+    if infinite:
+        if DECIMAL_NAN in infinite or (len(infinite) == 2 and infinite[0] != infinite[1]):
+            return DECIMAL_NAN
+        return infinite[0]
+    total = left + right
+    return max(-DECIMAL_INF, min(DECIMAL_INF, total))
+
+
+def _sum(call: Invocation) -> Aggregation:
+    count(call, 1)
+    return summed(call, value_at(call, 0))
+
+
+def summed(call: Invocation, given: Expression) -> Aggregation:
+    if given.type == NULL:
+        return folding(NULL, _same_of_two)
+    kind = sum_type(call, bare(given.type))
+    first = float if kind == DOUBLE else int if kind == UINT64 else _same
+    return folding(like(given, kind), adder(kind), first)
+
+
+def _same_of_two(left: Value, right: Value) -> Value:
+    return left
+
+
+def _average(call: Invocation) -> Aggregation:
+    count(call, 1)
+    return averaged(call, value_at(call, 0))
+
+
+def averaged(call: Invocation, given: Expression) -> Aggregation:
+    """AVG: a Double of numbers, else of the operand's type."""
+    source = bare(given.type)
+    if given.type == NULL:
+        return folding(NULL, _same_of_two)
+    total = sum_type(call, source)
+    add = adder(total) if isinstance(total, DecimalType) else _add_exactly
+    divide: Callable[[Value, int], Value] = _quotient
+    kind: Type = DOUBLE
+    if isinstance(source, DecimalType):
+        kind, divide = source, _mean_decimal
+    elif total in (INTERVAL, INTERVAL64):
+        kind, divide = total, _toward_zero
+
+    def step(state: Value, values: Values) -> Value:
+        value = values[0]
+        if value is None:
+            return state
+        return (value, 1) if state is None else (add(state[0], value), state[1] + 1)
+
+    return Aggregation(like(given, kind), _nothing, step, lambda state: None if state is None else divide(*state))
+
+
+def _add_exactly(left: Value, right: Value) -> Value:
+    return left + right
+
+
+def _quotient(total: float, number: int) -> float:
+    return float(total / number)
+
+
+def _toward_zero(value: int, divisor: int) -> int:
+    quotient = abs(value) // divisor
+    return quotient if value >= 0 else -quotient
+
+
+def _mean_decimal(total: int, number: int) -> int:
+    """Rounded half to even, as division of Decimals is."""
+    if abs(total) >= DECIMAL_INF:
+        return total
+    quotient, rest = divmod(total, number)
+    if 2 * rest > number or (2 * rest == number and quotient % 2):
+        quotient += 1
+    return quotient
+
+
+# --- the least and the greatest --------------------------------------------------------------------------------------
+
+
+def ordering(call: Invocation, kind: Type) -> Callable[[Value], Any]:
+    """A key by which values of this type are ordered."""
+    if not comparison.is_sortable(kind):
+        raise wrong(call, f"Expected comparable type, but got: {format_type(kind)}")
+    return comparison.sort_key(kind)
+
+
+def _extreme(greatest: bool) -> AggregateBuilder:
+    def build(call: Invocation) -> Aggregation:
+        count(call, 1)
+        given = value_at(call, 0)
+        key = ordering(call, bare(given.type))
+        if greatest:
+            return folding(given.type, lambda state, value: value if key(value) > key(state) else state)
+        return folding(given.type, lambda state, value: value if key(value) < key(state) else state)
+
+    return build
+
+
+def _extreme_by(greatest: bool) -> AggregateBuilder:
+    """MIN_BY(value, by [, limit]): the value of the row with the least; a list of `limit` of them."""
+
+    def build(call: Invocation) -> Aggregation:
+        given = count(call, 2, 3)
+        value, by = value_at(call, 0), value_at(call, 1)
+        key = ordering(call, bare(by.type))
+        limit = _limit(call, 2) if given == 3 else None
+
+        def step(state: Value, values: Values) -> Value:
+            found = values[1]
+            if found is None or values[0] is None:
+                return state
+            state.append((key(found), values[0]))
+            return state if len(state) < 2 * (limit or 1) + 64 else _first(state, limit or 1, greatest)
+
+        if limit is None:
+            kind = optional(bare(value.type)) if is_optional(value.type) or is_optional(by.type) else value.type
+            return Aggregation(kind, list, step, lambda state: _first(state, 1, greatest)[0][1] if state else None)
+        return Aggregation(
+            ListType(bare(value.type)), list, step, lambda state: [v for _, v in _first(state, limit, greatest)]
+        )
+
+    return build
+
+
+def _first(pairs: list[tuple[Any, Value]], limit: int, greatest: bool) -> list[tuple[Any, Value]]:
+    """The first of these in order of their keys; among equal ones those that came first."""
+    return sorted(pairs, key=_key_of, reverse=greatest)[:limit]
+
+
+def _key_of(pair: tuple[Any, Value]) -> Any:
+    return pair[0]
+
+
+def _limit(call: Invocation, index: int) -> int:
+    value = folded(value_at(call, index), call)
+    if type(value) is not int or value < 0:
+        raise wrong(call, f"Expected a number that is not negative as argument #{index + 1}")
+    return value
+
+
+def _top(greatest: bool, by: bool) -> AggregateBuilder:
+    """TOP(value, n), BOTTOM, TOP_BY(value, by, n), BOTTOM_BY: lists, best first."""
+    best = _extreme_by(greatest)
+
+    def build(call: Invocation) -> Aggregation:
+        if by:
+            count(call, 3)
+            return best(call)
+        count(call, 2)
+        value = value_at(call, 0)
+        key, limit = ordering(call, bare(value.type)), _limit(call, 1)
+
+        def step(state: Value, values: Values) -> Value:
+            if values[0] is None:
+                return state
+            state.append((key(values[0]), values[0]))
+            return state if len(state) < 2 * limit + 64 else _first(state, limit, greatest)
+
+        return Aggregation(
+            ListType(bare(value.type)), list, step, lambda state: [v for _, v in _first(state, limit, greatest)]
+        )
+
+    return build
+
+
+# --- some, and lists -------------------------------------------------------------------------------------------------
+
+
+def _some(call: Invocation) -> Aggregation:
+    count(call, 1)
+    return folding(value_at(call, 0).type, _same_of_two)
+
+
+def _list(call: Invocation) -> Aggregation:
+    """AGGREGATE_LIST(value [, limit])"""
+    limit = _limit(call, 1) if count(call, 1, 2) == 2 else 0
+
+    def step(state: Value, values: Values) -> Value:
+        if values[0] is not None and not (limit and len(state) >= limit):
+            state.append(values[0])
+        return state
+
+    return Aggregation(ListType(_item(value_at(call, 0).type)), list, step, _same)
+
+
+def _item(kind: Type) -> Type:
+    return kind.item if isinstance(kind, OptionalType) else kind
+
+
+def _distinct_list(call: Invocation) -> Aggregation:
+    limit = _limit(call, 1) if count(call, 1, 2) == 2 else 0
+    kind = value_at(call, 0).type
+    key = comparison.group_key(_item(kind))
+
+    def step(state: Value, values: Values) -> Value:
+        if values[0] is not None and not (limit and len(state) >= limit):
+            state.setdefault(key(values[0]), values[0])
+        return state
+
+    return Aggregation(ListType(_item(kind)), dict, step, lambda state: list(state.values()))
+
+
+# --- with conditions -------------------------------------------------------------------------------------------------
+
+
+def _count_if(call: Invocation) -> Aggregation:
+    count(call, 1)
+    boolean(call, 0)
+    return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1 if values[0] else state, _same)
+
+
+def boolean(call: Invocation, index: int) -> Expression:
+    """The operand, a Bool or Bool?."""
+    given = value_at(call, index)
+    if given.type != NULL and bare(given.type) != BOOL:
+        raise wrong(call, f"Expected type: Bool, but got: {format_type(given.type)}")
+    return given
+
+
+def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateBuilder:
+    """SUM_IF(value, condition) of SUM: what has rows may come to none, so the result is Optional."""
+
+    def conditional(call: Invocation) -> Aggregation:
+        count(call, 2)
+        boolean(call, 1)
+        inner = build(call, value_at(call, 0))
+        step = inner.step
+
+        def chosen(state: Value, values: Values) -> Value:
+            return step(state, values) if values[1] else state
+
+        return Aggregation(optional(inner.type), inner.start, chosen, inner.finish)
+
+    return conditional
+
+
+def _logical(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
+    def build(call: Invocation) -> Aggregation:
+        count(call, 1)
+        return folding(boolean(call, 0).type, combine)
+
+    return build
+
+
+def _bits(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
+    def build(call: Invocation) -> Aggregation:
+        count(call, 1)
+        given = value_at(call, 0)
+        if given.type != NULL and bare(given.type) not in UNSIGNED and bare(given.type) not in INTEGERS:
+            raise wrong(call, f"Expected integral type, but got: {format_type(given.type)}")
+        return folding(given.type, combine)
+
+    return build
+
+
+AGGREGATES: Final[dict[str, AggregateBuilder]] = {
+    "count": _counted,
+    "sum": _sum,
+    "avg": _average,
+    "min": _extreme(greatest=False),
+    "max": _extreme(greatest=True),
+    "minby": _extreme_by(greatest=False),
+    "maxby": _extreme_by(greatest=True),
+    "top": _top(greatest=True, by=False),
+    "bottom": _top(greatest=False, by=False),
+    "topby": _top(greatest=True, by=True),
+    "bottomby": _top(greatest=False, by=True),
+    "some": _some,
+    "aggregatelist": _list,
+    "agglist": _list,
+    "aggregatelistdistinct": _distinct_list,
+    "agglistdistinct": _distinct_list,
+    "countif": _count_if,
+    "sumif": _where(summed),
+    "avgif": _where(averaged),
+    "booland": _logical(lambda left, right: left and right),
+    "boolor": _logical(lambda left, right: left or right),
+    "boolxor": _logical(lambda left, right: left != right),
+    "bitand": _bits(lambda left, right: left & right),
+    "bitor": _bits(lambda left, right: left | right),
+    "bitxor": _bits(lambda left, right: left ^ right),
+}

@@ -1,0 +1,112 @@
+"""`DateTime::` between moments, intervals and numbers: ToSeconds, FromSeconds, IntervalFromDays and their kin.
+
+Source: https://ydb.tech/docs/en/yql/reference/udf/list/datetime
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from mayflydb.query.yql.expression import Builder, Invocation, Operand
+from mayflydb.query.yql.functions.support import count, direct, fit, mapped, value_at, wrong
+from mayflydb.query.yql.moments import MOMENTS, SCALES, UNZONED, WIDE, ZONED, fits
+from mayflydb.query.yql.types import (
+    INT32,
+    INT64,
+    INTERVAL,
+    INTERVAL64,
+    TIMESTAMP,
+    TIMESTAMP64,
+    UINT32,
+    UINT64,
+    Type,
+    Value,
+    bare,
+    format_type,
+    optional,
+)
+
+_UNITS: Final = {
+    "Days": 86_400_000_000,
+    "Hours": 3_600_000_000,
+    "Minutes": 60_000_000,
+    "Seconds": 1_000_000,
+    "Milliseconds": 1000,
+    "Microseconds": 1,
+}
+
+
+def _toward_zero(value: int, divisor: int) -> int:
+    return value // divisor if value >= 0 else -(-value // divisor)
+
+
+def _to(name: str, unit: int) -> Builder:
+    """`ToSeconds(moment or interval)`"""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given = value_at(call, 0)
+        kind = bare(given.type)
+        if kind in (INTERVAL, INTERVAL64):
+            narrow = name == "Days" or (kind == INTERVAL and name in ("Hours", "Minutes"))
+            return mapped(given, INT32 if narrow else INT64, lambda value: _toward_zero(value, unit))
+        if kind not in MOMENTS or name in ("Days", "Hours", "Minutes"):
+            raise wrong(call, f"Unsupported type: {format_type(given.type)}")
+        scale = SCALES[UNZONED.get(kind, kind)]
+        result = INT64 if kind in WIDE else UINT32 if name == "Seconds" else UINT64
+        if kind in ZONED:
+            return mapped(given, result, lambda value: value[0] * scale // unit)
+        return mapped(given, result, lambda value: value * scale // unit)
+
+    return build
+
+
+def _from(source: Type, kind: Type, unit: int) -> Builder:
+    """`FromSeconds(number)`: NULL where that is no moment."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given = fit(call, 0, source)
+
+        def moment(value: Value) -> Value:
+            return None if value is None or not fits(kind, value * unit) else value * unit
+
+        return direct([given], optional(kind), moment)
+
+    return build
+
+
+def _interval(source: Type, kind: Type, unit: int) -> Builder:
+    """`IntervalFromDays(number)`: NULL where that is no interval."""
+    within = _within(kind)
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given = fit(call, 0, source)
+
+        def interval(value: Value) -> Value:
+            return None if value is None or not within(value * unit) else value * unit
+
+        return direct([given], optional(kind), interval)
+
+    return build
+
+
+def _within(kind: Type) -> Callable[[int], bool]:
+    return lambda value: fits(kind, value)
+
+
+def _builders() -> dict[str, Builder]:
+    found = {f"To{name}": _to(name, unit) for name, unit in _UNITS.items()}
+    for name, unit in _UNITS.items():
+        small = name in ("Days", "Hours", "Minutes")
+        found[f"IntervalFrom{name}"] = _interval(INT32 if small else INT64, INTERVAL, unit)
+        found[f"Interval64From{name}"] = _interval(INT32 if name == "Days" else INT64, INTERVAL64, unit)
+        if not small:
+            found[f"From{name}"] = _from(UINT32 if name == "Seconds" else UINT64, TIMESTAMP, unit)
+            found[f"From{name}64"] = _from(INT64, TIMESTAMP64, unit)
+    return found
+
+
+BUILDERS: Final[dict[str, Builder]] = _builders()

@@ -1,0 +1,213 @@
+"""Lists and dictionaries made out of other things: ranges, copies, samples, pairs."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.functions.constructors import check_key
+from mayflydb.query.yql.functions.lists import list_at
+from mayflydb.query.yql.functions.support import (
+    common_of,
+    count,
+    direct,
+    fit,
+    mapped,
+    value_at,
+    wrong,
+)
+from mayflydb.query.yql.moments import SCALES, WIDE
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    DOUBLE,
+    EMPTY_DICT,
+    INTERVAL,
+    INTERVAL64,
+    NULL,
+    NUMBERS,
+    UINT64,
+    VOID,
+    DictType,
+    ListType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    format_type,
+    is_optional,
+    optional,
+)
+
+LONGEST: Final = 10_000_000
+"""Items of a list that a function makes out of little."""
+
+
+def _from_range(call: Invocation) -> Operand:
+    """`ListFromRange(start, end [, step])`: the end is not in it."""
+    stepped = count(call, 2, 3) == 3
+    first, second = value_at(call, 0), value_at(call, 1)
+    if bare(first.type) in SCALES:
+        return _from_moments(call, stepped)
+    kind, given = common_of(call, [first, second, *([value_at(call, 2)] if stepped else [])])
+    number = bare(kind)
+    if not stepped:
+        return direct(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
+    if number not in NUMBERS:
+        raise wrong(call, f"Expected numeric type, but got: {format_type(number)}")
+    return direct(given, _range_type(kind), lambda low, high, step: _range(low, high, step, call))
+
+
+def _range_type(kind: Type) -> Type:
+    return optional(ListType(bare(kind))) if is_optional(kind) else ListType(kind)
+
+
+def _from_moments(call: Invocation, stepped: bool) -> Operand:
+    kind, given = common_of(call, [value_at(call, 0), value_at(call, 1)])
+    unit = SCALES[bare(kind)]
+    step = fit(call, 2, INTERVAL64 if bare(kind) in WIDE else INTERVAL) if stepped else None
+    if step is None:
+        return direct(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
+    return direct(
+        [*given, step],
+        _range_type(kind),
+        lambda low, high, by: _range(low, high, None if by is None else by // unit if by % unit == 0 else 0, call),
+    )
+
+
+def _range(low: Value, high: Value, step: Value, call: Invocation) -> Value:
+    if low is None or high is None or step is None:
+        return None
+    if not step or step != step:
+        return []
+    size = (high - low) / step
+    if size != size or size <= 0:
+        return []
+    if size > LONGEST:
+        raise fault(f"ListFromRange makes more than {LONGEST} items", call.position)
+    if isinstance(low, float) or isinstance(step, float):
+        found, index = [], 0
+        while (low + index * step < high) if step > 0 else (low + index * step > high):
+            found.append(low + index * step)
+            index += 1
+        return found
+    return list(range(low, high, step))
+
+
+def _replicate(call: Invocation) -> Operand:
+    count(call, 2)
+    value, times = value_at(call, 0), fit(call, 1, UINT64)
+
+    def replicate(item: Value, number: Value) -> Value:
+        if number is None:
+            return None
+        if number > LONGEST:
+            raise fault(f"ListReplicate makes more than {LONGEST} items", call.position)
+        return [item] * number
+
+    kind = ListType(value.type)
+    return direct([value, times], optional(kind) if is_optional(times.type) else kind, replicate)
+
+
+def _to_multi_dict(call: Invocation) -> Operand:
+    return _dict_of(call, several=True)
+
+
+def _to_dict(call: Invocation) -> Operand:
+    return _dict_of(call, several=False)
+
+
+def _dict_of(call: Invocation, several: bool) -> Operand:
+    """Of a list of (key, payload); the first of equal keys counts, or a list of all their payloads."""
+    count(call, 1)
+    given, item = list_at(call, 0)
+    if item == NULL:
+        return mapped(given, EMPTY_DICT, lambda values: {})
+    if not isinstance(item, TupleType) or len(item.items) != 2:
+        raise wrong(call, f"Expected list of pairs, but got: {format_type(given.type)}")
+    key, payload = item.items
+    check_key(call, key)
+    if not several:
+        return mapped(given, DictType(key, payload), lambda values: dict(reversed(values)))
+
+    def gather(values: list[Value]) -> Value:
+        found: dict[Value, list[Value]] = {}
+        for each, value in values:
+            found.setdefault(each, []).append(value)
+        return found
+
+    return mapped(given, DictType(key, ListType(payload)), gather)
+
+
+def _to_set(call: Invocation) -> Operand:
+    count(call, 1)
+    given, item = list_at(call, 0)
+    if item == NULL:
+        return mapped(given, EMPTY_DICT, lambda values: {})
+    check_key(call, item)
+    return mapped(given, DictType(item, VOID), dict.fromkeys)
+
+
+# --- chance ----------------------------------------------------------------------------------------------------------
+
+
+def _sample(call: Invocation) -> Operand:
+    """`ListSample(list, probability)`: each item by itself."""
+    count(call, 2, 3)
+    given, _ = list_at(call, 0)
+    evaluate, probability = given.evaluate, fit(call, 1, DOUBLE).evaluate
+
+    def sample(row: Row, run: Run) -> Value:
+        values, chosen = evaluate(row, run), probability(row, run)
+        if values is None or chosen is None:
+            return values
+        return [value for value in values if run.chance.random() < chosen]
+
+    return Expression(given.type, sample)
+
+
+def _sample_of(call: Invocation) -> Operand:
+    """`ListSampleN(list, number)`"""
+    count(call, 2, 3)
+    given, _ = list_at(call, 0)
+    evaluate, number = given.evaluate, fit(call, 1, UINT64).evaluate
+
+    def sample(row: Row, run: Run) -> Value:
+        values, size = evaluate(row, run), number(row, run)
+        if values is None or size is None or size >= len(values):
+            return values
+        return _shuffled(values, run)[:size]
+
+    return Expression(given.type, sample)
+
+
+def _shuffle(call: Invocation) -> Operand:
+    count(call, 1, 2)
+    given, _ = list_at(call, 0)
+    evaluate = given.evaluate
+
+    def shuffle(row: Row, run: Run) -> Value:
+        values = evaluate(row, run)
+        return None if values is None else _shuffled(values, run)
+
+    return Expression(given.type, shuffle)
+
+
+def _shuffled(values: list[Value], run: Run) -> list[Value]:
+    found = list(values)
+    for last in range(len(found) - 1, 0, -1):
+        other = int(run.chance.random() * (last + 1))
+        found[last], found[other] = found[other], found[last]
+    return found
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "ListFromRange": _from_range,
+    "ListReplicate": _replicate,
+    "ListSample": _sample,
+    "ListSampleN": _sample_of,
+    "ListShuffle": _shuffle,
+    "ToDict": _to_dict,
+    "ToMultiDict": _to_multi_dict,
+    "ToSet": _to_set,
+}

@@ -1,0 +1,534 @@
+"""Functions of lists. An Optional list makes an Optional result.
+
+Source: https://ydb.tech/docs/en/yql/reference/builtins/list
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.functions.aggregates import averaged, ordering, summed
+from mayflydb.query.yql.functions.support import (
+    common_of,
+    count,
+    direct,
+    fit,
+    folded,
+    lambda_at,
+    mapped,
+    mismatch,
+    present,
+    value_at,
+    values_of,
+    wrong,
+)
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    BOOL,
+    EMPTY_LIST,
+    NULL,
+    STRING,
+    UINT64,
+    UTF8,
+    EmptyListType,
+    ListType,
+    NullType,
+    OptionalType,
+    StructType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    format_type,
+    is_optional,
+    optional,
+)
+
+
+def list_at(call: Invocation, index: int) -> tuple[Expression, Type]:
+    """The list at this place, and the type of its items (that of an empty list's: NULL)."""
+    given = value_at(call, index)
+    kind = bare(given.type)
+    if isinstance(kind, ListType):
+        return given, kind.item
+    if isinstance(kind, (EmptyListType, NullType)):
+        return given, NULL
+    raise wrong(call, f"Expected list type, but got: {format_type(given.type)}")
+
+
+def _whole(kind: Callable[[Type], Type], change: Callable[[list[Value]], Value]) -> Builder:
+    """A function of nothing but the list; `kind` of its items gives the type."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given, item = list_at(call, 0)
+        return mapped(given, kind(item), change)
+
+    return build
+
+
+def _same_list(change: Callable[[list[Value]], Value]) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given, _ = list_at(call, 0)
+        return mapped(given, bare(given.type), change)
+
+    return build
+
+
+def _end(index: int) -> Builder:
+    """ListHead and ListLast."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given, item = list_at(call, 0)
+        some = present(item)
+        return direct([given], OptionalType(item), lambda values: some(values[index]) if values else None)
+
+    return build
+
+
+def _cut(take: bool) -> Builder:
+    """ListTake and ListSkip; NULL for the number is the whole list."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 2)
+        given, _ = list_at(call, 0)
+        number = fit(call, 1, UINT64)
+
+        def cut(values: Value, limit: Value) -> Value:
+            if values is None or limit is None:
+                return values
+            return values[:limit] if take else values[limit:]
+
+        return direct([given, number], given.type, cut)
+
+    return build
+
+
+# --- with lambdas ----------------------------------------------------------------------------------------------------
+
+Call = Callable[[tuple[Value, ...], Row, Run], Value]
+
+
+def _with_lambda(
+    call: Invocation, kind: Callable[[Type], Type], run_over: Callable[[list[Value], Call, Row, Run], Value]
+) -> Expression:
+    """A list and a lambda over its items: `kind` of the body's type is that of the result."""
+    count(call, 2)
+    given, item = list_at(call, 0)
+    body = lambda_at(call, 1, [item])
+    evaluate, of_body = given.evaluate, body.call
+
+    def over(row: Row, run: Run) -> Value:
+        values = evaluate(row, run)
+        return None if values is None else run_over(values, of_body, row, run)
+
+    result = kind(body.type)
+    return Expression(optional(result) if is_optional(given.type) else result, over)
+
+
+def _map(call: Invocation) -> Operand:
+    return _with_lambda(call, ListType, lambda values, body, row, run: [body((value,), row, run) for value in values])
+
+
+def _flat_map(call: Invocation) -> Operand:
+    def kind(body: Type) -> Type:
+        inner = bare(body)
+        if isinstance(inner, ListType):
+            return inner
+        if isinstance(inner, EmptyListType):
+            return EMPTY_LIST
+        if isinstance(body, OptionalType):
+            return ListType(body.item)
+        raise wrong(call, f"Expected list or optional type, but got: {format_type(body)}")
+
+    def flat(values: list[Value], body: Call, row: Row, run: Run) -> Value:
+        found: list[Value] = []
+        for value in values:
+            part = body((value,), row, run)
+            if isinstance(part, list):
+                found.extend(part)
+            elif part is not None:
+                found.append(part)
+        return found
+
+    return _with_lambda(call, kind, flat)
+
+
+def _predicated(choose: Callable[[list[Value], Callable[[Value], bool]], list[Value]]) -> Builder:
+    """What keeps some of the items, by a lambda that gives Bool or Bool?."""
+
+    def build(call: Invocation) -> Operand:
+        given = value_at(call, 0)
+
+        def kind(body: Type) -> Type:
+            if body != NULL and bare(body) != BOOL:
+                raise wrong(call, f"Expected type: Bool, but got: {format_type(body)}")
+            return bare(given.type)
+
+        return _with_lambda(
+            call, kind, lambda values, body, row, run: choose(values, lambda v: bool(body((v,), row, run)))
+        )
+
+    return build
+
+
+def _filter(values: list[Value], test: Callable[[Value], bool]) -> list[Value]:
+    return [value for value in values if test(value)]
+
+
+def _first_failing(values: list[Value], test: Callable[[Value], bool]) -> int:
+    return next((index for index, value in enumerate(values) if not test(value)), len(values))
+
+
+def _sorting(descending: bool) -> Builder:
+    def build(call: Invocation) -> Operand:
+        if count(call, 1, 2) == 1:
+            given, item = list_at(call, 0)
+            key = ordering(call, item)
+            return mapped(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
+        given = value_at(call, 0)
+        keys: list[Callable[[Value], Any]] = []
+
+        def kind(body: Type) -> Type:
+            keys.append(ordering(call, body))
+            return bare(given.type)
+
+        def by(values: list[Value], body: Call, row: Row, run: Run) -> Value:
+            return sorted(values, key=lambda value: keys[0](body((value,), row, run)), reverse=descending)
+
+        return _with_lambda(call, kind, by)
+
+    return build
+
+
+def _fold(call: Invocation) -> Operand:
+    """`ListFold(list, state, (item, state) -> state)`"""
+    count(call, 3)
+    given, item = list_at(call, 0)
+    initial = value_at(call, 1)
+    body = lambda_at(call, 2, [item, initial.type])
+    if body.type != initial.type:
+        raise wrong(call, f"Mismatch of types of state: {format_type(initial.type)} != {format_type(body.type)}")
+    evaluate, start, step = given.evaluate, initial.evaluate, body.call
+
+    def fold(row: Row, run: Run) -> Value:
+        values = evaluate(row, run)
+        if values is None:
+            return None
+        state = start(row, run)
+        for value in values:
+            state = step((value, state), row, run)
+        return state
+
+    return Expression(optional(initial.type) if is_optional(given.type) else initial.type, fold)
+
+
+def _fold1(call: Invocation) -> Operand:
+    """`ListFold1(list, (item) -> state, (item, state) -> state)`"""
+    count(call, 3)
+    given, item = list_at(call, 0)
+    first = lambda_at(call, 1, [item])
+    body = lambda_at(call, 2, [item, first.type])
+    evaluate, some = given.evaluate, present(first.type)
+
+    def fold(row: Row, run: Run) -> Value:
+        values = evaluate(row, run)
+        if not values:
+            return None
+        state = first.call((values[0],), row, run)
+        for value in values[1:]:
+            state = body.call((value, state), row, run)
+        return some(state)
+
+    return Expression(OptionalType(first.type), fold)
+
+
+def _fold_map(call: Invocation) -> Operand:
+    """`ListFoldMap(list, state, (item, state) -> (result, state))`"""
+    count(call, 3)
+    given, item = list_at(call, 0)
+    initial = value_at(call, 1)
+    body = lambda_at(call, 2, [item, initial.type])
+    if not isinstance(body.type, TupleType) or len(body.type.items) != 2 or body.type.items[1] != initial.type:
+        raise wrong(call, f"Expected a tuple of a result and a state, but got: {format_type(body.type)}")
+    evaluate, start, step = given.evaluate, initial.evaluate, body.call
+
+    def fold(row: Row, run: Run) -> Value:
+        values = evaluate(row, run)
+        if values is None:
+            return None
+        state, results = start(row, run), []
+        for value in values:
+            result, state = step((value, state), row, run)
+            results.append(result)
+        return results
+
+    kind = ListType(body.type.items[0])
+    return Expression(optional(kind) if is_optional(given.type) else kind, fold)
+
+
+# --- search ----------------------------------------------------------------------------------------------------------
+
+
+def _needle(call: Invocation) -> tuple[Expression, Expression, Callable[[Value], Any]]:
+    """A list, what is looked for in it, and by which key they are equal."""
+    count(call, 2)
+    given, item = list_at(call, 0)
+    needle = value_at(call, 1)
+    if item != NULL and bare(needle.type) != bare(item):
+        found = fit(call, 1, item, needle) if needle.type != NULL else needle
+        if bare(found.type) != bare(item) and found.type != NULL:
+            raise mismatch(call, 1, needle.type, item)
+        needle = found
+    return given, needle, comparison.group_key(bare(item))
+
+
+def _has(call: Invocation) -> Operand:
+    given, needle, key = _needle(call)
+
+    def has(values: Value, wanted: Value) -> Value:
+        if not values:
+            return False
+        if wanted is None:
+            return None in values
+        sought = key(wanted)
+        return any(value is not None and key(value) == sought for value in values)
+
+    return direct([given, needle], BOOL, has)
+
+
+def _index_of(call: Invocation) -> Operand:
+    given, needle, key = _needle(call)
+
+    def index(values: Value, wanted: Value) -> Value:
+        if not values or wanted is None:
+            return None
+        sought = key(wanted)
+        return next((n for n, value in enumerate(values) if value is not None and key(value) == sought), None)
+
+    return direct([given, needle], optional(UINT64), index)
+
+
+def _unique(call: Invocation) -> Operand:
+    count(call, 1)
+    given, item = list_at(call, 0)
+    key = comparison.group_key(item)
+
+    def unique(values: list[Value]) -> list[Value]:
+        found: dict[Any, Value] = {}
+        for value in values:
+            found.setdefault(key(value), value)
+        return list(found.values())
+
+    return mapped(given, bare(given.type), unique)
+
+
+def _all_or_any(answer: bool) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given, item = list_at(call, 0)
+        if item != NULL and bare(item) != BOOL:
+            raise wrong(call, f"Expected list of Bool, but got: {format_type(given.type)}")
+        return mapped(given, BOOL, any if answer else all)
+
+    return build
+
+
+# --- several lists ---------------------------------------------------------------------------------------------------
+
+
+def _extend(call: Invocation) -> Operand:
+    count(call, 1, -1)
+    given = values_of(call)
+    if any(each.type == NULL for each in given):
+        return Expression(NULL, lambda row, run: None, constant=True)
+    for index in range(len(given)):
+        list_at(call, index)
+    _, given = common_of(call, given)
+    kind = given[0].type
+
+    def extend(*lists: Value) -> Value:
+        return None if None in lists else [value for each in lists for value in each]
+
+    return direct(given, kind, extend)
+
+
+def _zip(longest: bool) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, 1, -1)
+        lists = [list_at(call, index) for index in range(len(call.operands))]
+        items = [OptionalType(item) if longest else item for _, item in lists]
+        some = [present(item) for _, item in lists]
+        null = any(is_optional(given.type) for given, _ in lists)
+
+        def zipped(*given: Value) -> Value:
+            if None in given:
+                return None
+            if not longest:
+                return list(zip(*given, strict=False))
+            size = max(map(len, given))
+            return [
+                tuple(wrap(values[n]) if n < len(values) else None for wrap, values in zip(some, given, strict=True))
+                for n in range(size)
+            ]
+
+        kind = ListType(TupleType(tuple(items)))
+        return direct([given for given, _ in lists], optional(kind) if null else kind, zipped)
+
+    return build
+
+
+def _enumerate(call: Invocation) -> Operand:
+    """`ListEnumerate(list [, start [, step]])`"""
+    given_count = count(call, 1, 3)
+    given, item = list_at(call, 0)
+    start = folded(fit(call, 1, UINT64), call) if given_count > 1 else 0
+    step = folded(fit(call, 2, UINT64), call) if given_count > 2 else 1
+    return mapped(
+        given,
+        ListType(TupleType((UINT64, item))),
+        lambda values: [(start + step * n, value) for n, value in enumerate(values)],
+    )
+
+
+# --- items -----------------------------------------------------------------------------------------------------------
+
+
+def _not_null(call: Invocation) -> Operand:
+    count(call, 1)
+    given, item = list_at(call, 0)
+    if not isinstance(item, OptionalType):
+        return given
+    inner: Callable[[Value], Value] = (lambda v: v.value) if is_optional(item.item) else (lambda v: v)
+    return mapped(given, ListType(item.item), lambda values: [inner(value) for value in values if value is not None])
+
+
+def _flatten(call: Invocation) -> Operand:
+    count(call, 1)
+    given, item = list_at(call, 0)
+    inner = bare(item)
+    if not isinstance(inner, (ListType, EmptyListType, NullType)):
+        raise wrong(call, f"Expected list of lists, but got: {format_type(given.type)}")
+    kind = inner if isinstance(inner, ListType) else EMPTY_LIST
+    return mapped(given, kind, lambda values: [value for part in values if part is not None for value in part])
+
+
+def _extract(call: Invocation) -> Operand:
+    """`ListExtract(list, "member")`"""
+    count(call, 2)
+    given, item = list_at(call, 0)
+    label = str(folded(fit(call, 1, STRING), call), "utf-8", "replace")
+    inner = bare(item)
+    if not isinstance(inner, StructType):
+        raise wrong(call, f"Expected list of structs, but got: {format_type(given.type)}")
+    names = [name for name, _ in inner.members]
+    if label not in names:
+        raise wrong(call, f"Member not found: {label}")
+    at = names.index(label)
+    kind = inner.members[at][1]
+    if is_optional(item):
+        kind = optional(kind)
+    return mapped(given, ListType(kind), lambda values: [None if value is None else value[at] for value in values])
+
+
+def _concat(call: Invocation) -> Operand:
+    """`ListConcat(list [, separator])`; NULL items are passed over."""
+    several = count(call, 1, 2) == 2
+    given, item = list_at(call, 0)
+    kind = bare(item)
+    if kind not in (STRING, UTF8):
+        raise wrong(call, f"Expected list of strings, but got: {format_type(given.type)}")
+    empty: Value = b"" if kind == STRING else ""
+    separator = folded(fit(call, 1, kind), call) if several else empty
+
+    def concat(values: list[Value]) -> Value:
+        return (separator or empty).join(value for value in values if value is not None)
+
+    return direct([given], optional(kind), lambda values: concat(values) if values else None)
+
+
+def _aggregated(build: Callable[[Invocation, Expression], Any]) -> Builder:
+    """ListSum and its kin: the aggregate over the items; of an empty list NULL."""
+
+    def of_list(call: Invocation) -> Operand:
+        count(call, 1)
+        given, item = list_at(call, 0)
+        aggregation = build(call, Expression(item, lambda row, run: None))
+
+        def run_over(values: Value) -> Value:
+            if values is None:
+                return None
+            state = aggregation.start()
+            for value in values:
+                state = aggregation.step(state, (value,))
+            return aggregation.finish(state)
+
+        return direct([given], optional(aggregation.type), run_over)
+
+    return of_list
+
+
+def _extreme(greatest: bool) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        given, item = list_at(call, 0)
+        key = ordering(call, bare(item))
+
+        def extreme(values: Value) -> Value:
+            some = [value for value in values or () if value is not None]
+            if not some:
+                return None
+            return max(some, key=key) if greatest else min(some, key=key)
+
+        return direct([given], optional(item), extreme)
+
+    return build
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "ListLength": _whole(lambda item: UINT64, len),
+    "ListHasItems": _whole(lambda item: BOOL, bool),
+    "ListCollect": _same_list(lambda values: values),
+    "ListReverse": _same_list(lambda values: values[::-1]),
+    "ListUniq": _unique,
+    "ListUniqStable": _unique,
+    "ListHead": _end(0),
+    "ListLast": _end(-1),
+    "ListTake": _cut(take=True),
+    "ListSkip": _cut(take=False),
+    "ListMap": _map,
+    "ListFilter": _predicated(_filter),
+    "ListFlatMap": _flat_map,
+    "ListTakeWhile": _predicated(lambda values, test: values[: _first_failing(values, test)]),
+    "ListSkipWhile": _predicated(lambda values, test: values[_first_failing(values, test) :]),
+    "ListTakeWhileInclusive": _predicated(lambda values, test: values[: _first_failing(values, test) + 1]),
+    "ListSkipWhileInclusive": _predicated(lambda values, test: values[_first_failing(values, test) + 1 :]),
+    "ListSort": _sorting(descending=False),
+    "ListSortAsc": _sorting(descending=False),
+    "ListSortDesc": _sorting(descending=True),
+    "ListFold": _fold,
+    "ListFold1": _fold1,
+    "ListFoldMap": _fold_map,
+    "ListHas": _has,
+    "ListIndexOf": _index_of,
+    "ListAny": _all_or_any(True),
+    "ListAll": _all_or_any(False),
+    "ListExtend": _extend,
+    "ListExtendStrict": _extend,
+    "ListZip": _zip(longest=False),
+    "ListZipAll": _zip(longest=True),
+    "ListEnumerate": _enumerate,
+    "ListNotNull": _not_null,
+    "ListFlatten": _flatten,
+    "ListExtract": _extract,
+    "ListConcat": _concat,
+    "ListSum": _aggregated(summed),
+    "ListAvg": _aggregated(averaged),
+    "ListMin": _extreme(greatest=False),
+    "ListMax": _extreme(greatest=True),
+}

@@ -1,0 +1,204 @@
+"""NULL and conditions as functions: Just, Unwrap, Ensure, IF, Coalesce, NVL, NANVL, Least, Greatest."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.functions.support import (
+    common_of,
+    constant,
+    content,
+    count,
+    direct,
+    fit,
+    present,
+    value_at,
+    values_of,
+    wrong,
+)
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    BOOL,
+    FLOATS,
+    NULL,
+    STRING,
+    OptionalType,
+    Value,
+    bare,
+    format_type,
+    is_optional,
+    optional,
+)
+
+
+def _just(call: Invocation) -> Operand:
+    count(call, 1)
+    given = value_at(call, 0)
+    return direct([given], OptionalType(given.type), present(given.type))
+
+
+def _unwrap(call: Invocation) -> Operand:
+    """`Unwrap(value? [, message])`"""
+    given = count(call, 1, 2)
+    value = value_at(call, 0)
+    if not isinstance(value.type, OptionalType):
+        raise wrong(call, f"Expected optional type, but got: {format_type(value.type)}")
+    message = fit(call, 1, STRING).evaluate if given == 2 else None
+    evaluate, inside = value.evaluate, content(value.type)
+
+    def unwrap(row: Row, run: Run) -> Value:
+        found = evaluate(row, run)
+        if found is None:
+            said = b"" if message is None else message(row, run) or b""
+            raise _failed("Failed to unwrap empty optional", said, call)
+        return inside(found)
+
+    return Expression(value.type.item, unwrap, constant=value.constant)
+
+
+def _failed(what: str, message: bytes, call: Invocation) -> Fault:
+    return fault(f"{what}: {message.decode('utf-8', 'replace')}" if message else what, call.position)
+
+
+def _ensure(call: Invocation) -> Operand:
+    """`Ensure(value, condition [, message])`"""
+    given = count(call, 2, 3)
+    value, condition = value_at(call, 0), condition_at(call, 1)
+    message = fit(call, 2, STRING).evaluate if given == 3 else None
+
+    def ensure(row: Row, run: Run) -> Value:
+        if not condition(row, run):
+            said = b"" if message is None else message(row, run) or b""
+            raise fault(said.decode("utf-8", "replace") or "Condition violated", call.position)
+        return value.evaluate(row, run)
+
+    return Expression(value.type, ensure)
+
+
+def _ensure_type(call: Invocation) -> Operand:
+    """`EnsureType(value, Type [, message])`: the value, if it is of that type."""
+    return _typed(call, converted=False)
+
+
+def _ensure_convertible(call: Invocation) -> Operand:
+    return _typed(call, converted=True)
+
+
+def _typed(call: Invocation, converted: bool) -> Operand:
+    from mayflydb.query.yql.functions.support import coerce, folded, type_at
+
+    given = count(call, 2, 3)
+    value, kind = value_at(call, 0), type_at(call, 1)
+    if value.type == kind or (converted and coerce(value, kind) is not None):
+        return value
+    said = folded(value_at(call, 2), call) if given == 3 else b""
+    raise wrong(
+        call,
+        f"Mismatch types: expected {format_type(kind)}, but got {format_type(value.type)}"
+        + (f", {said.decode('utf-8', 'replace')}" if said else ""),
+    )
+
+
+def condition_at(call: Invocation, index: int) -> Callable[[Row, Run], Value]:
+    """The operand at this place, a Bool; NULL counts as false."""
+    given = value_at(call, index)
+    if given.type != NULL and bare(given.type) != BOOL:
+        raise wrong(call, f"Expected type: Bool, but got: {format_type(given.type)}")
+    return given.evaluate
+
+
+def _if(call: Invocation) -> Operand:
+    """`IF(condition, then [, else])`"""
+    condition = condition_at(call, 0) if count(call, 2, 3) else None
+    assert condition is not None
+    fixed = value_at(call, 0).constant
+    if len(call.operands) == 3:
+        kind, (yes, no) = common_of(call, [value_at(call, 1), value_at(call, 2)])
+    else:
+        yes = value_at(call, 1)
+        kind, no = optional(yes.type), constant(NULL, None)
+    first, second = yes.evaluate, no.evaluate
+    return Expression(
+        kind,
+        lambda row, run: first(row, run) if condition(row, run) else second(row, run),
+        constant=fixed and yes.constant and no.constant,
+    )
+
+
+def _coalesce(call: Invocation) -> Operand:
+    """The first that is not NULL; it may be NULL itself only if the last may."""
+    count(call, 1, -1)
+    given = values_of(call)
+    if len(given) == 1 or not is_optional(given[0].type):
+        return given[0]
+    for index, each in enumerate(given):  # What cannot be NULL is the last that counts.
+        if not is_optional(each.type):
+            given = given[: index + 1]
+            break
+    certain = not is_optional(given[-1].type)
+    kind, given = common_of(call, given)
+    evaluates = [each.evaluate for each in given]
+
+    def first(row: Row, run: Run) -> Value:
+        for evaluate in evaluates:
+            value = evaluate(row, run)
+            if value is not None:
+                return value
+        return None
+
+    return Expression(bare(kind) if certain else kind, first, constant=all(each.constant for each in given))
+
+
+def _nanvl(call: Invocation) -> Operand:
+    """`NANVL(value, instead)`: instead of what is not a number."""
+    count(call, 2)
+    kind, (value, instead) = common_of(call, values_of(call))
+    if bare(kind) not in FLOATS:
+        raise wrong(call, f"Expected floating point type, but got: {format_type(kind)}")
+    return direct([value, instead], kind, lambda a, b: b if a is not None and a != a else a)
+
+
+def _of_all(greatest: bool) -> Builder:
+    """MIN_OF and MAX_OF: NULL if any of them is."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1, -1)
+        kind, given = common_of(call, values_of(call))
+        key = comparison.sort_key(bare(kind))
+
+        def choose(*values: Value) -> Value:
+            if None in values:
+                return None
+            return max(values, key=key) if greatest else min(values, key=key)
+
+        return direct(given, kind, choose)
+
+    return build
+
+
+def _likely(call: Invocation) -> Operand:
+    count(call, 1)
+    condition_at(call, 0)
+    return value_at(call, 0)
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "Just": _just,
+    "Unwrap": _unwrap,
+    "Ensure": _ensure,
+    "EnsureType": _ensure_type,
+    "EnsureConvertibleTo": _ensure_convertible,
+    "If": _if,
+    "Coalesce": _coalesce,
+    "Nvl": _coalesce,
+    "Nanvl": _nanvl,
+    "MaxOf": _of_all(greatest=True),
+    "Greatest": _of_all(greatest=True),
+    "MinOf": _of_all(greatest=False),
+    "Least": _of_all(greatest=False),
+    "Likely": _likely,
+}

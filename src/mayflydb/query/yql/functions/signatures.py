@@ -1,0 +1,257 @@
+"""Functions that are known by a line such as `(String, Uint64?, [Bool]) -> List<String>`.
+
+An argument of a bare type takes NULL as well, and the result is NULL then; one of `T?` gets to see NULL. Those in brackets may
+be left out, and are None then. `name:T` names an argument, which may be given as `value AS name`. `A|B` takes either, and the
+result `#` is of the type of the first argument.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Final
+
+import msgspec
+
+from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.functions.support import coerce, mismatch, wrong
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    PRIMITIVES,
+    DictType,
+    ListType,
+    Primitive,
+    StructType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    is_optional,
+    optional,
+)
+
+EXTRA: Final = {"TM": Primitive("Resource<'DateTime2.TM'>"), "Node": Primitive("Resource<'Yson2.Node'>")}
+"""Types that only functions know: they are never stored, nor sent."""
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """`kinds`: what it may be, best first. `nullable`: the function sees NULL. `optional`: it may be left out."""
+
+    kinds: tuple[Type, ...]
+    nullable: bool
+    optional: bool
+    name: str
+
+
+class Signature(msgspec.Struct, frozen=True):
+    """`result` None: that of the first argument."""
+
+    arguments: tuple[Argument, ...]
+    result: Type | None
+    nullable: bool
+
+
+_TOKEN: Final = re.compile(r"\s*([A-Za-z]\w*|[<>(),?|\[\]:#]|->)")
+
+
+@lru_cache(maxsize=1024)
+def read(text: str) -> Signature:
+    """The signature that a line of this module's form says."""
+    return _Reader(text).signature()
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._tokens = _TOKEN.findall(text)
+        self._at = 0
+
+    def _peek(self) -> str:
+        return self._tokens[self._at] if self._at < len(self._tokens) else ""
+
+    def _take(self, token: str = "") -> str:
+        found = self._peek()
+        assert not token or found == token, (self._tokens, self._at, token)
+        self._at += 1
+        return found
+
+    def _skip(self, token: str) -> bool:
+        if self._peek() != token:
+            return False
+        self._at += 1
+        return True
+
+    def signature(self) -> Signature:
+        arguments: list[Argument] = []
+        self._take("(")
+        open_ended = False
+        while not self._skip(")"):
+            open_ended = self._skip("[") or open_ended
+            arguments.append(self._argument(open_ended))
+            self._skip("]")
+            self._skip(",")
+        self._take("->")
+        if self._skip("#"):
+            return Signature(tuple(arguments), None, self._skip("?"))
+        result = self.type()
+        return Signature(tuple(arguments), result, is_optional(result))
+
+    def _argument(self, open_ended: bool) -> Argument:
+        name = ""
+        if self._at + 1 < len(self._tokens) and self._tokens[self._at + 1] == ":":
+            name = self._take()
+            self._take(":")
+        kinds = [self.type()]
+        while self._skip("|"):
+            kinds.append(self.type())
+        return Argument(tuple(map(bare, kinds)), is_optional(kinds[-1]), open_ended, name)
+
+    def type(self) -> Type:
+        found = self._item()
+        while self._skip("?"):
+            found = optional(found)
+        return found
+
+    def _item(self) -> Type:
+        name = self._take()
+        if not self._skip("<"):
+            return EXTRA.get(name) or PRIMITIVES[name]
+        if name == "Struct":
+            members = []
+            while not self._skip(">"):
+                label = self._take()
+                self._take(":")
+                members.append((label, self.type()))
+                self._skip(",")
+            return StructType(tuple(members))
+        parts = [self.type()]
+        while self._skip(","):
+            parts.append(self.type())
+        self._take(">")
+        if name == "List":
+            return ListType(parts[0])
+        return DictType(parts[0], parts[1]) if name == "Dict" else TupleType(tuple(parts))
+
+
+def function(line: str, call: Callable[..., Value]) -> Builder:
+    """The builder of a function with this signature. `call` gets values in order, None for what is left out."""
+
+    def build(invocation: Invocation) -> Operand:
+        signature = read(line)
+        given = _arranged(invocation, signature)
+        return _expression(given, signature, call)
+
+    return build
+
+
+def overloads(*choices: tuple[str, Callable[..., Value]]) -> Builder:
+    """The first of these that the arguments fit without conversion of values, else the first that they fit at all."""
+
+    def build(invocation: Invocation) -> Operand:
+        for line, call in choices:
+            signature = read(line)
+            if _exact(invocation, signature):
+                return _expression(_arranged(invocation, signature), signature, call)
+        for line, call in choices[:-1]:
+            signature = read(line)
+            if _fits(invocation, signature):
+                return _expression(_arranged(invocation, signature), signature, call)
+        signature = read(choices[-1][0])
+        return _expression(_arranged(invocation, signature), signature, choices[-1][1])
+
+    return build
+
+
+def module(prefix: str, functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[str, Builder]:
+    """Builders by name in lower case, of functions given as (signature, call)."""
+    return {f"{prefix}::{name}".lower(): function(line, call) for name, (line, call) in functions.items()}
+
+
+def _exact(invocation: Invocation, signature: Signature) -> bool:
+    if len(invocation.operands) > len(signature.arguments):
+        return False
+    return all(
+        isinstance(operand, Expression) and bare(operand.type) in argument.kinds
+        for operand, argument in zip(invocation.operands, signature.arguments, strict=False)
+    )
+
+
+def _fits(invocation: Invocation, signature: Signature) -> bool:
+    if len(invocation.operands) > len(signature.arguments):
+        return False
+    return all(
+        isinstance(operand, Expression) and _converted(operand, argument) is not None
+        for operand, argument in zip(invocation.operands, signature.arguments, strict=False)
+    )
+
+
+def _arranged(invocation: Invocation, signature: Signature) -> list[tuple[Argument, Expression | None]]:
+    """Each argument with what was given for it, converted."""
+    arguments = signature.arguments
+    needed = sum(not each.optional for each in arguments)
+    total = len(invocation.operands) + len(invocation.named)
+    if not needed <= total <= len(arguments):
+        wanted = str(needed) if needed == len(arguments) else f"from {needed} to {len(arguments)}"
+        raise wrong(invocation, f"Expected {wanted} argument(s), but got {total}")
+    named = dict(invocation.named)
+    given: list[tuple[Argument, Expression | None]] = []
+    for index, argument in enumerate(arguments):
+        operand = invocation.operands[index] if index < len(invocation.operands) else named.pop(argument.name, None)
+        if operand is None:
+            if not argument.optional:
+                raise wrong(invocation, f"Missing argument #{index + 1}")
+            given.append((argument, None))
+            continue
+        if not isinstance(operand, Expression):
+            raise wrong(invocation, f"Expected a value as argument #{index + 1}")
+        found = _converted(operand, argument)
+        if found is None:
+            raise mismatch(invocation, index, operand.type, argument.kinds[0])
+        given.append((argument, found))
+    if named:
+        raise wrong(invocation, f"Unknown argument name: {next(iter(named))}")
+    return given
+
+
+def _converted(operand: Expression, argument: Argument) -> Expression | None:
+    if bare(operand.type) in argument.kinds:
+        return operand
+    for kind in argument.kinds:
+        found = coerce(operand, optional(kind) if is_optional(operand.type) else kind)
+        if found is not None:
+            return found
+    return None
+
+
+def _expression(
+    given: list[tuple[Argument, Expression | None]], signature: Signature, call: Callable[..., Value]
+) -> Expression:
+    shown = [each for _, each in given if each is not None]
+    through = any(each is not None and is_optional(each.type) and not argument.nullable for argument, each in given)
+    first = shown[0].type if shown else None
+    result = signature.result if signature.result is not None else bare(first) if first is not None else None
+    assert result is not None
+    kind = optional(result) if through or signature.nullable else result
+    fixed = all(each.constant for each in shown)
+    while given and given[-1][1] is None and not signature.arguments[len(given) - 1].nullable:
+        given = given[:-1]
+    evaluates = [(argument.nullable or each is None, each.evaluate if each else _nothing) for argument, each in given]
+    if len(evaluates) == 1:
+        ((nullable, evaluate),) = evaluates
+        if nullable or not through:
+            return Expression(kind, lambda row, run: call(evaluate(row, run)), constant=fixed)
+
+    def several(row: Row, run: Run) -> Value:
+        values = []
+        for nullable, evaluate in evaluates:
+            value = evaluate(row, run)
+            if value is None and not nullable:
+                return None
+            values.append(value)
+        return call(*values)
+
+    return Expression(kind, several, constant=fixed)
+
+
+def _nothing(row: Row, run: Run) -> Value:
+    return None

@@ -1,0 +1,228 @@
+"""What builders of functions share: operands and their types, NULL that goes through, and refusals in YQL's words."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mayflydb.query.yql import conversions
+from mayflydb.query.yql.expression import Bound, Evaluate, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql.faults import Fault, type_fault
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    FLOATS,
+    JSON,
+    NUMBERS,
+    STRING,
+    UTF8,
+    YSON,
+    Just,
+    OptionalType,
+    Type,
+    Value,
+    bare,
+    format_long,
+    is_optional,
+    optional,
+)
+
+
+def wrong(call: Invocation, message: str) -> Fault:
+    """A refusal of these arguments."""
+    return type_fault(call.name, message, call.position)
+
+
+def count(call: Invocation, low: int, high: int | None = None) -> int:
+    """How many operands there are, which must be between these (`high` None: `low` it is; -1: no end), and none named."""
+    given = len(call.operands) + len(call.named)
+    high = low if high is None else high
+    if given < low or (given > high >= 0) or call.named:
+        if call.named and low <= given and (given <= high or high < 0):
+            raise wrong(call, "Named arguments are not expected")
+        wanted = str(low) if low == high else f"at least {low}" if high < 0 else f"from {low} to {high}"
+        raise wrong(call, f"Expected {wanted} argument(s), but got {given}")
+    return given
+
+
+def value_at(call: Invocation, index: int) -> Expression:
+    """The operand at this place, which must be a value."""
+    operand = call.operands[index]
+    if not isinstance(operand, Expression):
+        raise wrong(call, f"Expected a value as argument #{index + 1}, but got a {_kind(operand)}")
+    return operand
+
+
+def values_of(call: Invocation) -> list[Expression]:
+    return [value_at(call, index) for index in range(len(call.operands))]
+
+
+def type_at(call: Invocation, index: int) -> Type:
+    """The operand at this place, which must be a type."""
+    operand = call.operands[index]
+    if not isinstance(operand, TypeOperand):
+        raise wrong(call, f"Expected a type as argument #{index + 1}, but got a {_kind(operand)}")
+    return operand.type
+
+
+def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> Bound:
+    """The operand at this place, which must be a lambda, for arguments of these types."""
+    operand = call.operands[index]
+    if isinstance(operand, (Expression, TypeOperand)):
+        raise wrong(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
+    if operand.arity != len(types):
+        raise wrong(call, f"Expected a lambda with {len(types)} argument(s), but got {operand.arity}")
+    return operand.bind(types)
+
+
+def _kind(operand: Operand) -> str:
+    if isinstance(operand, Expression):
+        return "value"
+    return "type" if isinstance(operand, TypeOperand) else "lambda"
+
+
+def is_lambda(operand: Operand) -> bool:
+    return not isinstance(operand, (Expression, TypeOperand))
+
+
+def as_lambda(operand: Operand) -> Lambda:
+    assert not isinstance(operand, (Expression, TypeOperand))
+    return operand
+
+
+# --- types -----------------------------------------------------------------------------------------------------------
+
+
+def coerce(given: Expression, to: Type) -> Expression | None:
+    """The same as a value of this type, where a call may take it so: what converts by itself, and texts to String,
+    numbers to floating point."""
+    found = conversions.implicit(given, to)
+    if found is not None:
+        return found
+    if is_optional(given.type) and not is_optional(to):
+        return None
+    source, target = bare(given.type), bare(to)
+    change: Callable[[Value], Value] | None = None
+    if target == STRING and source in (UTF8, JSON):
+        change = str.encode
+    elif target == STRING and source == YSON:
+        change = bytes
+    elif target in FLOATS and source in NUMBERS:
+        change = float
+    return None if change is None else mapped(given, to, change)
+
+
+def fit(call: Invocation, index: int, to: Type, given: Expression | None = None) -> Expression:
+    """The operand at this place as a value of `to`; where it may be NULL and `to` may not, of `to?`."""
+    given = value_at(call, index) if given is None else given
+    if given.type == to:
+        return given
+    found = coerce(given, optional(to) if is_optional(given.type) else to)
+    if found is None:
+        raise mismatch(call, index, given.type, to)
+    return found
+
+
+def mismatch(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
+    return wrong(
+        call,
+        f"Mismatch type argument #{index + 1}, type diff: {format_long(given)} != {format_long(wanted)}",
+    )
+
+
+def common_of(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list[Expression]]:
+    """One type for all of these, and each of them in it."""
+    kind = conversions.common([each.type for each in given])
+    if kind is not None:
+        found = [each if each.type == kind else conversions.implicit(each, kind) for each in given]
+        if None not in found:
+            return kind, [each for each in found if each is not None]
+    for one in given:  # Literals fit into the types of others.
+        kind = one.type
+        found = [each if each.type == kind else conversions.implicit(each, kind) for each in given]
+        if None not in found:
+            return kind, [each for each in found if each is not None]
+    raise wrong(call, "Cannot infer common type for " + " and ".join(format_long(each.type) for each in given[:2]))
+
+
+def present(kind: Type) -> Callable[[Value], Value]:
+    """How a value of this type stands in an Optional of it."""
+    return Just if is_optional(kind) else _same
+
+
+def content(kind: OptionalType) -> Callable[[Value], Value]:
+    """The value in an Optional that has one."""
+    return _inside if is_optional(kind.item) else _same
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _inside(value: Value) -> Value:
+    return value.value
+
+
+# --- closures --------------------------------------------------------------------------------------------------------
+
+
+def constant(kind: Type, value: Value) -> Expression:
+    return Expression(kind, lambda row, run: value, constant=True)
+
+
+def folded(expression: Expression, call: Invocation) -> Value:
+    """The value of an operand that must be known when the query is bound."""
+    if expression.literal:
+        return expression.value
+    if not expression.constant:
+        raise wrong(call, "Expected a constant")
+    return expression.evaluate((), _NO_RUN)
+
+
+_NO_RUN: Any = None
+
+
+def mapped(given: Expression, kind: Type, change: Callable[[Value], Value]) -> Expression:
+    """A function of one value; NULL stays NULL. `kind` is made Optional where the operand is."""
+    evaluate = given.evaluate
+    if not is_optional(given.type):
+        return Expression(kind, lambda row, run: change(evaluate(row, run)), constant=given.constant)
+
+    def call(row: Row, run: Run) -> Value:
+        value = evaluate(row, run)
+        return None if value is None else change(value)
+
+    return Expression(optional(kind), call, constant=given.constant)
+
+
+def applied(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
+    """A function of several values; any NULL makes NULL, and `kind` Optional."""
+    if len(given) == 1:
+        return mapped(given[0], kind, change)
+    fixed = all(each.constant for each in given)
+    evaluates = [each.evaluate for each in given]
+    if not any(is_optional(each.type) for each in given):
+        return Expression(kind, _plain(evaluates, change), constant=fixed)
+
+    def call(row: Row, run: Run) -> Value:
+        values = []
+        for evaluate in evaluates:
+            value = evaluate(row, run)
+            if value is None:
+                return None
+            values.append(value)
+        return change(*values)
+
+    return Expression(optional(kind), call, constant=fixed)
+
+
+def direct(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
+    """A function that looks at NULL itself."""
+    fixed = all(each.constant for each in given)
+    return Expression(kind, _plain([each.evaluate for each in given], change), constant=fixed)
+
+
+def _plain(evaluates: list[Evaluate], change: Callable[..., Value]) -> Evaluate:
+    if len(evaluates) == 2:
+        first, second = evaluates
+        return lambda row, run: change(first(row, run), second(row, run))
+    return lambda row, run: change(*[evaluate(row, run) for evaluate in evaluates])

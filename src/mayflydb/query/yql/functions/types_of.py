@@ -1,0 +1,155 @@
+"""Types as arguments and results: TypeOf, FormatType, and what makes types of types.
+
+A type is known when the query is bound, so these leave nothing to be done later.
+Source: https://ydb.tech/docs/en/yql/reference/builtins/types
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+from mayflydb.query.yql import names
+from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand, TypeOperand
+from mayflydb.query.yql.functions.support import constant, count, folded, type_at, value_at, wrong
+from mayflydb.query.yql.syntax import At, TypeName
+from mayflydb.query.yql.types import (
+    UTF8,
+    VOID,
+    DecimalType,
+    DictType,
+    ListType,
+    OptionalType,
+    StructType,
+    TaggedType,
+    TupleType,
+    Type,
+    VariantType,
+    format_type,
+)
+
+
+def _type_of(call: Invocation) -> Operand:
+    count(call, 1)
+    return TypeOperand(value_at(call, 0).type)
+
+
+def _instance_of(call: Invocation) -> Operand:
+    """`InstanceOf(type)`: a value that exists only for its type."""
+    count(call, 1)
+    kind = type_at(call, 0)
+
+    def evaluate(row: object, run: object) -> None:
+        raise wrong(call, "InstanceOf has no value")
+
+    return Expression(kind, evaluate)
+
+
+def _format(call: Invocation) -> Operand:
+    count(call, 1)
+    return constant(UTF8, format_type(type_at(call, 0)))
+
+
+def _data(call: Invocation) -> Operand:
+    """`DataType("Int32")`, `DataType("Decimal", "22", "9")`"""
+    given = count(call, 1, 3)
+    words = [_word(call, index) for index in range(given)]
+    if words[0].lower() == "decimal" and given == 3 and words[1].isdigit() and words[2].isdigit():
+        return TypeOperand(DecimalType(int(words[1]), int(words[2])))
+    return TypeOperand(names.resolve(TypeName(At(call.position.row, call.position.column), words[0])))
+
+
+def _word(call: Invocation, index: int) -> str:
+    value = folded(value_at(call, index), call)
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
+
+
+def _made(number: int, make: Callable[..., Type]) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, number)
+        return TypeOperand(make(*[type_at(call, index) for index in range(number)]))
+
+    return build
+
+
+def _tuple(call: Invocation) -> Operand:
+    count(call, 0, -1)
+    return TypeOperand(TupleType(tuple(type_at(call, index) for index in range(len(call.operands)))))
+
+
+def _struct(call: Invocation) -> Operand:
+    if call.operands:
+        raise wrong(call, "Expected named arguments only")
+    members = []
+    for name, operand in call.named:
+        if not isinstance(operand, TypeOperand):
+            raise wrong(call, f"Expected a type as argument {name}")
+        members.append((name, operand.type))
+    return TypeOperand(StructType(tuple(sorted(members, key=lambda member: member[0]))))
+
+
+def _variant(call: Invocation) -> Operand:
+    count(call, 1)
+    over = type_at(call, 0)
+    if not isinstance(over, (StructType, TupleType)):
+        raise wrong(call, f"Expected struct or tuple type, but got: {format_type(over)}")
+    return TypeOperand(VariantType(over))
+
+
+def _tagged(call: Invocation) -> Operand:
+    count(call, 2)
+    return TypeOperand(TaggedType(_word(call, 1), type_at(call, 0)))
+
+
+def _part(wanted: type[Type], read: Callable[..., Type]) -> Builder:
+    """The part of a type: ListItemType and its kin."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 1)
+        kind = type_at(call, 0)
+        if not isinstance(kind, wanted):
+            raise wrong(call, f"Unexpected type: {format_type(kind)}")
+        return TypeOperand(read(kind))
+
+    return build
+
+
+def _tuple_element(call: Invocation) -> Operand:
+    count(call, 2)
+    kind, index = type_at(call, 0), _word(call, 1)
+    if not isinstance(kind, TupleType) or not index.isdigit() or int(index) >= len(kind.items):
+        raise wrong(call, f"Type {format_type(kind)} has no element {index}")
+    return TypeOperand(kind.items[int(index)])
+
+
+def _struct_member(call: Invocation) -> Operand:
+    count(call, 2)
+    kind, name = type_at(call, 0), _word(call, 1)
+    found = dict(kind.members).get(name) if isinstance(kind, StructType) else None
+    if found is None:
+        raise wrong(call, f"Unknown member name: {name}")
+    return TypeOperand(found)
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "TypeOf": _type_of,
+    "InstanceOf": _instance_of,
+    "FormatType": _format,
+    "DataType": _data,
+    "OptionalType": _made(1, OptionalType),
+    "ListType": _made(1, ListType),
+    "DictType": _made(2, DictType),
+    "SetType": _made(1, lambda key: DictType(key, VOID)),
+    "TupleType": _tuple,
+    "StructType": _struct,
+    "VariantType": _variant,
+    "TaggedType": _tagged,
+    "VoidType": _made(0, lambda: VOID),
+    "OptionalItemType": _part(OptionalType, lambda kind: kind.item),
+    "ListItemType": _part(ListType, lambda kind: kind.item),
+    "DictKeyType": _part(DictType, lambda kind: kind.key),
+    "DictPayloadType": _part(DictType, lambda kind: kind.payload),
+    "VariantUnderlyingType": _part(VariantType, lambda kind: kind.over),
+    "TupleElementType": _tuple_element,
+    "StructMemberType": _struct_member,
+}

@@ -1,0 +1,106 @@
+"""Aggregates of YQL over columns: type and result, NULL passed over."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.types import (
+    BOOL,
+    DATE,
+    DOUBLE,
+    FLOAT,
+    INT32,
+    INT64,
+    INTERVAL,
+    JSON,
+    STRING,
+    TIMESTAMP,
+    UINT8,
+    UINT32,
+    UINT64,
+    UTF8,
+    DecimalType,
+    optional,
+)
+from yql_calling import aggregated
+
+MONEY = DecimalType(22, 9)
+I32 = optional(INT32)
+
+ROWS = [
+    ("COUNT", [I32], [1, None, 3], "Uint64", 2),
+    ("COUNT", [I32], [], "Uint64", 0),
+    ("SUM", [INT32], [1, 2, 3], "Int64", 6),
+    ("SUM", [I32], [1, None, 3], "Int64?", 4),
+    ("SUM", [I32], [None], "Int64?", None),
+    ("SUM", [I32], [], "Int64?", None),
+    ("SUM", [UINT8], [200, 100], "Uint64", 300),
+    ("SUM", [INT64], [2**63 - 1, 1], "Int64", -(2**63)),
+    ("SUM", [UINT64], [2**64 - 1, 2], "Uint64", 1),
+    ("SUM", [FLOAT], [1.5, 2.0], "Double", 3.5),
+    ("SUM", [MONEY], [1_500_000_000, 500_000_000], "Decimal(35,9)", 2_000_000_000),
+    ("SUM", [INTERVAL], [5, 6], "Interval", 11),
+    ("AVG", [INT32], [1, 2], "Double", 1.5),
+    ("AVG", [I32], [1, None, 2], "Double?", 1.5),
+    ("AVG", [I32], [], "Double?", None),
+    ("AVG", [MONEY], [1_000_000_000, 2_000_000_000], "Decimal(22,9)", 1_500_000_000),
+    ("AVG", [INTERVAL], [5, 6], "Interval", 5),
+    ("AVG", [INTERVAL], [-5, -6], "Interval", -5),
+    ("MIN", [optional(UTF8)], ["b", None, "a"], "Utf8?", "a"),
+    ("MAX", [TIMESTAMP], [5, 9, 7], "Timestamp", 9),
+    ("MAX", [optional(DATE)], [None], "Date?", None),
+    ("SOME", [I32], [None, 4, 5], "Int32?", 4),
+    ("AGGREGATE_LIST", [I32], [1, None, 1], "List<Int32>", [1, 1]),
+    ("AggregateList", [I32], [], "List<Int32>", []),
+    ("AGG_LIST_DISTINCT", [STRING], [b"a", b"b", b"a"], "List<String>", [b"a", b"b"]),
+    ("COUNT_IF", [optional(BOOL)], [True, None, False, True], "Uint64", 2),
+    ("BOOL_AND", [optional(BOOL)], [True, None, True], "Bool?", True),
+    ("BOOL_OR", [BOOL], [False, False], "Bool", False),
+    ("BOOL_XOR", [BOOL], [True, True, True], "Bool", True),
+    ("BIT_AND", [UINT32], [7, 5], "Uint32", 5),
+    ("BIT_OR", [UINT32], [1, 4], "Uint32", 5),
+    ("BIT_XOR", [UINT32], [7, 5], "Uint32", 2),
+]
+
+
+@pytest.mark.parametrize(("name", "kinds", "values", "kind", "expected"), ROWS)
+def test_one_column(name, kinds, values, kind, expected):
+    assert aggregated(name, kinds, [(each,) for each in values]) == (kind, expected)
+
+
+PAIRS = [
+    ("SUM_IF", [INT32, BOOL], [(1, True), (2, False), (4, True)], (), "Int64?", 5),
+    ("SUM_IF", [INT32, BOOL], [(1, False)], (), "Int64?", None),
+    ("AVG_IF", [INT32, optional(BOOL)], [(1, True), (2, None), (4, True)], (), "Double?", 2.5),
+    ("MIN_BY", [STRING, I32], [(b"a", 3), (b"b", 1), (b"c", None)], (), "String?", b"b"),
+    ("MAX_BY", [STRING, INT32], [(b"a", 3), (b"b", 1)], (), "String", b"a"),
+    ("MAX_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 2)], (2,), "List<String>", [b"a", b"c"]),
+    ("TOP_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 2)], (2,), "List<String>", [b"a", b"c"]),
+    ("BOTTOM_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 2)], (1,), "List<String>", [b"b"]),
+    ("TOP", [I32], [(3,), (None,), (9,), (1,)], (2,), "List<Int32>", [9, 3]),
+    ("BOTTOM", [DOUBLE], [(3.0,), (9.0,), (1.0,)], (2,), "List<Double>", [1.0, 3.0]),
+    ("AGGREGATE_LIST", [INT32], [(3,), (9,), (1,)], (2,), "List<Int32>", [3, 9]),
+    ("COUNT", [], [(), ()], (), "Uint64", 2),
+]
+
+
+@pytest.mark.parametrize(("name", "kinds", "rows", "constants", "kind", "expected"), PAIRS)
+def test_several_operands(name, kinds, rows, constants, kind, expected):
+    assert aggregated(name, kinds, rows, *constants) == (kind, expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "kinds"),
+    [("SUM", [STRING]), ("MIN", [JSON]), ("BOOL_AND", [INT32]), ("SUM", [INT32, INT32]), ("COUNT_IF", [INT32])],
+)
+def test_refused(name, kinds):
+    with pytest.raises(Fault) as caught:
+        aggregated(name, kinds, [])
+    assert caught.value.issues[0].message == "Type annotation"
+    assert caught.value.issues[0].issues[0].message == f"At function: {name}"
+
+
+def test_top_keeps_few_of_many(chance):
+    values = [chance.randrange(10**9) for _ in range(1000)]
+    assert aggregated("TOP", [INT64], [(each,) for each in values], 5)[1] == sorted(values, reverse=True)[:5]
