@@ -15,7 +15,6 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.model.instant import SECOND
 from mayflydb.ports import address, make_secret, read_password, reserve, within_reach
 
 if TYPE_CHECKING:
@@ -146,7 +145,7 @@ class YdbPort:
             advertise=None if advertise is None else (advertise.host.strip("[]"), advertise.port),
             hide_expired=settings.hide_expired,
             run_interval=self._ttl.ydb_run_interval,
-            min_run_interval=self._ttl.ydb_min_run_interval // SECOND,
+            min_run_interval=self._ttl.ydb_min_run_interval,
             auth=self._password is not None,
             secret=b""
             if self._password is None
