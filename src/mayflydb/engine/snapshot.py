@@ -5,9 +5,9 @@ locks. Whoever of two that write one record commits first wins, the other one ge
 serializable one that has written something, and would not read at its end what it has read.
 
 The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
-this process replaced them. One that another process changed is told by its lsn, and is a WriteConflict for whoever meets it; one
-that was removed there, or purged, is missing, which is told only if it was met before that. One that was made since is told by
-its seq, and is not seen.
+this process replaced them, and, for serializable ones, purged them. One that another process changed is told by its lsn, and is a
+WriteConflict for whoever meets it; one that was removed there, or purged, is missing, which is told only if it was met before
+that. One that was made since is told by its seq, and is not seen.
 """
 
 from __future__ import annotations
@@ -67,8 +67,8 @@ class Snapshot:
         self._parts: dict[int, Part] = {}
         self._done: list[_Done] = []
         self._last = PROVISIONAL
-        engine.past.watch(self)
-        self._losses = engine.past.losses
+        engine.past.watch(self, deaths=serializable)
+        self._losses = self._lost
 
     @classmethod
     async def begin(
@@ -360,8 +360,13 @@ class Snapshot:
         return part
 
     def _check_losses(self, container: int) -> None:
-        if self._engine.past.losses != self._losses:
+        if self._lost != self._losses:
             raise WriteConflict(CHANGED, container=container)
+
+    @property
+    def _lost(self) -> tuple[int, int]:
+        past = self._engine.past
+        return past.losses, past.unmourned if self.serializable else 0
 
     def _beginning(self, row: Row) -> tuple[int, int]:
         """The last numbers that had been given out in a container: in one that is younger, none."""

@@ -41,7 +41,19 @@ def test_reads(text: str, microseconds: int) -> None:
 REFUSED = [
     *("P1M", "P1Y", "p1d", "P1D ", " P1D", "P", "PT", "P1DT", "PT1H1H", "P1D1W", "P1.5D", "P49673D", "30 days"),
     *("", "-", "1", "PT1M1H", "PT1S1M", "PT1.S", "PT.5S", "PT1.1234567S", "PT1.5M", "P1D1D", "P1W1W", "P-1D", "--P1D"),
-    *("PT1H P1D", "P1DT1D", "PT1D", "P1H", "P\u0661D", "P1D\n", "P9999999999D", "PT1,5S", "P1DT1HT1M", "-P49673D", "P7096W1D"),
+    *(
+        "PT1H P1D",
+        "P1DT1D",
+        "PT1D",
+        "P1H",
+        "P\u0661D",
+        "P1D\n",
+        "P9999999999D",
+        "PT1,5S",
+        "P1DT1HT1M",
+        "-P49673D",
+        "P7096W1D",
+    ),
 ]
 
 

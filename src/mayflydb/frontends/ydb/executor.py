@@ -39,6 +39,7 @@ from mayflydb.query.yql import plans
 from mayflydb.query.yql.definitions import Definition, ShowCreate
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.plans import Plan
+from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
 from mayflydb.query.yql.statements import Delete, Pragma, Script, Update, Write
 from mayflydb.query.yql.types import UTF8, Type, Value
@@ -58,14 +59,18 @@ _DEFINITIONS: Final = get_args(Definition)
 
 
 class Stats(msgspec.Struct, frozen=True):
-    """What a query did: rows by table; whether its plan was known, and what finding it took; what all took, in microseconds; and
-    its plan as JSON."""
+    """What a query did: rows by table; whether its plan was known, and what finding it took; what all took, in microseconds."""
 
     accessed: Mapping[str, Accessed]
     cached: bool
     planning: int
     whole: int
-    plan: str
+    bound: Plan
+
+    @property
+    def plan(self) -> str:
+        """As JSON."""
+        return json.dumps(plans.explain(self.bound))
 
 
 class ResultPart(msgspec.Struct, frozen=True):
@@ -83,17 +88,31 @@ class ResultPart(msgspec.Struct, frozen=True):
 
 
 class Described(msgspec.Struct, frozen=True):
-    """A query that was not run: the types of its parameters, its columns, its plan as JSON, and the id by which to run it.
-
-    `writes`: it changes data.
-    """
+    """A query that was not run, and the id by which to run it."""
 
     id: str
-    parameters: Mapping[str, Type]
-    results: tuple[Columns, ...]
-    plan: str
     text: str
-    writes: bool
+    bound: Plan
+
+    @property
+    def parameters(self) -> Mapping[str, Type]:
+        """Types of all it takes."""
+        return self.bound.parameters
+
+    @property
+    def results(self) -> tuple[Columns, ...]:
+        """Columns of each result set."""
+        return self.bound.results
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes data."""
+        return not self.bound.read_only
+
+    @property
+    def plan(self) -> str:
+        """As JSON."""
+        return json.dumps(plans.explain(self.bound))
 
 
 class Executor:
@@ -174,13 +193,13 @@ class Executor:
         shown = 0
         for each in script.statements:
             if isinstance(each, Pragma):
-                prefix = each.values[0] if each.name.lower() == "tablepathprefix" and each.values else prefix
+                prefix = each.values[-1] if is_prefix_pragma(each) else prefix
             elif isinstance(each, ShowCreate):
                 text = await self._schemes.show_create(call, each, prefix)
                 columns = (("CreateQuery", UTF8), ("PathType", UTF8), ("Path", UTF8))
                 yield ResultPart(shown, tuple(sorted(columns)), [text])
                 shown += 1
-            else:
+            elif isinstance(each, _DEFINITIONS):
                 if control is not None and (control.id or control.begin is not None):
                     raise scheme_in_transaction()
                 await self._schemes.define(call, each, prefix)
@@ -193,8 +212,7 @@ class Executor:
         prepared, _ = await self._prepared(call, text, script, parameters or {})
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
         self.texts.keep(id, text)
-        plan = prepared.plan
-        return Described(id, dict(plan.parameters), tuple(plan.results), explained(plan), text, bool(plan.writes))
+        return Described(id, text, prepared.plan)
 
     def transactions(self, session: Session | None) -> Transactions:
         """Those of a session. BAD_REQUEST where there is none."""
@@ -365,7 +383,7 @@ class Work:
         if self.told is None:
             return part
         whole = self._executor.stopwatch() - self.told.began
-        stats = Stats(accessed, self.told.cached, self.told.planning, whole, explained(self.prepared.plan))
+        stats = Stats(accessed, self.told.cached, self.told.planning, whole, self.prepared.plan)
         return msgspec.structs.replace(part, stats=stats)
 
 
@@ -384,8 +402,3 @@ def _verb(script: Script) -> str:
         if isinstance(each, (Update, Delete)):
             return each.__class__.__name__
     return "Write"
-
-
-def explained(plan: Plan) -> str:
-    """A plan as YDB's clients show it: JSON."""
-    return json.dumps(plans.explain(plan))

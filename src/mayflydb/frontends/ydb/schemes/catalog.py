@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -13,6 +13,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.schemes import ddl, paths
 from mayflydb.frontends.ydb.schemes.builds import Builds
+from mayflydb.frontends.ydb.schemes.copying import drop_unfinished
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
     DirectoryEntry,
@@ -34,7 +35,7 @@ from mayflydb.frontends.ydb.schemes.faults import (
 )
 from mayflydb.frontends.ydb.schemes.making import Terms, altered, new_table, ruled
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
-from mayflydb.frontends.ydb.schemes.system import system_entry, system_tables
+from mayflydb.frontends.ydb.schemes.system import system_entry, system_rows, system_tables
 from mayflydb.frontends.ydb.schemes.tree import SPACE, Move, Tree
 from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
 from mayflydb.frontends.ydb.tables import TableView
@@ -75,7 +76,7 @@ class Schemes:
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
-        self.terms = Terms(options.min_run_interval, options.hide_expired)
+        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self._served = tuple(paths.joined(each) for each in options.databases)
@@ -220,13 +221,17 @@ class Schemes:
         home = await self.engine.node(SPACE, database)
         return {} if home is None else {node.name: node for node in await self.engine.children(home.id)}
 
+    async def system_rows(self, entry: SystemEntry) -> list[Row]:
+        """The rows that a table of the system has now, of all its columns."""
+        return await system_rows(self, entry)
+
     # --- tables ----------------------------------------------------------------------------------------------------
 
     async def create(
         self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER, replace: bool = False
     ) -> TableView:
         """A new table; `replace`: in the place of one that is there. Faults: the name is taken, or what no table can have."""
-        database, name = await self._new(path)
+        database, name = await self.new_place(path)
         with judged(CREATING):
             definition = new_table(spec, owner, self.terms, now)
         node = await self._write(lambda: self.tree.make(database, name, definition, now, replace))
@@ -257,16 +262,20 @@ class Schemes:
         """Other paths for tables, all or none: (source, destination, whether that is replaced). Faults: see `Tree.move`."""
         meant: list[Move] = []
         for source, destination, replace in moves:
-            meant.append(Move(await self.split(source), await self._new(destination), replace))
+            meant.append(Move(await self.split(source), await self.new_place(destination), replace))
         replaced = await self._write(lambda: self.tree.move(meant, now))
         for id in replaced:
             self.engine.reaper.changed(id)
+
+    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
+        """Tables that nobody saw get their names: (id, database, name) each. Faults: see `Tree.publish`."""
+        await self._write(lambda: self.tree.publish(copies, now))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
     async def create_view(self, path: str, text: str, now: Instant, owner: str = OWNER) -> None:
         """A new view of a query. Faults: the name is taken."""
-        database, name = await self._new(path)
+        database, name = await self.new_place(path)
         body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
         await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
 
@@ -286,7 +295,7 @@ class Schemes:
             return False
         if entry is not None:
             raise wrong_kind(path, "directory")
-        database, name = await self._new(path)
+        database, name = await self.new_place(path)
         body = msgspec.to_builtins(DirectoryBody(created=now, owner=owner))
         await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
         return True
@@ -328,20 +337,23 @@ class Schemes:
 
     async def resume(self, now: Instant) -> None:
         """After a start: go on with what is not complete, and let rules be what the server's settings say."""
-        for view in await self.tables():
-            if ruled(view.node.definition, self.terms).rules != _plain(view.node.definition):
-                with contextlib.suppress(NotFound):
-                    await self.engine.definitions.replace(view.node.id, self._ruled, now)
-            self.builds.begin(view)
+        await drop_unfinished(self.engine)
 
-    def _ruled(self, node: Node) -> Definition:
-        return ruled(node.definition, self.terms)
+        def change(node: Node) -> Definition:
+            return ruled(node.definition, self.terms, now)
+
+        for view in await self.tables():
+            if _plain(change(view.node)) != _plain(view.node.definition):
+                with contextlib.suppress(NotFound):
+                    await self.engine.definitions.replace(view.node.id, change, now)
+            self.builds.begin(view)
 
     async def close(self) -> None:
         """Leave what is being built as it is; `resume` goes on with it."""
         await self.builds.close()
 
-    async def _new(self, path: str) -> tuple[str, str]:
+    async def new_place(self, path: str) -> tuple[str, str]:
+        """(database, name below it) of an absolute path where something is to be made. Faults: nothing can be there."""
         database, name = await self.split(path)
         try:
             if not name:
@@ -361,5 +373,7 @@ class Schemes:
         return (await self.engine.store.write(decide)).reply
 
 
-def _plain(definition: Definition) -> tuple[Any, ...]:
-    return tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
+def _plain(definition: Definition) -> Definition:
+    """A definition, but for what its changes stamp on rules."""
+    rules = tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
+    return msgspec.structs.replace(definition, rules=rules)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from mayflydb.frontends.ydb import user_statements
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
@@ -40,7 +41,7 @@ async def define(schemes: Schemes, call: Call, statement: ast.Definition, prefix
         case ast.Grant():
             await _grant(schemes, call, statement, prefix)
         case ast.UserSpec():
-            raise unsupported(f"{statement.verb} {statement.kind}", statement.at)
+            await user_statements.perform(call, statement)
 
 
 async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None) -> Row:

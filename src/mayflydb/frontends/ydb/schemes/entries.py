@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import Node
+from mayflydb.engine.catalog import Definition, Node
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Table, View

@@ -10,6 +10,7 @@ import msgspec
 from mayflydb.engine.building import added
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
+from mayflydb.expiry.passes import following, stopped
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.ydb.schemes.columns import MOST_COLUMNS, check_columns, check_key, stored, type_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -26,7 +27,7 @@ from mayflydb.frontends.ydb.schemes.specs import (
 )
 from mayflydb.frontends.ydb.schemes.ttl import check_ttl
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings
-from mayflydb.model.instant import MINUTE, Instant, Span
+from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.types import Type, format_type, is_optional, optional
 from mayflydb.store.interface import FIRST_ORDERED
 
@@ -36,10 +37,11 @@ HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
 
 class Terms(msgspec.Struct, frozen=True):
     """What holds for all tables of a server. `least_interval`: no run interval may be shorter. `hides`: due rows
-    vanish at their deadline, whatever a table says."""
+    vanish at their deadline, whatever a table says. `run_interval`: how often a table is swept that says nothing of it."""
 
     least_interval: Span = 15 * MINUTE
     hides: bool = False
+    run_interval: Span = HOUR
 
 
 def body_of(definition: Definition) -> TableBody:
@@ -88,7 +90,7 @@ def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Defini
         definition, slot = with_slot(definition)
         definition = msgspec.structs.replace(definition, slots=(Slot(slot, "ready"),))
         body = msgspec.structs.replace(body, ttl=settings_of(spec.ttl, slot))
-    return ruled(msgspec.structs.replace(definition, body=built(body)), terms)
+    return ruled(msgspec.structs.replace(definition, body=built(body)), terms, now)
 
 
 def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
@@ -96,14 +98,20 @@ def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
     return TtlSettings(ttl.column, ttl.expire_after, ttl.unit, ttl.run_interval, slot)
 
 
-def ruled(definition: Definition, terms: Terms) -> Definition:
-    """A definition with the rule that its TTL settings come to."""
+def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
+    """A definition with the rule that its TTL settings come to, and the schedule by which it purges."""
     body = body_of(definition)
-    rules: tuple[Rule, ...] = ()
-    if body.ttl is not None:
-        hides = terms.hides or hides_by(body.attributes)
-        rules = (Rule("column", body.ttl.expire_after, hides=hides, slot=body.ttl.slot, passes=True),)
-    return msgspec.structs.replace(definition, rules=rules)
+    before = definition.schedule
+    if body.ttl is None:
+        # What is left of it keeps the next one from coming too early.
+        return msgspec.structs.replace(definition, rules=(), schedule=before and stopped(before, now))
+    hides = terms.hides or hides_by(body.attributes)
+    rule = Rule("column", body.ttl.expire_after, hides=hides, slot=body.ttl.slot, passes=True)
+    interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
+    schedule = following(before, interval, now)
+    if before is not None and before.until is None and before.every == schedule.every:
+        schedule = before
+    return msgspec.structs.replace(definition, rules=(rule,), schedule=schedule)
 
 
 def hides_by(attributes: Mapping[str, str]) -> bool:
@@ -141,7 +149,7 @@ def altered(definition: Definition, spec: AlterSpec, terms: Terms, now: Instant)
         settings=_merged(body.settings, spec.settings),
     )
     definition, body = _retimed(definition, body, spec, types, terms, now)
-    return ruled(msgspec.structs.replace(definition, body=built(body)), terms)
+    return ruled(msgspec.structs.replace(definition, body=built(body)), terms, now)
 
 
 def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:

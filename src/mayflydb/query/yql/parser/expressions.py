@@ -53,28 +53,28 @@ class Expressions(Operands):
         """An expression of operators that bind at least as tightly as `level`."""
         left = self.operand()
         length = 0
-        closed = False
+        closed = chained = False
         while True:
-            power = POWERS.get(self.kinds[self.index], 0)
+            kind = self.kinds[self.index]
+            power = POWERS.get(kind, 0)
+            if kind == ">" and self.next_kind == ">" and self.adjacent(2):
+                power = BITS
             if power < level:
                 return left
-            if power == BITS and self.kind == "?" and self.next_kind != "?":
+            if kind == "?" and not self.is_coalescing():
                 left = self._optional(left)
                 continue
             if power == CONDITION:
-                if closed:
+                if closed or (chained and not self._is_equality()):
                     return left
                 further = self._condition(left)
                 if further is None:
                     return left
                 left, closed = further
+                chained = True
             elif power <= AND:
                 left = self._logical(left, power)
             else:
-                if power == COMPARISON and self.kind == ">" and self.next_kind == ">" and self.adjacent(2):
-                    if level > BITS:
-                        return left
-                    power = BITS
                 left = self._arithmetic(left, power)
             length += 1
             if length > LONGEST_CHAIN:
@@ -96,7 +96,10 @@ class Expressions(Operands):
         kind = self.kind
         if kind == "?":
             self.index += 2
-            return Binary(left.at, "??", left, self.expression(BITS))
+            self.enter()
+            right = self.expression(BITS)
+            self.leave()
+            return Binary(left.at, "??", left, right)
         if kind == ">" and power == BITS:
             kind = ">>"
             self.index += 1
@@ -115,6 +118,12 @@ class Expressions(Operands):
         return TypeArgument(operand.at, self.optionals(named))
 
     # --- conditions -----------------------------------------------------------------------------------------------------
+
+    def _is_equality(self) -> bool:
+        """Whether the next condition is one that may follow another of its kind: `a = b = c`, but not `a = b IS NULL`."""
+        if self.kind == "IS":
+            return "DISTINCT" in (self.next_kind, self.kind_at(2) if self.next_kind == "NOT" else "")
+        return self.kind in EQUALITIES
 
     def _condition(self, left: Expression) -> tuple[Expression, bool] | None:
         """What a condition makes of its left side, and whether no other may follow; None: this NOT is none of it."""

@@ -19,7 +19,6 @@ from mayflydb.query.yql.syntax import (
     Member,
     Name,
     OrderItem,
-    TupleOf,
     TypeName,
     Window,
 )
@@ -68,8 +67,9 @@ class Grouping(Expressions):
             self.refuse("WITH behind GROUP BY")
         if len(hops) > 1:
             raise fault("Duplicate hop specification", hops[1].at)
-        plain = all(element is None for element in elements)
-        sets = None if plain else _product(elements, len(items), self)
+        sets: tuple[tuple[int, ...], ...] | None = None
+        if any(element is not None for element in elements):
+            items, sets = _in_order(items, _product(elements, len(items), self))
         return GroupBy(at, tuple(items), sets, compact, hops[0] if hops else None)
 
     def _element(self, items: list[Item], hops: list[Call]) -> tuple[tuple[int, ...], ...] | None:
@@ -104,10 +104,11 @@ class Grouping(Expressions):
             self.refuse("HOP in GROUPING SETS")
         if self.kind in ("ROLLUP", "CUBE", "GROUPING"):
             return self._element(items, []) or ()
-        item = self.named_item()
-        if isinstance(item.value, TupleOf) and item.name is None:
-            return (tuple(_number(items, Item(each.at, each)) for each in item.value.items),)
-        return ((_number(items, item),),)
+        if self.accept("("):
+            if self.accept(")"):
+                return ((),)
+            return (tuple(_number(items, each) for each in self.list_of(self.named_item)),)
+        return ((_number(items, self.named_item()),),)
 
     # --- windows --------------------------------------------------------------------------------------------------------
 
@@ -234,6 +235,14 @@ def _number(items: list[Item], item: Item) -> int:
             return number
     items.append(item)
     return len(items) - 1
+
+
+def _in_order(items: list[Item], sets: tuple[tuple[int, ...], ...]) -> tuple[list[Item], tuple[tuple[int, ...], ...]]:
+    """The same, with the items in the order in which the sets first have them."""
+    order = list(dict.fromkeys(chain.from_iterable(sets)))
+    places = {number: place for place, number in enumerate(order)}
+    renumbered = tuple(tuple(sorted(places[number] for number in each)) for each in sets)
+    return [items[number] for number in order], renumbered
 
 
 def _product(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.keywords import CLAUSES, COMPATIBLE, NO_ALIAS
 from mayflydb.query.yql.lexer import ID, QUOTED
 from mayflydb.query.yql.parser.grouping import Grouping
-from mayflydb.query.yql.parser.operands import QUERY_BEGINS
 from mayflydb.query.yql.syntax import (
     Binding,
     Compound,
@@ -358,9 +359,7 @@ class Queries(Grouping):
         names = self.list_of(self.parameter_name, None)
         self.expect("=")
         value: Expression | Query
-        if self.kind in QUERY_BEGINS and self.next_kind not in ("(", ";", "."):
-            value = self.query()
-        elif self.kind == "VALUES":
+        if self.begins_query():
             value = self.query()
         else:
             value = self.expression()
@@ -385,17 +384,8 @@ def _compound(operator: str, left: Query, right: Query, loose: bool) -> Compound
     """Of `a UNION b ORDER BY c` the order is that of all."""
     order: tuple[OrderItem, ...] = ()
     limit = offset = None
-    if loose and isinstance(right, Select) and (right.order or right.limit is not None):
+    if loose and isinstance(right, (Select, Compound)) and (right.order or right.limit is not None):
         order, limit, offset = right.order, right.limit, right.offset
-        right = Select(
-            right.at,
-            right.items,
-            right.source,
-            right.where,
-            right.group,
-            right.having,
-            distinct=right.distinct,
-            without=right.without,
-            windows=right.windows,
-        )
+        plain: dict[str, Any] = {"order": (), "limit": None, "offset": None}
+        right = msgspec.structs.replace(right, **plain)
     return Compound(left.at, operator, left, right, order, limit, offset)
