@@ -70,6 +70,7 @@ class YdbPort:
         from mayflydb.frontends.ydb.app import YdbApp
 
         self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
+        await self._app.resume()
         pair = None
         if self._tls:
             try:
@@ -109,6 +110,8 @@ class YdbPort:
         if self._app is not None:
             self._app.stop()
         await asyncio.gather(*(door.close(grace) for door in self._doors))
+        if self._app is not None:
+            await self._app.close()
         self.release()
 
     def release(self) -> None:
