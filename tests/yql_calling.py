@@ -39,9 +39,14 @@ class Fn:
         self.arity = function.__code__.co_argcount
 
     def bind(self, types: Sequence[Type]) -> Bound:
-        parameters = [Expression(kind, lambda row, run, n=n: row[n]) for n, kind in enumerate(types)]
+        parameters = [column(kind, number) for number, kind in enumerate(types)]
         body = self._function(*parameters)
         return Bound(body.type, lambda arguments, row, run: body.evaluate(arguments, run))
+
+
+def column(kind: Type, number: int) -> Expression:
+    """The value at this place of the row."""
+    return Expression(kind, lambda row, run: row[number])
 
 
 def run(seed: int = 1) -> Run:
@@ -72,9 +77,9 @@ def operand(given: Any) -> Operand:
         case Type():
             return TypeOperand(given)
         case list():
-            return call("AsList", *given)
+            return expression("AsList", *given)
         case tuple():
-            return call("AsTuple", *given)
+            return expression("AsTuple", *given)
         case None:
             kind: Type = NULL
         case bool():
@@ -105,6 +110,12 @@ def call(name: str, *operands: Any, **named: Any) -> Any:
     return builder(invocation(name, *operands, **named))
 
 
+def expression(name: str, *operands: Any) -> Expression:
+    found = call(name, *operands)
+    assert isinstance(found, Expression)
+    return found
+
+
 def op(operator: str, left: Any, right: Any) -> Expression:
     """`left operator right`, for bodies of lambdas."""
     one, two = operand(left), operand(right)
@@ -115,7 +126,7 @@ def op(operator: str, left: Any, right: Any) -> Expression:
         else arithmetic.binary(operator, bare(one.type), bare(two.type))
     )
     assert found is not None and found[1] is not None
-    kind, apply = found
+    kind, apply = found[0], found[1]
 
     def evaluate(row: Any, run: Any) -> Value:
         a, b = one.evaluate(row, run), two.evaluate(row, run)
@@ -148,7 +159,7 @@ def aggregated(
     """The type of an aggregate over rows of these types, and its result; `constants` are further operands."""
     builder = find_aggregate(name)
     assert builder is not None, name
-    columns = [Expression(kind, lambda row, run, n=n: row[n]) for n, kind in enumerate(kinds)]
+    columns = [column(kind, number) for number, kind in enumerate(kinds)]
     aggregation = builder(invocation(name, *columns, *constants))
     state = aggregation.start()
     for row in rows:

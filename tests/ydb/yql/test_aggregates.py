@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from typing import Any
+
 import pytest
 
 from mayflydb.query.yql.faults import Fault
@@ -65,7 +68,7 @@ ROWS = [
 
 
 @pytest.mark.parametrize(("name", "kinds", "values", "kind", "expected"), ROWS)
-def test_one_column(name, kinds, values, kind, expected):
+def test_one_column(name: Any, kinds: Any, values: Any, kind: Any, expected: Any) -> None:
     assert aggregated(name, kinds, [(each,) for each in values]) == (kind, expected)
 
 
@@ -86,7 +89,7 @@ PAIRS = [
 
 
 @pytest.mark.parametrize(("name", "kinds", "rows", "constants", "kind", "expected"), PAIRS)
-def test_several_operands(name, kinds, rows, constants, kind, expected):
+def test_several_operands(name: Any, kinds: Any, rows: Any, constants: Any, kind: Any, expected: Any) -> None:
     assert aggregated(name, kinds, rows, *constants) == (kind, expected)
 
 
@@ -94,13 +97,13 @@ def test_several_operands(name, kinds, rows, constants, kind, expected):
     ("name", "kinds"),
     [("SUM", [STRING]), ("MIN", [JSON]), ("BOOL_AND", [INT32]), ("SUM", [INT32, INT32]), ("COUNT_IF", [INT32])],
 )
-def test_refused(name, kinds):
+def test_refused(name: Any, kinds: Any) -> None:
     with pytest.raises(Fault) as caught:
         aggregated(name, kinds, [])
     assert caught.value.issues[0].message == "Type annotation"
     assert caught.value.issues[0].issues[0].message == f"At function: {name}"
 
 
-def test_top_keeps_few_of_many(chance):
+def test_top_keeps_few_of_many(chance: random.Random) -> None:
     values = [chance.randrange(10**9) for _ in range(1000)]
     assert aggregated("TOP", [INT64], [(each,) for each in values], 5)[1] == sorted(values, reverse=True)[:5]

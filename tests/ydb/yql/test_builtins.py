@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from mayflydb.query.yql.faults import Fault
@@ -66,11 +68,11 @@ CONSTRUCTORS = [
 
 
 @pytest.mark.parametrize(("name", "operands", "kind", "expected"), CONSTRUCTORS)
-def test_constructors(name, operands, kind, expected):
+def test_constructors(name: Any, operands: Any, kind: Any, expected: Any) -> None:
     assert typed(name, *operands) == (kind, expected)
 
 
-def test_members_of_a_struct_come_by_name():
+def test_members_of_a_struct_come_by_name() -> None:
     assert typed("AsStruct", b=2, a="x") == ("Struct<'a':String,'b':Int32>", (b"x", 2))
 
 
@@ -93,7 +95,7 @@ CONDITIONS = [
 
 
 @pytest.mark.parametrize(("name", "operands", "kind", "expected"), CONDITIONS)
-def test_conditions(name, operands, kind, expected):
+def test_conditions(name: Any, operands: Any, kind: Any, expected: Any) -> None:
     assert typed(name, *operands) == (kind, expected)
 
 
@@ -135,7 +137,7 @@ STRINGS = [
 
 
 @pytest.mark.parametrize(("name", "operands", "kind", "expected"), STRINGS)
-def test_strings(name, operands, kind, expected):
+def test_strings(name: Any, operands: Any, kind: Any, expected: Any) -> None:
     if kind is Fault:
         with pytest.raises(Fault, match=expected):
             call(name, *operands)
@@ -219,15 +221,15 @@ LISTS = [
 
 
 @pytest.mark.parametrize(("name", "operands", "kind", "expected"), LISTS)
-def test_lists(name, operands, kind, expected):
+def test_lists(name: Any, operands: Any, kind: Any, expected: Any) -> None:
     assert typed(name, *operands) == (kind, expected)
 
 
-def setof(*items):
+def setof(*items: Any) -> Any:
     return call("AsSet", *items)
 
 
-def dictof(*pairs):
+def dictof(*pairs: Any) -> Any:
     return call("AsDict", *pairs)
 
 
@@ -266,7 +268,7 @@ DICTS = [
 
 
 @pytest.mark.parametrize(("name", "operands", "kind", "expected"), DICTS)
-def test_dicts(name, operands, kind, expected):
+def test_dicts(name: Any, operands: Any, kind: Any, expected: Any) -> None:
     assert typed(name, *operands) == (kind, expected)
 
 
@@ -310,11 +312,11 @@ STRUCTS = [
 
 
 @pytest.mark.parametrize(("name", "operands", "named", "kind", "expected"), STRUCTS)
-def test_structs(name, operands, named, kind, expected):
+def test_structs(name: Any, operands: Any, named: Any, kind: Any, expected: Any) -> None:
     assert typed(name, *operands, **named) == (kind, expected)
 
 
-def test_the_clock_is_read_once():
+def test_the_clock_is_read_once() -> None:
     assert typed("CurrentUtcTimestamp") == ("Timestamp", NOW)
     assert typed("CurrentUtcDatetime") == ("Datetime", NOW // 1_000_000)
     assert typed("CurrentUtcDate", 1, 2) == ("Date", NOW // 86_400_000_000)
@@ -322,7 +324,7 @@ def test_the_clock_is_read_once():
     assert not call("CurrentUtcDate").constant
 
 
-def test_chance_comes_from_the_run():
+def test_chance_comes_from_the_run() -> None:
     assert call("Random", 1).evaluate((), run(7)) == call("Random", 2).evaluate((), run(7))
     assert 0 <= result("RandomNumber") < 2**64
     drawn = result("RandomUuid")
@@ -331,7 +333,7 @@ def test_chance_comes_from_the_run():
     assert len(result("ListSampleN", DATA, 2)) == 2
 
 
-def test_types_of_types():
+def test_types_of_types() -> None:
     assert result("FormatType", call("TypeOf", "x")) == "String"
     assert result("FormatType", call("OptionalType", call("DataType", "Int32"))) == "Int32?"
     assert result("FormatType", call("DataType", "Decimal", "22", "9")) == "Decimal(22,9)"
@@ -358,21 +360,21 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "operands", "message"), REFUSED)
-def test_refused(name, operands, message):
+def test_refused(name: Any, operands: Any, message: Any) -> None:
     with pytest.raises(Fault, match=f"^{message}$") as caught:
         call(name, *operands)
     assert caught.value.status == "GENERIC_ERROR"
     assert caught.value.issues[0].position == HERE
 
 
-def test_failures_while_running():
-    with pytest.raises(Fault, match="^Failed to unwrap empty optional: gone$"):
+def test_failures_while_running() -> None:
+    with pytest.raises(Fault, match=r"^Failed to unwrap empty optional: gone$"):
         result("Unwrap", null(INT32), "gone")
-    with pytest.raises(Fault, match="^no way$"):
+    with pytest.raises(Fault, match=r"^no way$"):
         result("Ensure", 1, False, "no way")
 
 
-def test_unknown_names():
+def test_unknown_names() -> None:
     assert find("NoSuchThing") is None
     assert find("Nowhere::Nothing") is None
     assert find("DateTime::Nothing") is None

@@ -56,37 +56,21 @@ from mayflydb.query.yql.types import (
     VariantType,
 )
 
-COLUMNS = [
-    "Bool",
-    "Int8",
-    "Uint8",
-    "Int16",
-    "Uint16",
-    "Int32",
-    "Uint32",
-    "Int64",
-    "Uint64",
-    "Double",
-    "Float",
-    "String",
-    "Utf8",
-    "Yson",
-    "Json",
-    "Uuid",
-    "Date",
-    "Datetime",
-    "Timestamp",
-    "Interval",
-    "TzDate",
-    "TzDatetime",
-    "TzTimestamp",
-    "DyNumber",
-    "JsonDocument",
-    "Date32",
-    "Datetime64",
-    "Timestamp64",
-    "Interval64",
-]
+COLUMNS = (
+    *("Bool", "Int8", "Uint8", "Int16", "Uint16", "Int32", "Uint32", "Int64", "Uint64", "Double", "Float"),
+    *("String", "Utf8", "Yson", "Json", "Uuid", "Date", "Datetime", "Timestamp", "Interval"),
+    *(
+        "TzDate",
+        "TzDatetime",
+        "TzTimestamp",
+        "DyNumber",
+        "JsonDocument",
+        "Date32",
+        "Datetime64",
+        "Timestamp64",
+        "Interval64",
+    ),
+)
 
 # By source, a letter for each of the columns: o always gives a value, m may fail, . is no CAST.
 ROWS = {

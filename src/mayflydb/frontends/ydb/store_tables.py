@@ -83,7 +83,9 @@ class StoreTables:
             counts.updates += len(effect.rows)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
-        return await Writer(self._snapshot, self._layouts.of(view)).write(effect)
+        # Snapshots are told apart by what was written, and by nothing else.
+        blind = self._mode == "serializable_read_write"
+        return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)
 
     def _counts(self, path: str) -> Accessed:
         return self._accessed.setdefault(path, Accessed())

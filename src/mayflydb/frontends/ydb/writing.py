@@ -19,10 +19,14 @@ TWICE = "Duplicated keys found."
 
 
 class Writer:
-    """Writes of one table in one transaction."""
+    """Writes of one table in one transaction.
 
-    def __init__(self, snapshot: Snapshot, layout: Layout) -> None:
+    `blind`: an UPSERT, REPLACE or DELETE is no conflict with another transaction's write, unless the row was read here, too.
+    """
+
+    def __init__(self, snapshot: Snapshot, layout: Layout, blind: bool) -> None:
         self._snapshot = snapshot
+        self._blind = blind
         self._layout = layout
         self._container = layout.view.node.id
 
@@ -63,7 +67,7 @@ class Writer:
         return values
 
     async def _put(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values | None:
-        blind = effect.returning is None
+        blind = self._blind and effect.returning is None
         if effect.verb == "REPLACE" or rows.whole:
             values = rows.new(row)
             await self._run(Mode.UPSERT, key, self._layout.draft(values, key), blind)
@@ -83,7 +87,7 @@ class Writer:
         return values
 
     async def _delete(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values | None:
-        blind = effect.returning is None
+        blind = self._blind and effect.returning is None
         try:
             command = Command(Mode.DELETE, partition_of(key), key)
             written = await self._snapshot.run(self._container, command, blind=blind)

@@ -20,8 +20,8 @@ _BUILTINS: Final = (
     *("constructors", "optionals", "lists", "list_sources", "dicts", "structs", "types_of", "strings", "clock"),
 )
 _MODULES: Final = {
-    "datetime": ("datetime_intervals",),
-    "datetime2": ("datetime_intervals",),
+    "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
+    "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
 _AGGREGATES: Final = ("aggregates",)
 

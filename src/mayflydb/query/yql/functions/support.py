@@ -226,3 +226,8 @@ def _plain(evaluates: list[Evaluate], change: Callable[..., Value]) -> Evaluate:
         first, second = evaluates
         return lambda row, run: change(first(row, run), second(row, run))
     return lambda row, run: change(*[evaluate(row, run) for evaluate in evaluates])
+
+
+def text_of(value: Value) -> str:
+    """A String or Utf8 as text; what is no UTF-8 is replaced."""
+    return value if isinstance(value, str) else str(value, "utf-8", "replace")

@@ -11,7 +11,7 @@ from mayflydb.query.yql.lexer import END, ID, QUOTED, Tokens
 from mayflydb.query.yql.parser.literals import unquote
 from mayflydb.query.yql.syntax import At
 
-DEEPEST: Final = 80
+DEEPEST: Final = 64
 """Brackets in one another that are still read: each costs a handful of frames of the stack here and in whoever binds them."""
 
 _WORDS: Final = frozenset({ID, QUOTED, *KEYWORDS.values()})
@@ -172,8 +172,8 @@ class Cursor:
         if self._depth > DEEPEST:
             raise fault(f"Nesting deeper than {DEEPEST} is not supported", self.at())
 
-    def leave(self) -> None:
-        self._depth -= 1
+    def leave(self, levels: int = 1) -> None:
+        self._depth -= levels
 
 
 def _rank(kind: str) -> tuple[int, str]:

@@ -55,10 +55,13 @@ class Expressions(Operands):
         length = 0
         closed = chained = False
         while True:
-            power = POWERS.get(self.kinds[self.index], 0)
+            kind = self.kinds[self.index]
+            power = POWERS.get(kind, 0)
+            if kind == ">" and self.next_kind == ">" and self.adjacent(2):
+                power = BITS
             if power < level:
                 return left
-            if power == BITS and self.kind == "?" and self.next_kind != "?":
+            if kind == "?" and not self.is_coalescing():
                 left = self._optional(left)
                 continue
             if power == CONDITION:
@@ -72,10 +75,6 @@ class Expressions(Operands):
             elif power <= AND:
                 left = self._logical(left, power)
             else:
-                if power == COMPARISON and self.kind == ">" and self.next_kind == ">" and self.adjacent(2):
-                    if level > BITS:
-                        return left
-                    power = BITS
                 left = self._arithmetic(left, power)
             length += 1
             if length > LONGEST_CHAIN:
@@ -97,7 +96,10 @@ class Expressions(Operands):
         kind = self.kind
         if kind == "?":
             self.index += 2
-            return Binary(left.at, "??", left, self.expression(BITS))
+            self.enter()
+            right = self.expression(BITS)
+            self.leave()
+            return Binary(left.at, "??", left, right)
         if kind == ">" and power == BITS:
             kind = ">>"
             self.index += 1

@@ -40,7 +40,8 @@ from mayflydb.query.yql.syntax import (
     Window,
 )
 
-QUERY_BEGINS: Final = frozenset({"SELECT", "VALUES", "FROM", "PROCESS", "REDUCE", "COMBINE", "DISCARD", "WITH"})
+_QUERY_BEGINS: Final = frozenset({"SELECT", "FROM", "PROCESS", "REDUCE"})
+_MAYBE_QUERY_BEGINS: Final = frozenset({"COMBINE", "DISCARD", "WITH"})
 _SIGNS: Final = {"-": "-", "+": "+", "~": "~", "NOT": "NOT"}
 _INTEGER_SUFFIXES: Final = frozenset({"", "l", "s", "t", "u", "ul", "us", "ut"})
 _MOST_DIGITS: Final = 80
@@ -280,7 +281,7 @@ class Operands(TypeNames):
         return found
 
     def _inside(self, at: At) -> tuple[Expression, bool]:
-        if self.kind in QUERY_BEGINS and self.next_kind not in (")", ",", "(", "."):
+        if self.begins_query():
             query = self.query()
             self.expect(")")
             return Subquery(at, query), True
@@ -308,6 +309,13 @@ class Operands(TypeNames):
         if len(names) < len(items):
             raise fault("Structure does not allow anonymous members", at)
         return StructOf(at, tuple((each.name or "", each.value) for each in items)), False
+
+    def begins_query(self) -> bool:
+        """Whether a query comes, and no expression that begins with a word like that."""
+        kind = self.kind
+        if kind == "VALUES":
+            return self.next_kind == "("
+        return kind in _QUERY_BEGINS or (kind in _MAYBE_QUERY_BEGINS and self.is_word(1) and self.next_kind != "AS")
 
     def _as_query(self, operand: Expression) -> Query:
         if isinstance(operand, Subquery):

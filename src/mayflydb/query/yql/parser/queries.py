@@ -10,7 +10,6 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.keywords import CLAUSES, COMPATIBLE, NO_ALIAS
 from mayflydb.query.yql.lexer import ID, QUOTED
 from mayflydb.query.yql.parser.grouping import Grouping
-from mayflydb.query.yql.parser.operands import QUERY_BEGINS
 from mayflydb.query.yql.syntax import (
     Binding,
     Compound,
@@ -360,9 +359,7 @@ class Queries(Grouping):
         names = self.list_of(self.parameter_name, None)
         self.expect("=")
         value: Expression | Query
-        if self.kind in QUERY_BEGINS and self.next_kind not in ("(", ";", "."):
-            value = self.query()
-        elif self.kind == "VALUES":
+        if self.begins_query():
             value = self.query()
         else:
             value = self.expression()

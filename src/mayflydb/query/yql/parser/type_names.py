@@ -32,6 +32,7 @@ COMPOSITE: Final = frozenset(
 _REFUSED: Final = frozenset({"CALLABLE", "STREAM", "FLOW"})
 _TAGS: Final = frozenset({"ENUM", "RESOURCE"})
 _COUNTS: Final = {"OPTIONAL": 1, "LIST": 1, "SET": 1, "DICT": 2}
+_BEHIND_TYPES: Final = frozenset(("?", ",", ")", ">", ";", "=", "<EOF>", "|>", "]", "}"))
 _MOST_DIGITS: Final = 9
 
 
@@ -51,25 +52,28 @@ class TypeNames(Cursor):
                 raise fault("Decimal takes a precision and a scale", at)
         elif self.kind == STRING:
             self.fail(ID, QUOTED)
+        elif self.accept("NULL"):
+            found = TypeName(at, "Null")
         else:
-            found = TypeName(at, "Null" if self.kind == "NULL" else self._simple())
-            self.index += self.kind == "NULL"
+            found = TypeName(at, self.name())
         found = self.optionals(found)
         self.leave()
         return found
 
     def optionals(self, found: TypeName) -> TypeName:
         """The type with the `?` that come next."""
-        while self.kind == "?" and not (self.next_kind == "?" and self._is_coalescing()):
+        deeper = 0
+        while self.kind == "?" and not self.is_coalescing():
             self.index += 1
             found = TypeName(found.at, "Optional", (found,))
+            self.enter()
+            deeper += 1
+        self.leave(deeper)
         return found
 
-    def _is_coalescing(self) -> bool:
-        return self.kind_at(2) not in ("?", ",", ")", ">", ";", "=", "NOT", "<EOF>", "|>", "]", "}")
-
-    def _simple(self) -> str:
-        return "NULL" if self.kind == "NULL" else self.name()
+    def is_coalescing(self) -> bool:
+        """Whether the question mark that comes is the first of an operator `??`, and says nothing of a type."""
+        return self.next_kind == "?" and self.kind_at(2) not in _BEHIND_TYPES
 
     def _digits(self) -> int:
         self.expect(INTEGER) if self.kind != "$" else self.refuse("A type's digits by a named expression")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from math import prod
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ class ColumnOrder(msgspec.Struct, frozen=True):
 
     name: str
     nullable: bool
-    key: Callable[[Value], object]
+    key: Callable[[Value], Any]
 
 
 class KeyRanges(msgspec.Struct, frozen=True):
@@ -60,7 +61,7 @@ class KeyRanges(msgspec.Struct, frozen=True):
             bound = each.bound(run)
             if bound is None:
                 continue
-            if bound is False:
+            if isinstance(bound, bool):
                 return
             value, open_, upper = bound
             if upper and (not high or _tighter(column, high[0], value, high_open, open_)):
@@ -69,7 +70,7 @@ class KeyRanges(msgspec.Struct, frozen=True):
                 low, low_open = (value,), open_
         if low and high:
             first, last = column.key(low[0]), column.key(high[0])
-            if first > last or (first == last and (low_open or high_open)):  # type: ignore[operator]  # Sort keys compare.
+            if first > last or (first == last and (low_open or high_open)):
                 return
         for prefix in prefixes:
             yield KeyRange(prefix + low, prefix + high, low_open, high_open)
@@ -78,19 +79,19 @@ class KeyRanges(msgspec.Struct, frozen=True):
 def _tighter(column: ColumnOrder, more: Value, less: Value, was_open: bool, is_open: bool) -> bool:
     """Whether a bound leaves less than the one before. `more` has to be the greater one for that."""
     first, second = column.key(more), column.key(less)
-    return first > second or (first == second and is_open and not was_open)  # type: ignore[operator,no-any-return]
+    return bool(first > second or (first == second and is_open and not was_open))
 
 
 def _meet(column: ColumnOrder, group: tuple[Constraint, ...], run: Run) -> list[Value]:
     """The values that all of these allow, in order, each once."""
-    allowed: dict[object, Value] | None = None
+    allowed: dict[Any, Value] | None = None
     for each in group:
         values = {column.key(value): value for value in each.values(run)}
         allowed = values if allowed is None else {key: v for key, v in allowed.items() if key in values}
     assert allowed is not None
     if len(allowed) < 2:
         return list(allowed.values())
-    return [allowed[key] for key in sorted(allowed)]  # type: ignore[type-var]  # Sort keys compare.
+    return [allowed[key] for key in sorted(allowed)]
 
 
 class Choice(msgspec.Struct, frozen=True):

@@ -7,9 +7,11 @@ from typing import Literal
 
 import msgspec
 
-from mayflydb.query.yql.expression import Evaluate
+from mayflydb.query.yql import texts
+from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.membership import items_of
+from mayflydb.query.yql.plans.names import Given
 from mayflydb.query.yql.plans.operators import alike
 from mayflydb.query.yql.plans.scopes import Slot
 from mayflydb.query.yql.plans.values import both_integers, converter
@@ -19,6 +21,7 @@ from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import (
     NULL,
     SIGNED,
+    DecimalType,
     DictType,
     ListType,
     Primitive,
@@ -37,7 +40,8 @@ Fit = Callable[[Value], Value]
 class Constraint(msgspec.Struct, frozen=True):
     """`kind` "eq": the column has the one value; "in": one of a list; "bound": it lies on one side, by `word`.
 
-    `least` and `greatest` are those of an integer column: what lies beyond bounds nothing, or leaves nothing.
+    `text` tells the value. `least` and `greatest` are those of an integer column: what lies beyond bounds nothing, or leaves
+    nothing.
     """
 
     column: str
@@ -48,6 +52,7 @@ class Constraint(msgspec.Struct, frozen=True):
     null: bool = False
     least: int | None = None
     greatest: int | None = None
+    text: str = "NULL"
 
     def values(self, run: Run) -> list[Value]:
         """The values that it may have, as the column has them."""
@@ -125,7 +130,7 @@ def _side(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | No
         return None
     least, greatest = limits(type) if both_integers(type, bare(value.type)) else (None, None)
     kind: Literal["eq", "bound"] = "eq" if word == "==" else "bound"
-    return Constraint(name, kind, value.evaluate, fit, word, least=least, greatest=greatest)
+    return Constraint(name, kind, value.evaluate, fit, word, least=least, greatest=greatest, text=_text(value))
 
 
 def _within(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
@@ -141,12 +146,13 @@ def _within(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
         return None
     item = container.item if isinstance(container, ListType) else container.key
     fit = fitting(bare(item), type)
-    return None if fit is None else Constraint(name, "in", values.evaluate, fit)
+    return None if fit is None else Constraint(name, "in", values.evaluate, fit, text=_text(values))
 
 
 def _written(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
     """`IN (a, b)`: each of its own type."""
     pairs: list[tuple[Evaluate, Fit]] = []
+    shown: list[str] = []
     for each in trees:
         value, free = binder.free(each)
         if value.type == NULL:
@@ -156,12 +162,20 @@ def _written(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> 
         if not free or fit is None:
             return None
         pairs.append((value.evaluate, fit))
+        shown.append(_text(value))
 
     def gather(row: tuple[Value, ...], run: Run) -> list[Value]:
         found = [(value((), run), fit) for value, fit in pairs]
         return [fit(value) for value, fit in found if value is not None]
 
-    return Constraint(name, "in", gather, _same)
+    return Constraint(name, "in", gather, _same, text=", ".join(shown))
+
+
+def _text(value: Expression) -> str:
+    type = bare(value.type)
+    if value.constant and isinstance(type, (Primitive, DecimalType)) and value.value is not None:
+        return texts.to_text(type, value.value)
+    return f"${value.parameter}" if isinstance(value, Given) else "expr"
 
 
 def fitting(source: Type, column: Type) -> Fit | None:

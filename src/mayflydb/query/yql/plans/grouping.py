@@ -37,10 +37,9 @@ def _aggregates(tree: Select) -> list[Call]:
 
 
 def _calls(node: Any) -> Iterator[Call]:
-    if isinstance(node, Call) and node.over is None and functions.find_aggregate(node.name) is not None:
-        if functions.find(node.name) is None or node.star or node.distinct:
-            yield node
-            return
+    if isinstance(node, Call) and node.over is None and _is_aggregate(node):
+        yield node
+        return
     if isinstance(node, Subquery):
         return
     if isinstance(node, Syntax):
@@ -50,6 +49,12 @@ def _calls(node: Any) -> Iterator[Call]:
     elif isinstance(node, tuple):
         for part in node:
             yield from _calls(part)
+
+
+def _is_aggregate(call: Call) -> bool:
+    if functions.find_aggregate(call.name) is None:
+        return False
+    return call.star or call.distinct or functions.find(call.name) is None
 
 
 class Folded(msgspec.Struct, frozen=True):

@@ -109,12 +109,16 @@ class JoinRows(msgspec.Struct, frozen=True):
 
 
 class LookupRows(msgspec.Struct, frozen=True):
-    """Reads, for each batch of the left side, just the rows of the right side's table that its keys name."""
+    """Reads, for each batch of the left side, just the rows of the right side's table that its keys name.
+
+    `lookup` gives values of `names`, the first columns of the right side's key.
+    """
 
     kind: str
     left: Side
     right: Side
     lookup: tuple[Evaluate, ...]
+    names: tuple[str, ...]
 
     def parts(self) -> tuple[Relation, ...]:
         return (self.left.relation, self.right.relation)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Expression
@@ -114,7 +115,7 @@ def tuple_expression(items: Sequence[Expression]) -> Expression:
 def struct_of(binder: Binder, tree: StructOf) -> Expression:
     """Members stand in the order of their names, as everywhere in YQL."""
     members = sorted(((name, binder.expression(value)) for name, value in tree.members), key=lambda each: each[0])
-    for (first, _), (second, _) in zip(members, members[1:], strict=False):
+    for (first, _), (second, _) in pairwise(members):
         if first == second:
             raise fault(f"Duplicated member: {first}", tree.at)
     values = tuple(each.evaluate for _, each in members)

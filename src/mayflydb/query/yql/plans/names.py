@@ -77,7 +77,7 @@ def named(binder: Binder, entry: Named) -> Operand:
 def _named(entry: Named) -> Operand:
     binder = entry.binder
     if is_query(entry.value):
-        return scalar(binder, entry.value)
+        return scalar(binder, entry.value)  # type: ignore[arg-type]  # It is a query.
     before = binder.context.uses
     found: Operand = binder.operand(entry.value)  # type: ignore[arg-type]  # Queries went the other way.
     if entry.pick is not None and isinstance(found, Expression):

@@ -166,7 +166,8 @@ def compared(word: str, left: Expression, right: Expression, at: Position) -> Ex
 def _tuples(word: str, left: Expression, right: Expression, at: Position) -> Expression:
     """Item by item, as by AND and OR of the items' comparisons."""
     first, second = bare(left.type), bare(right.type)
-    assert isinstance(first, TupleType) and isinstance(second, TupleType)
+    assert isinstance(first, TupleType)
+    assert isinstance(second, TupleType)
     pairs = [(_item(left, i, a), _item(right, i, b)) for i, (a, b) in enumerate(zip(first.items, second.items))]  # noqa: B905
     if word in ("==", "!="):
         joined = [compared(word, a, b, at) for a, b in pairs]

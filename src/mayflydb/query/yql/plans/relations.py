@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
 from operator import itemgetter
-from typing import Protocol
+from typing import Any, Protocol
 
 import msgspec
 
@@ -212,7 +212,7 @@ class SortKey(msgspec.Struct, frozen=True):
     """`index` of a row, through `key`, which is total."""
 
     index: int
-    key: Callable[[Value], object]
+    key: Callable[[Value], Any]
     descending: bool = False
 
 

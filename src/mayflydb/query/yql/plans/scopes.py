@@ -41,11 +41,11 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Scope:
-    """The columns of a row, in the order in which it has them."""
+    """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it."""
 
-    def __init__(self, fields: Sequence[Field]) -> None:
+    def __init__(self, fields: Sequence[Field], sources: frozenset[str] = frozenset()) -> None:
         self.fields = tuple(fields)
-        self.sources = frozenset(each.source for each in fields if each.source)
+        self.sources = sources | {each.source for each in fields if each.source}
         self._by_name: dict[str, list[int]] = {}
         for index, each in enumerate(self.fields):
             self._by_name.setdefault(each.name, []).append(index)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from mayflydb.query.yql import names as type_names
 from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
 from mayflydb.query.yql.plans import expressions, writes
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.plans.plan import Plan, ResultColumns, Step
 from mayflydb.query.yql.plans.queries import bind_query
@@ -15,17 +15,21 @@ from mayflydb.query.yql.plans.scopes import Named, Names
 from mayflydb.query.yql.plans.subqueries import is_query
 from mayflydb.query.yql.schemas import Schemas
 from mayflydb.query.yql.statements import (
+    Action,
     Commit,
     Declare,
     Delete,
     Discard,
+    Do,
+    EvaluateFor,
+    EvaluateIf,
     Pragma,
     Script,
     Statement,
     Update,
     Write,
 )
-from mayflydb.query.yql.syntax import Binding
+from mayflydb.query.yql.syntax import Binding, Literal_
 from mayflydb.query.yql.types import Type, format_long
 
 assert expressions.LOADED
@@ -43,31 +47,76 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
     are given, by name without `$`. Faults: names, types, tables; statements that define something.
     """
     context = Context(schemas, database, parameters)
-    names: Names = {}
-    steps: list[Step] = []
-    results: list[ResultColumns] = []
-    ends: list[Commit] = []
-    for statement in script.statements:
-        if prepare(context, names, statement):
-            continue
-        if isinstance(statement, Commit):
-            ends.append(statement)
-            continue
-        step, columns = bind_statement(context, names, statement, len(results))
-        steps.append(step)
-        if columns is not None:
-            results.append(columns)
+    binding = _Binding(context)
+    binding.take(script.statements, {})
     return Plan(
-        tuple(steps),
+        tuple(binding.steps),
         context.declared,
         {**context.declared, **context.parameters},
-        tuple(results),
+        tuple(binding.results),
         frozenset(context.reads),
         frozenset(context.writes),
         tuple(context.warnings),
-        commit=any(not each.rollback for each in ends),
-        rollback=any(each.rollback for each in ends),
+        commit=any(not each.rollback for each in binding.ends),
+        rollback=any(each.rollback for each in binding.ends),
     )
+
+
+class _Binding:
+    """Steps and result sets, as far as a script was read."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.steps: list[Step] = []
+        self.results: list[ResultColumns] = []
+        self.ends: list[Commit] = []
+        self.actions: dict[str, tuple[Action, Names]] = {}
+
+    def take(self, statements: Sequence[Statement], names: Names) -> None:
+        """Bind these, one after the other; `names` gets what they name."""
+        for statement in statements:
+            if prepare(self.context, names, statement):
+                continue
+            if isinstance(statement, Commit):
+                self.ends.append(statement)
+            elif isinstance(statement, Action):
+                self.actions[statement.name] = statement, dict(names)
+            elif isinstance(statement, Do):
+                self._do(statement, names)
+            else:
+                self._bind(statement, names)
+
+    def _bind(self, statement: Statement, names: Names) -> None:
+        step, columns = bind_statement(self.context, names, statement, len(self.results))
+        self.steps.append(step)
+        if columns is not None:
+            self.results.append(columns)
+
+    def _do(self, statement: Do, names: Names) -> None:
+        """The statements of an action, with its parameters as names. Faults: it is unknown, or wants other arguments."""
+        if statement.action is None:
+            self.take(statement.body, dict(names))
+            return
+        if statement.action == "EMPTY_ACTION":
+            return
+        if statement.action not in self.actions:
+            raise fault(f"Unknown name: ${statement.action}", statement.at)
+        action, around = self.actions[statement.action]
+        missing = len(action.parameters) - len(statement.arguments)
+        if not 0 <= missing <= action.optional:
+            wanted = len(action.parameters)
+            raise fault(f"Action ${action.name} takes {wanted} arguments", statement.at)
+        given = Binder(self.context, dict(names))
+        absent = (Literal_(statement.at, "null", None),) * missing
+        bound: Names = {
+            name: Named(value, given)
+            for name, value in zip(action.parameters, (*statement.arguments, *absent), strict=True)
+        }
+        self.context.depth += 1
+        if self.context.depth > DEEPEST:
+            raise fault("Actions are nested too deeply", statement.at)
+        self.take(action.body, {**around, **bound})
+        self.context.depth -= 1
 
 
 def prepare(context: Context, names: Names, statement: Statement) -> bool:
@@ -121,6 +170,8 @@ def bind_statement(
         action, returned = writes.bind_write(context, names, statement)
         step = Step(tuple(context.preludes), action=action, result=None if returned is None else result)
         return step, returned
+    if isinstance(statement, (EvaluateIf, EvaluateFor)):
+        raise fault("EVALUATE is not supported in YDB queries", statement.at)
     if statement.__class__.__module__.endswith(".definitions"):
         raise Fault("GENERIC_ERROR", Issue(MIXED, 2009, position=statement.at))
     raise unsupported(statement.__class__.__name__, statement.at)

@@ -27,12 +27,12 @@ from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Select, Sta
 def bind_select(context: Context, names: Names, tree: Select) -> Bound:
     limit, offset = limits(context, names, tree.limit, tree.offset)
     relation: Relation = OneRow()
-    fields: tuple[Field, ...] = ()
-    ordered, exact, table = False, False, None
+    scope, ordered, exact, table = EMPTY, False, False, None
     if tree.source is not None:
-        source = bind_from(context, names, tree.source, wanted(tree))
-        relation, fields, table = source.relation, source.fields, source.table
-    binder = Binder(context, names, EMPTY if tree.source is None else Scope(fields))
+        source = bind_from(context, names, tree.source, wanted(tree), tree.where)
+        relation, table = source.relation, source.table
+        scope = Scope(source.fields, source.sources)
+    binder = Binder(context, names, scope)
     plain = not grouping.is_grouped(tree)
     if table is not None and isinstance(relation, Scan):
         order = tree.order if plain and not tree.distinct else ()
@@ -125,14 +125,16 @@ def _ordered(
     """The projection, DISTINCT and ORDER BY, which may name columns of the result and those that it is made of."""
     fields = tuple(_field(name, each, binder) for name, each in columns)
     values = [each for _, each in columns]
-    width = len(binder.scope)
+    width = binder.width
     if tree.distinct:
         keys = tuple(comparison.group_key(each.type) for each in fields)
         relation = Distinct(project(relation, values, width), keys)
         over = Binder(binder.context, binder.names, Scope([_plain(each) for each in fields]))
         values, width = [slot(each.type, i) for i, each in enumerate(fields)], len(fields)
     else:
-        special = {Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)}
+        special: dict[Tree, Expression] = {
+            Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)
+        }
         over = Binder(binder.context, binder.names, binder.scope, {**binder.special, **special}, binder.width)
         over.grouped = binder.grouped
     if ordered or not tree.order:

@@ -24,11 +24,12 @@ from mayflydb.query.yql.types import (
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A relation and its columns. `table`: the table that it is a scan of."""
+    """A relation and its columns. `table`: the table that it is a scan of. `sources`: what it is called."""
 
     relation: Relation
     fields: tuple[Field, ...]
     table: Table | None = None
+    sources: frozenset[str] = frozenset()
 
 
 def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> Bound:
@@ -46,7 +47,7 @@ def bind_source(context: Context, names: Names, source: Source, wanted: frozense
             raise fault(f"Expected {len(fields)} names of columns, but got: {len(source.columns)}", source.at)
         fields = tuple(msgspec.structs.replace(f, name=n) for f, n in zip(fields, source.columns, strict=True))
     fields = tuple(msgspec.structs.replace(each, source=alias) for each in fields)
-    bound = msgspec.structs.replace(bound, fields=fields)
+    bound = msgspec.structs.replace(bound, fields=fields, sources=frozenset((alias,)))
     if source.flatten is not None:
         from mayflydb.query.yql.plans.flatten import flattened
 

@@ -100,7 +100,10 @@ def converted(expression: Expression, to: Type) -> Expression | None:
     if expression.type == to:
         return expression
     made = conversions.implicit(expression, to)
-    return None if made is None else folded(made)
+    if made is None or (expression.literal and not made.literal and both_integers(bare(expression.type), bare(to))):
+        # A literal has to fit: only values that nobody knows yet are taken by their type alone.
+        return None
+    return folded(made)
 
 
 def met(expressions: Sequence[Expression], function: str, at: Position) -> tuple[Type, list[Expression]]:

@@ -72,7 +72,7 @@ def _update(node: Update) -> str:
 
 
 def _delete(node: Delete) -> str:
-    return "BATCH " * node.batch + "DELETE FROM " + table(node.table) + _where(node)
+    return " ".join(("BATCH " * node.batch + "DELETE", "FROM", table(node.table))) + _where(node)
 
 
 def _body(statements: tuple[Statement, ...]) -> str:

@@ -1,0 +1,131 @@
+"""Moments by their parts, as the functions of `DateTime::` hand them to one another: local time in a zone.
+
+A value is never stored nor sent. `Resource<'DateTime2.TM'>` belongs to moments of 1970..2105, `TM64` to those of the wide types.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from mayflydb.query.yql.moments import MOMENTS, SCALES, WIDE, ZONED, date_of, days_of, fits
+from mayflydb.query.yql.types import (
+    TIMESTAMP,
+    TIMESTAMP64,
+    TZ_DATE,
+    TZ_TIMESTAMP,
+    Primitive,
+    Type,
+    Value,
+    bare,
+)
+from mayflydb.query.yql.zones import offset_at, to_utc, zone_of
+
+TM: Final = Primitive("Resource<'DateTime2.TM'>")
+TM64: Final = Primitive("Resource<'DateTime2.TM64'>")
+SECOND: Final = 1_000_000
+DAY: Final = 86_400 * SECOND
+UTC: Final = "GMT"
+_ERA: Final = 146_097 * 86_400
+_FIRST, _LAST = -62_000_000_000, 253_000_000_000
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Local time: `days` since the epoch, `of_day` microseconds, in `zone`."""
+
+    days: int
+    of_day: int
+    zone: str = UTC
+
+    @property
+    def date(self) -> tuple[int, int, int]:
+        """Year, month, day."""
+        return date_of(self.days)
+
+    @property
+    def weekday(self) -> int:
+        """1 for Monday to 7."""
+        return (self.days + 3) % 7 + 1
+
+    @property
+    def day_of_year(self) -> int:
+        """From 1."""
+        first = days_of(self.date[0], 1, 1)
+        assert first is not None
+        return self.days - first + 1
+
+
+def is_moment(kind: Type) -> bool:
+    """Whether a value of this type can be taken apart, or is."""
+    return bare(kind) in (TM, TM64) or bare(kind) in MOMENTS
+
+
+def parts_type(kind: Type) -> Primitive:
+    """The type of the parts of such a moment."""
+    return TM64 if bare(kind) in WIDE or bare(kind) == TM64 else TM
+
+
+def of_instant(local: int, zone: str = UTC) -> Moment:
+    """Of microseconds since the epoch, as clocks of the zone show them."""
+    days, of_day = divmod(local, DAY)
+    return Moment(days, of_day, zone)
+
+
+def split(kind: Type, value: Value) -> Moment:
+    """The parts of a value of this type, none of them NULL."""
+    if isinstance(value, Moment):
+        return value
+    if kind not in ZONED:
+        return of_instant(value * SCALES[kind])
+    moment, name = value
+    utc = moment * SCALES[kind]
+    zone = zone_of(name)
+    if zone is None:
+        return of_instant(utc, name)
+    return of_instant(utc + offset_at(zone, utc // SECOND) * SECOND, name)
+
+
+def instant(moment: Moment) -> int:
+    """Microseconds since the epoch, in UTC."""
+    local = moment.days * DAY + moment.of_day
+    zone = None if moment.zone == UTC else zone_of(moment.zone)
+    if zone is None:
+        return local
+    seconds, rest = divmod(local, SECOND)
+    # Beyond the years that Python knows a zone goes on as in the same year of another 400, which begin on the same weekday.
+    away = 0 if _FIRST <= seconds < _LAST else seconds // _ERA * _ERA
+    return (to_utc(zone, seconds - away) + away) * SECOND + rest
+
+
+def make(kind: Type, moment: Moment) -> Value:
+    """A value of this type; parts that are finer are left out."""
+    if kind in ZONED:
+        cut = moment if kind == TZ_TIMESTAMP else cut_to(moment, DAY if kind == TZ_DATE else SECOND)
+        return (instant(cut) // SCALES[kind], moment.zone)
+    return instant(moment) // SCALES[kind]
+
+
+def cut_to(moment: Moment, unit: int) -> Moment:
+    return Moment(moment.days, moment.of_day // unit * unit, moment.zone)
+
+
+def checked(moment: Moment, kind: Type) -> Moment | None:
+    """The same, if moments of this type of parts go so far."""
+    limit = TIMESTAMP64 if kind == TM64 else TIMESTAMP
+    return moment if fits(limit, instant(moment)) else None
+
+
+def with_date(moment: Moment, year: int, month: int, day: int) -> Moment | None:
+    """The same time on another day, which must be one of the calendar."""
+    days = days_of(year, month, day)
+    return None if days is None else Moment(days, moment.of_day, moment.zone)
+
+
+def last_day(year: int, month: int) -> int:
+    """How many days a month has."""
+    first = days_of(year, month, 1)
+    following = days_of((year + month // 12) or 1, month % 12 + 1, 1)
+    assert first is not None
+    assert following is not None
+    return following - first
