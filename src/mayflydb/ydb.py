@@ -20,6 +20,7 @@ from mayflydb.ports import address, make_secret, read_password, reserve, within_
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
     from mayflydb.frontends.ydb.options import Options
+    from mayflydb.frontends.ydb.schemes import Schemes
     from mayflydb.frontends.ydb.server import Door
 
 log = logging.getLogger(__name__)
@@ -64,6 +65,11 @@ class YdbPort:
     def database(self) -> str:
         """The database that is meant where none is named."""
         return self._settings.databases[0]
+
+    @property
+    def schemes(self) -> Schemes | None:
+        """What paths lead to, from when it is served."""
+        return None if self._app is None else self._app.schemes
 
     async def serve(self, engine: Engine, credentials: Credentials) -> None:
         """Take connections from now on. StartFailed where a port or the certificate does not work."""
