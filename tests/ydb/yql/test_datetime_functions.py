@@ -112,7 +112,7 @@ MOMENTS = [
     ("MakeDate", dt("ShiftQuarters", TM1, -3), "2018-04-30"),
     ("MakeDate", dt("ShiftMonths", TM1, 1), "2019-02-28"),
     ("MakeDate", dt("ShiftMonths", TM1, -35), "2016-02-29"),
-    ("MakeTimestamp64", dt("ShiftMonths", text(TIMESTAMP64, "-0001-12-31T00:00:00Z"), 2), "0001-02-28T00:00:00Z"),
+    ("MakeTimestamp64", dt("ShiftMonths", text(TIMESTAMP64, "-0001-12-31T00:00:00Z"), 2), "1-02-28T00:00:00Z"),
     (
         "MakeTimestamp64",
         dt("Update", text(TIMESTAMP64, "12020-07-01T03:00:00Z"), Timezone="Europe/Moscow"),

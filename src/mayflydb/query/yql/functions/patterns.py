@@ -1,0 +1,239 @@
+"""What LIKE, ILIKE, REGEXP, RLIKE and MATCH test: patterns made into functions of bytes or text.
+
+LIKE needs no expression: it is matched piece by piece, in time that grows with text times pattern at most. Regular expressions
+are RE2's, which has neither backreferences nor looking around; here they run under a time limit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final
+
+from mayflydb.query.yql.faults import Position, fault
+
+if TYPE_CHECKING:
+    import regex  # type: ignore[import-untyped, unused-ignore]
+
+Test = Callable[[Any], bool]
+"""Whether a String or Utf8 has what is looked for."""
+
+SEARCH_SECONDS: Final = 0.2
+LONGEST_PATTERN: Final = 65_536
+
+
+def _bytes(value: Any) -> bytes:
+    return value.encode() if isinstance(value, str) else bytes(value)
+
+
+def matcher(operator: str, pattern: Any, escape: Any = None, position: Position | None = None) -> Test:
+    """The test of `value OPERATOR pattern [ESCAPE escape]`; operators as syntax.Like has them. Fault: a wrong pattern."""
+    text = _bytes(pattern)
+    symbol = None if escape is None else _bytes(escape)
+    if operator in ("LIKE", "ILIKE"):
+        return like(text, symbol, operator == "ILIKE", position)
+    if symbol is not None:
+        raise fault(f"ESCAPE is not allowed with {operator}", position)
+    if operator == "GLOB":
+        return _glob(text)
+    return expression(text, whole=operator == "MATCH", position=position)
+
+
+# --- LIKE ------------------------------------------------------------------------------------------------------------
+
+_ANY, _ONE = -1, -2
+"""`%` and `_` among the characters of a pattern."""
+
+
+@lru_cache(maxsize=512)
+def like(pattern: bytes, escape: bytes | None, any_case: bool, position: Position | None = None) -> Test:
+    """`%` is any text, `_` one character of UTF-8; what follows `escape` is itself."""
+    tokens = _tokens(_text(pattern), None if escape is None else _text(escape), position)
+    plain = _plain(tokens, any_case)
+    if plain is not None:
+        return plain
+    fold = str.casefold if any_case else str
+    pieces = _pieces([each if isinstance(each, int) else fold(each) for each in tokens])
+    return lambda value: _match(fold(_text(value)), pieces)
+
+
+def prefix_of(pattern: Any, escape: Any = None) -> tuple[bytes, bool]:
+    """What every text that is LIKE the pattern begins with, and whether that says all (`abc%`)."""
+    symbol = None if escape is None else _text(escape)
+    tokens = _tokens(_text(pattern), symbol, None)
+    first = next((index for index, each in enumerate(tokens) if isinstance(each, int)), len(tokens))
+    return "".join(map(str, tokens[:first])).encode("utf-8", "surrogateescape"), tokens[first:] == [_ANY]
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else str(value, "utf-8", "surrogateescape")
+
+
+def _tokens(pattern: str, escape: str | None, position: Position | None) -> list[str | int]:
+    if escape is not None and len(escape) != 1:
+        raise fault("ESCAPE clause requires single character argument", position)
+    tokens: list[str | int] = []
+    characters = iter(pattern)
+    for each in characters:
+        if each == escape:
+            following = next(characters, None)
+            if following not in ("%", "_", escape):
+                raise fault("LIKE: the escape character stands before what needs none", position)
+            tokens.append(following)
+        elif each == "%":
+            if tokens[-1:] != [_ANY]:
+                tokens.append(_ANY)
+        else:
+            tokens.append(_ONE if each == "_" else each)
+    return tokens
+
+
+def _plain(tokens: list[str | int], any_case: bool) -> Test | None:
+    """A test of bytes for patterns that are text with `%` at their ends alone."""
+    inner = [each for each in tokens[1:-1] if isinstance(each, int)] or _ONE in tokens or any_case
+    if inner or not tokens:
+        return None if inner else (lambda value: not value)
+    text = "".join(each for each in tokens if isinstance(each, str)).encode("utf-8", "surrogateescape")
+    first, last = tokens[0] == _ANY, tokens[-1] == _ANY
+    if first and last:
+        return lambda value: text in _bytes(value)
+    if first:
+        return lambda value: _bytes(value).endswith(text)
+    if last:
+        return lambda value: _bytes(value).startswith(text)
+    return lambda value: _bytes(value) == text
+
+
+def _pieces(tokens: list[str | int]) -> list[list[str | int]]:
+    """What stands between `%`."""
+    pieces: list[list[str | int]] = [[]]
+    for each in tokens:
+        if each == _ANY:
+            pieces.append([])
+        else:
+            pieces[-1].append(each)
+    return pieces
+
+
+def _here(text: str, at: int, piece: list[str | int]) -> bool:
+    return all(isinstance(want, int) or text[at + index] == want for index, want in enumerate(piece))
+
+
+def _match(text: str, pieces: list[list[str | int]]) -> bool:
+    """The first piece at the beginning, the last at the end, each other one as early as it goes."""
+    first, last = pieces[0], pieces[-1]
+    if len(pieces) == 1:
+        return len(text) == len(first) and _here(text, 0, first)
+    at, end = len(first), len(text) - len(last)
+    if at > end or not _here(text, 0, first) or not _here(text, end, last):
+        return False
+    for piece in pieces[1:-1]:
+        while at + len(piece) <= end and not _here(text, at, piece):
+            at += 1
+        if at + len(piece) > end:
+            return False
+        at += len(piece)
+    return True
+
+
+def _glob(pattern: bytes) -> Test:
+    """`*` is any text, `?` one character."""
+    tokens: list[str | int] = [{"*": _ANY, "?": _ONE}.get(each, each) for each in _text(pattern)]
+    pieces = _pieces(tokens)
+    return lambda value: _match(_text(value), pieces)
+
+
+# --- regular expressions ---------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=512)
+def compiled(pattern: bytes, any_case: bool = False, position: Position | None = None) -> regex.Pattern[bytes]:
+    """An expression of RE2 over bytes. Fault: what RE2 does not have, or what is none."""
+    import regex
+
+    if len(pattern) > LONGEST_PATTERN:
+        raise fault("Regular expression is too large", position)
+    refused = _beyond(pattern)
+    if refused:
+        raise fault(f"Regular expression: {refused} is not supported", position)
+    try:
+        text = pattern.decode()
+        flags = regex.V0 | (regex.I if any_case else 0)
+        if text.isascii():
+            return regex.compile(pattern.replace(rb"\z", rb"\Z"), flags, cache_pattern=False)
+        return regex.compile(_utf8_pattern(text).encode(), flags, cache_pattern=False)
+    except (regex.error, UnicodeDecodeError, RecursionError, OverflowError, ValueError) as error:
+        raise fault(f"Invalid regular expression: {error}", position) from None
+
+
+def _utf8_pattern(text: str) -> str:
+    """Characters beyond ASCII outside of sets become groups of their bytes; in sets they have no such form."""
+    parts, within, escaped = [], False, False
+    for each in text:
+        if not escaped and each in "[]":
+            within = each == "["
+        escaped = each == "\\" and not escaped
+        if each.isascii():
+            parts.append(each)
+        elif within:
+            raise ValueError("a set of characters beyond ASCII is not supported")
+        else:
+            parts.append(f"(?:{each})")
+    return "".join(parts)
+
+
+_BEYOND: Final = {
+    b"(?=": "looking ahead",
+    b"(?!": "looking ahead",
+    b"(?<=": "looking behind",
+    b"(?<!": "looking behind",
+    b"(?>": "an atomic group",
+    b"(?|": "a branch reset",
+    b"(?P=": "a backreference",
+    b"(?R": "recursion",
+    b"(?(": "a condition",
+    b"(?#": "a comment",
+    b"(?&": "a call",
+}
+
+
+def _beyond(pattern: bytes) -> str | None:
+    """What an expression uses that RE2 has not."""
+    at, within = 0, False
+    while at < len(pattern):
+        each = pattern[at : at + 1]
+        if each == b"\\":
+            following = pattern[at + 1 : at + 2]
+            if not within and following and following in b"123456789gkKGRX":
+                return f"\\{following.decode()}"
+            at += 2
+            continue
+        if each == b"[" and not within:
+            within = True
+            at += 2 if pattern[at + 1 : at + 2] in (b"]", b"^") else 1
+            continue
+        if each == b"]":
+            within = False
+        if each == b"(" and not within:
+            for start, what in _BEYOND.items():
+                if pattern.startswith(start, at):
+                    return what
+        if not within and each in b"*+?}" and pattern[at + 1 : at + 2] == b"+":
+            return "a possessive quantifier"
+        at += 1
+    return None
+
+
+def search(pattern: regex.Pattern[bytes], value: bytes, whole: bool = False) -> Any:
+    """The first match, or of all the text. Fault: it takes too long."""
+    try:
+        find = pattern.fullmatch if whole else pattern.search
+        return find(value, timeout=SEARCH_SECONDS)
+    except TimeoutError:
+        raise fault("Regular expression takes too long on this text") from None
+
+
+def expression(pattern: bytes, whole: bool, any_case: bool = False, position: Position | None = None) -> Test:
+    """REGEXP, which looks for a match anywhere, and MATCH, which wants all of the text."""
+    found = compiled(pattern, any_case, position)
+    return lambda value: search(found, _bytes(value), whole) is not None
