@@ -235,7 +235,9 @@ class Trees:
             )
         )()
         alias = self.maybe(self.word)
-        columns = self.words(0) if alias is not None else ()
+        columns: tuple[str, ...] = ()
+        if alias is not None and isinstance(of, s.SourceOf) and isinstance(of.query, s.Values):
+            columns = tuple(self.word() for _ in of.query.rows[0])
         flatten = self.maybe(
             lambda: (self.chance.choice(("", "LIST", "DICT", "OPTIONAL")), self.some(lambda: self.item(depth), 1))
         )
@@ -245,7 +247,7 @@ class Trees:
         kind = self.chance.choice(("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "RIGHT ONLY", "EXCLUSION", "CROSS"))
         source = self.source(depth)
         if kind == "CROSS":
-            return s.Join(AT, kind, source, any=self.flag())
+            return s.Join(AT, kind, source)
         if self.flag():
             return s.Join(AT, kind, source, None, self.words(), self.flag())
         return s.Join(AT, kind, source, self.expression(depth), (), self.flag())
