@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -106,14 +107,14 @@ class Executor:
         parameters: Parameters,
         control: Control | None = None,
         stats: bool = False,
-    ) -> AsyncIterator[ResultPart]:
+    ) -> AsyncGenerator[ResultPart, None]:
         """Run a query. `session`: the one it was sent in; without one no transaction stays open.
 
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
         began = self.stopwatch()
         script = self.texts.script(text)
-        if any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements):
+        if _changes_scheme(script):
             async for part in self._define(call, script, control):
                 yield part
             return
@@ -137,17 +138,21 @@ class Executor:
         else:
             open_ones = self.transactions(session)
             parts = work.within(open_ones, open_ones.begin(control.begin), False)
-        async for part in parts:
-            yield part
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
 
-    async def _alone(self, work: Work, text: str, parameters: Parameters, mode: Mode) -> AsyncIterator[ResultPart]:
+    async def _alone(
+        self, work: Work, text: str, parameters: Parameters, mode: Mode
+    ) -> AsyncGenerator[ResultPart, None]:
         """In a transaction of its own: nobody knows of an attempt that came to nothing."""
         for attempt in range(1, ATTEMPTS + 1):
             began = False
             try:
-                async for part in work.within(None, OpenTransaction("", mode), True):
-                    began = True
-                    yield part
+                async with aclosing(work.within(None, OpenTransaction("", mode), True)) as parts:
+                    async for part in parts:
+                        began = True
+                        yield part
                 return
             except Fault as error:
                 if error.status != "ABORTED" or began or attempt == ATTEMPTS:
@@ -155,7 +160,7 @@ class Executor:
             types = {name: type for name, (type, _) in parameters.items()}
             work.prepared, _ = await self._prepared(work.call, text, work.script, types)
 
-    async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncIterator[ResultPart]:
+    async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncGenerator[ResultPart, None]:
         """The statements of a query that changes the scheme, one after the other."""
         if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, Pragma)) for each in script.statements):
             raise mixed()
@@ -179,6 +184,9 @@ class Executor:
     async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:
         """Read, bind and plan a query, without running it; it may be executed by its id then. Faults: as of `execute`."""
         script = self.texts.script(text)
+        if _changes_scheme(script):
+            # There is nothing to plan.
+            script = Script(())
         prepared, _ = await self._prepared(call, text, script, parameters or {})
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
         self.texts.keep(id, text)
@@ -272,3 +280,8 @@ class Executor:
         if isinstance(error, OwnerNotFound) or error.detail.get("scheme"):
             return scheme_changed(path)
         return aborted(path)
+
+
+def _changes_scheme(script: Script) -> bool:
+    """Whether it is about the scheme, or is to be refused for being about both."""
+    return any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements)

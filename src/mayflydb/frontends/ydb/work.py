@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -78,7 +79,7 @@ class Work:
 
     async def within(
         self, transactions: Transactions | None, transaction: OpenTransaction, commit: bool
-    ) -> AsyncIterator[ResultPart]:
+    ) -> AsyncGenerator[ResultPart, None]:
         """Run in a transaction, which is over afterwards if that was to be, or if anything failed. Faults: as of `execute`."""
         plan = self.prepared.plan
         commit = commit or plan.commit
@@ -91,10 +92,11 @@ class Work:
             if plan.writes and transaction.mode in READ_ONLY:
                 raise read_only(_verb(self.script))
             tables = await self._tables(transaction, transactions is None, accessed)
-            async for part in self._parts(tables, id):
-                if held and not keeps:
-                    yield held.pop()
-                held.append(part)
+            async with aclosing(self._parts(tables, id)) as parts:
+                async for part in parts:
+                    if held and not keeps:
+                        yield held.pop()
+                    held.append(part)
             if commit and not plan.rollback:
                 if isinstance(tables, DirectTables):
                     await tables.finish()
@@ -129,7 +131,7 @@ class Work:
             return DirectTables(executor.engine, self.call.now, plan, views, executor.layouts, accessed, opened)
         return await opened()
 
-    async def _parts(self, tables: Tables, id: str) -> AsyncIterator[ResultPart]:
+    async def _parts(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
         plan = self.prepared.plan
         run = self._executor.run_of(self.call, self._parameters)
         async for part in plans.execute(plan, run, tables):
