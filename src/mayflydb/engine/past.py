@@ -60,7 +60,9 @@ class Past:
         """These are about to be purged from a container that has come to an lsn."""
         dead = [Replaced(record, lsn + 1) for record in records]
         if self._deaths + len(dead) > MOST_DEATHS:
+            # Whoever is open now can read no more; of whoever comes after him it is counted anew.
             self.unmourned += 1
+            self._deaths = 0
             return
         self._deaths += len(dead)
         self.note(container, dead)
