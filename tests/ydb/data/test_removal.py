@@ -109,6 +109,14 @@ def test_a_transaction_that_has_read_them(t: Any, read: str, conflicts: bool) ->
         assert ids(t) == [3, 4, 9]
 
 
+def test_one_snapshot_is_of_one_moment(t: Any) -> None:
+    id = t.begin("snapshot_read_only")
+    before = t.within(id, "SELECT id, n FROM t")
+    advance(t, 60)
+    assert t.within(id, "SELECT id, n FROM t") == before
+    assert t.within(id, "SELECT COUNT(*) FROM t VIEW by_kind") == [(4,)]
+
+
 def test_changes_of_the_setting_do_not_bring_runs_nearer(t: Any) -> None:
     advance(t, 60)
     t.parts('UPSERT INTO t (id, at) VALUES (7u, Timestamp("2030-01-01T00:00:00Z"))')
