@@ -293,6 +293,9 @@ STATEMENTS = [
     ),
     ("DO $a(1, 2)", "DO $a(1, 2)"),
     ("DO BEGIN SELECT 1; END DO", "DO BEGIN SELECT 1; END DO"),
+    ("DO BEGIN SELECT 1; SELECT 2 END DO", "DO BEGIN SELECT 1; SELECT 2; END DO"),
+    ("DO EMPTY_ACTION ()", "DO BEGIN END DO"),
+    ("$_, $second, $_ = AsTuple(1, 2, 3)", "$_, $second, $_ = AsTuple(1, 2, 3)"),
     ("EVALUATE IF $x DO $a() ELSE DO $b()", "EVALUATE IF $x DO $a() ELSE DO $b()"),
     ("EVALUATE FOR $i IN [1] DO BEGIN SELECT $i; END DO", "EVALUATE FOR $i IN [1] DO BEGIN SELECT $i; END DO"),
     # Tables.
@@ -427,3 +430,20 @@ def test_statements(text: str, expected: str) -> None:
 )
 def test_statements_are_told_apart(text: str, count: int) -> None:
     assert len(parse(text).statements) == count
+
+
+ANSI = [
+    ("select 'string value' as \"name with space\"", 'SELECT "string value" AS `name with space`'),
+    ("SELECT 'it''s', 'back\\slash', '\"'", 'SELECT "it\'s", "back\\\\slash", "\\""'),
+    ('SELECT "t"."a ""b""" FROM "dir/t" AS "t"', 'SELECT `t`.`a "b"` FROM `dir/t` AS t'),
+    ("SELECT `a`, 'x'u, @@y@@", 'SELECT `a`, "x"u, "y"'),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), ANSI, ids=[text for text, _ in ANSI])
+def test_texts_for_the_ansi_lexer(text: str, expected: str) -> None:
+    assert write(parse(f"--!syntax_v1\n--!ansi_lexer\n{text}")) == f"{expected};\n"
+
+
+def test_only_lines_before_the_first_statement_choose_the_lexer() -> None:
+    assert write(parse('SELECT 1;\n--!ansi_lexer\nSELECT "a"')) == 'SELECT 1;\nSELECT "a";\n'
