@@ -38,6 +38,7 @@ from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.mongo.targets import MongoTargets
+from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
@@ -55,6 +56,8 @@ from mayflydb.ydb import YdbPort
 
 if TYPE_CHECKING:
     import ssl
+
+    from mayflydb.frontends.ydb.schemes import Schemes
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +117,8 @@ class Server:
         cosmos = self._cosmos(engine)
         caller = Caller(cosmos, Keys.from_base64(self._key))
         mongo = self._mongo_targets(engine, await engine.now())
-        spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo)
+        ydb = YdbTargets(settings.ydb.databases, self._schemes)
+        spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, ydb)
         self.admin = Admin(engine, spaces, travel, settings.storage.shared, self.info, self._ca_pem)
         portal = self._portal(self.admin, caller)
         gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
@@ -187,6 +191,9 @@ class Server:
         port = self._mongo
         caller = None if port is None else partial(port.caller, engine, now)
         return MongoTargets(partial(contracts, self._settings.mongo), caller)
+
+    def _schemes(self) -> Schemes | None:
+        return None if self._ydb is None else self._ydb.schemes
 
     @staticmethod
     def _portal(admin: Admin, cosmos: Caller) -> Callable[[], Handler]:

@@ -20,6 +20,7 @@ from mayflydb.ports import address, make_secret, read_password, reserve, within_
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
     from mayflydb.frontends.ydb.options import Options
+    from mayflydb.frontends.ydb.schemes import Schemes
     from mayflydb.frontends.ydb.server import Door
 
 log = logging.getLogger(__name__)
@@ -65,11 +66,17 @@ class YdbPort:
         """The database that is meant where none is named."""
         return self._settings.databases[0]
 
+    @property
+    def schemes(self) -> Schemes | None:
+        """What paths lead to, from when it is served."""
+        return None if self._app is None else self._app.schemes
+
     async def serve(self, engine: Engine, credentials: Credentials) -> None:
         """Take connections from now on. StartFailed where a port or the certificate does not work."""
         from mayflydb.frontends.ydb.app import YdbApp
 
         self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
+        await self._app.resume()
         pair = None
         if self._tls:
             try:
@@ -109,6 +116,8 @@ class YdbPort:
         if self._app is not None:
             self._app.stop()
         await asyncio.gather(*(door.close(grace) for door in self._doors))
+        if self._app is not None:
+            await self._app.close()
         self.release()
 
     def release(self) -> None:

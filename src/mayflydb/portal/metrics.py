@@ -79,8 +79,11 @@ async def _containers(admin: Admin) -> list[Sample]:
     folded: dict[tuple[str, Labels], float] = {}
     for number, place in enumerate(await admin.directory.containers()):
         protocol, _, path = place.target.partition(":")
-        named = number < MOST_CONTAINERS
-        database, _, container = path.partition(place.targets.separator) if named else ("_other", "", "_other")
+        database, container = "_other", "_other"
+        if number < MOST_CONTAINERS:
+            database, _, container = path.partition(place.targets.separator)
+            if place.targets.databases is not None:
+                database, container = place.database, place.node.name
         names = (("db", database), ("container", container))
         counts = [
             (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, place, now)

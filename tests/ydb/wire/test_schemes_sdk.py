@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-import ydb
+ydb: Any = pytest.importorskip("ydb")
 
 
 def description() -> Any:
