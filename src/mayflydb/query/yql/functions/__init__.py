@@ -22,6 +22,8 @@ _BUILTINS: Final = (
 _MODULES: Final = {
     "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
     "string": ("string_module",),
+    "yson": ("yson_module",),
+    "yson2": ("yson_module",),
     "unicode": ("unicode_module",),
     "math": ("math_module",),
     "digest": ("digest_module",),
