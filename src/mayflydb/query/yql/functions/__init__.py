@@ -25,11 +25,12 @@ _MODULES: Final = {
     "yson": ("yson_module",),
     "yson2": ("yson_module",),
     "unicode": ("unicode_module",),
+    "re2": ("re2_module",),
     "math": ("math_module",),
     "digest": ("digest_module",),
     "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
-_AGGREGATES: Final = ("aggregates",)
+_AGGREGATES: Final = ("aggregates", "statistics")
 
 
 def find(name: str) -> Builder | None:
