@@ -9,7 +9,7 @@ help:
 	@echo 'make test  [ONLY=path|word] [SEED=n] lint, types, import rules and all tests'
 	@echo 'make lint | format                   check, or rewrite, the form of the code'
 	@echo 'make bench [ARGS=...]                measure against another server'
-	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos or mongo'
+	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
 	@echo 'make lock                            resolve requirements*.lock anew'
 	@echo 'make clean                           remove everything that was made'

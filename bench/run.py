@@ -29,6 +29,7 @@ from querying import queries
 from scanning import scan
 from starting import start
 from wrk import Wrk
+from ydb_driven import on_ydb
 
 from mayflydb.model.errors import MayflyError
 
@@ -53,6 +54,7 @@ def parts() -> dict[str, Part]:
         "queries": lambda place: queries(place, rival, why_not),
         "postgres": lambda place: on_postgres(Wrk(place)),
         "mongo": on_mongo,
+        "ydb": on_ydb,
     }
 
 

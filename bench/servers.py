@@ -20,13 +20,14 @@ MAYFLY = (sys.executable, "-c", "from mayflydb.cli.main import main; main()")
 
 
 class Running(msgspec.Struct, frozen=True):
-    """A server that answers on 127.0.0.1. `pid` is its own, whatever it was started through; `mongo`: where MongoDB's clients
-    find it, if they do."""
+    """A server that answers on 127.0.0.1. `pid` is its own, whatever it was started through; `mongo`, `ydb`: where MongoDB's
+    clients and YDB's find it, if they do."""
 
     pid: int
     port: int
     process: Any
     mongo: str = ""
+    ydb: str = ""
 
     @property
     def url(self) -> str:
@@ -41,7 +42,8 @@ def mayfly(*arguments: str, through: Sequence[str] = ()) -> Iterator[Running]:
         ready = json.loads(_line(process))
         try:
             port = int(ready["admin"].split(":")[2].partition("/")[0])
-            yield Running(ready["pid"], port, process, (ready.get("mongo") or {}).get("uri", ""))
+            mongo, ydb = ready.get("mongo") or {}, ready.get("ydb") or {}
+            yield Running(ready["pid"], port, process, mongo.get("uri", ""), ydb.get("endpoint", ""))
         finally:
             # The server itself: what it was started through ends with it, and ended first would leave it alone.
             os.kill(ready["pid"], signal.SIGTERM)

@@ -64,7 +64,7 @@ def _command(suite: Suite, name: str, report: Path) -> list[str]:
 
 def _environment(bench: Bench, server: Environment) -> dict[str, str]:
     path = [str(part) for part in (*bench.suite.path, bench.plugins, bench.tests)]
-    strange = ("MAYFLY_", "PYTEST_", "AZURE_", "DB_", "MONGO")
+    strange = ("MAYFLY_", "PYTEST_", "AZURE_", "DB_", "MONGO", "YDB_")
     return {
         **{name: value for name, value in os.environ.items() if not name.startswith(strange)},
         **server,

@@ -1,8 +1,8 @@
 """Run clients' own test suites against Mayfly, and write docs/compatibility.md.
 
-    python compatibility/run.py [cosmos|mongo] [WORD...]
+    python compatibility/run.py [cosmos|mongo|ydb|sqlalchemy] [WORD...]
 
-Of both suites or of one; with words only the files whose names hold one of them, and then no document is written.
+Of all suites or of one; with words only the files whose names hold one of them, and then no document is written.
 Started by tools/compatibility.sh, which fetches the suites: COMPATIBILITY_PLACE is where they lie.
 """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -14,7 +15,7 @@ import msgspec
 from suite.applicability import NOT_APPLICABLE
 
 from mayflydb.frontends.cosmos.auth import WELL_KNOWN_KEY
-from server import mayfly
+from server import MAYFLY, mayfly
 
 HERE = Path(__file__).parent
 
@@ -77,7 +78,7 @@ def _cosmos_serving(log: Path) -> Iterator[Environment]:
         yield {"ACCOUNT_HOST": f"https://localhost:{port}/", "ACCOUNT_KEY": WELL_KNOWN_KEY}
 
 
-def _cosmos_needs(said: str) -> str | None:
+def _needs(said: str) -> str | None:
     return said.removeprefix(NOT_APPLICABLE) if said.startswith(NOT_APPLICABLE) else None
 
 
@@ -89,7 +90,7 @@ COSMOS = Suite(
     root="tests",
     names=_cosmos_names,
     serving=_cosmos_serving,
-    needs=_cosmos_needs,
+    needs=_needs,
     settings=HERE / "suite" / "pytest.ini",
     plugins=("pytest_asyncio.plugin", "suite_plugin"),
     path=(HERE / "suite",),
@@ -159,4 +160,67 @@ MONGO = Suite(
     settings=HERE / "mongo.ini",
 )
 
-ALL = (COSMOS, MONGO)
+# --- ydb -------------------------------------------------------------------------------------------------------------
+
+YDB_HEAD = """The source distribution of the vendor's `ydb` for Python carries its authors' tests, of the client by itself and
+against a container. They are as published; the container that they start, kill and start again is a Mayfly
+(`compatibility/ydb`).
+*Not applicable* is what is about topics and coordination nodes, which Mayfly has not."""
+
+
+def _ydb_names(tests: Path) -> list[str]:
+    return sorted(path.relative_to(tests).as_posix() for path in (tests / "tests").rglob("test_*.py"))
+
+
+@contextmanager
+def _ydb_serving(log: Path) -> Iterator[Environment]:
+    with mayfly(log, "--mongo-port", "-1", "--ydb-port", "0") as announced:
+        port = urlsplit(announced["ydb"]["endpoint"]).port or 0
+        again = [str(MAYFLY), "serve", "--memory", "-p", "0", "--mongo-port", "-1", "--ydb-port", str(port)]
+        yield {
+            "SUITE_SERVER_PORT": str(port),
+            "SUITE_SERVER_PID": str(announced["pid"]),
+            "SUITE_SERVER_COMMAND": shlex.join(again),
+        }
+
+
+YDB = Suite(
+    word="ydb",
+    package="ydb",
+    title="YDB: `ydb`",
+    head=YDB_HEAD,
+    root="",
+    names=_ydb_names,
+    serving=_ydb_serving,
+    needs=_needs,
+    settings=HERE / "ydb" / "pytest.ini",
+    plugins=("pytest_asyncio.plugin", "ydb_plugin"),
+    path=(HERE / "ydb",),
+)
+
+# --- ydb-sqlalchemy --------------------------------------------------------------------------------------------------
+
+SQLALCHEMY_HEAD = """The source distribution of `ydb-sqlalchemy` carries its tests and, through
+them, SQLAlchemy's own suite for dialects. They are as published. What the dialect says it cannot do is *skipped* by the suite."""
+
+
+@contextmanager
+def _sqlalchemy_serving(log: Path) -> Iterator[Environment]:
+    with mayfly(log, "--mongo-port", "-1", "--ydb-port", "0") as announced:
+        place = announced["ydb"]["endpoint"].removeprefix("grpc://")
+        yield {"PYTEST_ADDOPTS": f"--dburi yql+ydb://{place}/local"}
+
+
+SQLALCHEMY = Suite(
+    word="sqlalchemy",
+    package="ydb-sqlalchemy",
+    title="YDB: `ydb-sqlalchemy`",
+    head=SQLALCHEMY_HEAD,
+    root="",
+    names=_ydb_names,
+    serving=_sqlalchemy_serving,
+    needs=_needs,
+    settings=HERE / "ydb" / "pytest.ini",
+)
+
+ALL = (COSMOS, MONGO, YDB, SQLALCHEMY)

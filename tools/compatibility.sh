@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# tools/compatibility.sh [cosmos|mongo] [WORD...]: run the clients' own test suites against Mayfly, both or one of them, and
+# tools/compatibility.sh [cosmos|mongo|ydb|sqlalchemy] [WORD...]: run the clients' own test suites against Mayfly, all or one of them, and
 # write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write nothing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -16,22 +16,26 @@ else
     pip() { uv tool run --quiet --python .venv/bin/python pip --quiet --disable-pip-version-check "$@"; }
 fi
 
-# fetch PACKAGE FOLDER: unpack a folder of its source distribution. The lock has the hashes of what is published under that
+# fetch PACKAGE PATH...: unpack these of its source distribution. The lock has the hashes of what is published under that
 # version, the source distribution among them.
 fetch() {
     local version name=${1//-/_}
     version=$(.venv/bin/python -c 'import sys; from importlib.metadata import version; print(version(sys.argv[1]))' "$1")
     local suite=$name-$version
-    if [[ ! -d $place/$suite/$2 ]]; then
-        sed -n "/^$1==$version /,/[^\\\\]\$/p" requirements.lock >"$place/$name.txt"
-        pip download --no-deps --no-binary "$1" --require-hashes --dest "$place" -r "$place/$name.txt"
+    local package=$1
+    shift
+    if [[ ! -d $place/$suite/$1 ]]; then
+        sed -n "/^$package==$version /,/[^\\\\]\$/p" requirements.lock >"$place/$name.txt"
+        pip download --no-deps --no-binary "$package" --require-hashes --dest "$place" -r "$place/$name.txt"
         # Only the tests: what they are about is the package that is installed.
-        tar -xzf "$place/$suite.tar.gz" -C "$place" "$suite/$2"
+        tar -xzf "$place/$suite.tar.gz" -C "$place" "${@/#/$suite/}"
     fi
 }
 
 fetch azure-cosmos tests
 fetch pymongo test
+fetch ydb tests
+fetch ydb-sqlalchemy tests setup.cfg
 if ! cmp -s compatibility/plugins.txt "$place/plugins/.installed"; then
     rm -rf "$place/plugins"
     pip install --no-deps --require-hashes --target "$place/plugins" -r compatibility/plugins.txt

@@ -15,6 +15,7 @@ class Announcement(msgspec.Struct, frozen=True):
     `/_mayfly`, `metrics` in `/metrics`. `storage` is `memory`, `sqlite:///absolute/path` or `postgresql://host:port/database`.
     `key_path` is set when the account key is not the well-known one, `ca_path` when a certificate authority has been written.
     `mongo_uri` has the password of its user, where one is needed; `mongo_password_path` is set when that was made here.
+    `ydb_endpoint` is `grpc://127.0.0.1:2136`, `ydb_database` the path that is meant where none is named.
     `either_scheme`: the Cosmos endpoint answers http and https.
     """
 
@@ -33,6 +34,10 @@ class Announcement(msgspec.Struct, frozen=True):
     either_scheme: bool = True
     mongo_uri: str | None = None
     mongo_password_path: str | None = None
+    ydb_endpoint: str | None = None
+    ydb_database: str | None = None
+    ydb_tls_endpoint: str | None = None
+    ydb_password_path: str | None = None
 
 
 class StartFailed(Exception):

@@ -61,6 +61,11 @@ class Authority:
         context.load_cert_chain(self._leaf())
         return context
 
+    def pair(self) -> tuple[bytes, bytes]:
+        """A server's private key and its chain of certificates, PEM; made if there are none."""
+        key, mark, chain = self._leaf().read_bytes().partition(b"-----BEGIN CERTIFICATE-----")
+        return key, mark + chain
+
     def _ca(self) -> tuple[EllipticCurvePrivateKey, Certificate]:
         from cryptography import x509
 

@@ -176,6 +176,30 @@ class MongoAccess:
         return MongoClient(self.uri, **options)
 
 
+class YdbAccess:
+    """How YDB's clients connect; `endpoint` is empty where YDB is off."""
+
+    def __init__(self, announcement: Announcement) -> None:
+        self.endpoint: str = announcement.ydb_endpoint or ""
+        self.tls_endpoint: str = announcement.ydb_tls_endpoint or ""
+        self.database: str = announcement.ydb_database or ""
+
+    @property
+    def connection_string(self) -> str:
+        """`grpc://127.0.0.1:2136/?database=/local`"""
+        return f"{self.endpoint}/?database={self.database}"
+
+    def driver(self, **options: Any) -> Any:
+        """A driver of the vendor's SDK, connected; stop it before the server ends. ImportError where that is not installed."""
+        try:
+            import ydb
+        except ImportError as error:
+            raise ImportError(f"the vendor's client is not installed: {INSTALL}") from error
+        driver = ydb.Driver(endpoint=self.endpoint, database=self.database, **options)
+        driver.wait(timeout=10, fail_fast=True)
+        return driver
+
+
 class RunningServer:
     """A server that answers. Its methods may be called from any thread but its own."""
 
@@ -187,6 +211,7 @@ class RunningServer:
         self.announcement = announcement
         self.cosmos = CosmosAccess(server, announcement)
         self.mongo = MongoAccess(announcement)
+        self.ydb = YdbAccess(announcement)
         self.clock = ClockHandle(home, admin)
         self.events = Events(home, admin)
 
@@ -219,7 +244,11 @@ class RunningServer:
             "COSMOS_KEY": self.cosmos.key,
             "COSMOS_CONNECTION_STRING": self.cosmos.connection_string,
         }
-        return variables | ({"MONGODB_URI": self.mongo.uri} if self.mongo.uri else {})
+        if self.mongo.uri:
+            variables["MONGODB_URI"] = self.mongo.uri
+        if self.ydb.endpoint:
+            variables["YDB_CONNECTION_STRING"] = self.ydb.connection_string
+        return variables
 
 
 def instant_of(moment: datetime | str) -> Instant:

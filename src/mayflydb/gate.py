@@ -69,11 +69,12 @@ class Readiness(msgspec.Struct):
     store: str = "opening"
     seed: str = "waiting"
     mongo: str = "off"
+    ydb: str = "off"
 
     def document(self) -> tuple[bool, dict[str, Any]]:
         """Whether everything is ready, and the document that says so."""
-        ready = (self.cosmos, self.store, self.seed) == ("ok", "ok", "ok") and self.mongo in ("ok", "off")
-        protocols = {"cosmos": self.cosmos, "mongo": self.mongo, "ydb": "off"}
+        ready = (self.cosmos, self.store, self.seed) == ("ok", "ok", "ok") and {self.mongo, self.ydb} <= {"ok", "off"}
+        protocols = {"cosmos": self.cosmos, "mongo": self.mongo, "ydb": self.ydb}
         parts = {"protocols": protocols, "store": self.store, "seed": self.seed, "clock": self.clock}
         return ready, {"ready": ready, **parts}
 

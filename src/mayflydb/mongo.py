@@ -20,7 +20,7 @@ from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ledger import Bell
 from mayflydb.model.instant import Instant
-from mayflydb.ports import address, make_secret, take, within_reach
+from mayflydb.ports import address, make_secret, read_password, take, within_reach
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
 from mayflydb.sockets.work import Served, Work
 
@@ -207,13 +207,7 @@ class MongoPort:
         if place is None:
             place = self.password_path = data / "mongo.password"
             make_secret(place, secrets.token_urlsafe(32).encode(), "mongo.auth")
-        try:
-            password = place.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            raise StartFailed(f"{place} cannot be read: {error}", setting="mongo.password_file", exit_code=2) from error
-        if not password:
-            raise StartFailed(f"{place} holds no password", setting="mongo.password_file", exit_code=2)
-        return Administrator("admin", password)
+        return Administrator("admin", read_password(place, "mongo.password_file"))
 
 
 def contracts(settings: MongoSettings) -> Contracts:

@@ -16,8 +16,17 @@ from mayflydb.sockets.listener import bind
 
 def take(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
     """Listening sockets. StartFailed names `setting` when the port is taken, and `flag`, which picks a free one with 0."""
+    return _taken(host, port, setting, flag, listening=True)
+
+
+def reserve(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
+    """Sockets that hold a port for whoever will listen there. Errors as in `take`."""
+    return _taken(host, port, setting, flag, listening=False)
+
+
+def _taken(host: str, port: int, setting: str, flag: str, *, listening: bool) -> list[socket.socket]:
     try:
-        return bind(host, port)
+        return bind(host, port, listening=listening)
     except socket.gaierror as error:
         raise StartFailed(f"{host} is no address of this machine", setting="server.host") from error
     except OSError as error:
@@ -47,3 +56,14 @@ def make_secret(place: Path, content: bytes, setting: str) -> None:
             write_private(place, content + b"\n")
     except OSError as error:
         raise StartFailed(f"{place} cannot be written: {error.strerror}", setting=setting) from error
+
+
+def read_password(place: Path, setting: str) -> str:
+    """What a file says, without blanks around it. StartFailed names `setting` if that cannot be read, or is nothing."""
+    try:
+        password = place.read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartFailed(f"{place} cannot be read: {error}", setting=setting, exit_code=2) from error
+    if not password:
+        raise StartFailed(f"{place} holds no password", setting=setting, exit_code=2)
+    return password

@@ -38,6 +38,7 @@ from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.mongo.targets import MongoTargets
+from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
@@ -51,9 +52,12 @@ from mayflydb.portal.targets import Targets
 from mayflydb.ports import address, make_secret, take, within_reach
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
+from mayflydb.ydb import YdbPort
 
 if TYPE_CHECKING:
     import ssl
+
+    from mayflydb.frontends.ydb.schemes import Schemes
 
 log = logging.getLogger(__name__)
 
@@ -79,6 +83,7 @@ class Server:
         self._context: asyncio.Future[ssl.SSLContext] | None = None
         self._listener: Listener | None = None
         self._mongo: MongoPort | None = None
+        self._ydb: YdbPort | None = None
         self._store: Store | None = None
         self._reaping: asyncio.Task[None] | None = None
         self._endpoint = ""
@@ -88,16 +93,12 @@ class Server:
         """Take the port, open the store, prove that it works, answer. StartFailed says what prevented it."""
         settings = self._settings
         sockets = _take_sockets(settings)
-        if settings.mongo.port != -1:
-            try:
-                self._mongo = MongoPort(
-                    settings.mongo, settings.server.host, self._data, settings.cosmos.capacity == "serverless"
-                )
-            except StartFailed:
-                for each in sockets:
-                    each.close()
-                raise
-            self._readiness.mongo = "starting"
+        try:
+            self._take_ports()
+        except StartFailed:
+            for each in sockets:
+                each.close()
+            raise
         names = (
             socket.gethostname(),
             *settings.tls.names,
@@ -116,7 +117,8 @@ class Server:
         cosmos = self._cosmos(engine)
         caller = Caller(cosmos, Keys.from_base64(self._key))
         mongo = self._mongo_targets(engine, await engine.now())
-        spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo)
+        ydb = YdbTargets(settings.ydb.databases, self._schemes)
+        spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, ydb)
         self.admin = Admin(engine, spaces, travel, settings.storage.shared, self.info, self._ca_pem)
         portal = self._portal(self.admin, caller)
         gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
@@ -124,10 +126,29 @@ class Server:
         if self._mongo is not None:
             await self._mongo.serve(engine, self._tls, await engine.now())
             self._readiness.mongo = "ok"
+        if self._ydb is not None:
+            await self._ydb.serve(engine, self.authority.pair)
+            self._readiness.ydb = "ok"
         if settings.server.scheme == "https":
             # Whoever asks for https gets its certificate before the first client comes.
             await self._tls()
         return self._announcement()
+
+    def _take_ports(self) -> None:
+        """Those of MongoDB and YDB, as far as they are served. StartFailed says which of them does not work."""
+        settings = self._settings
+        host = settings.server.host
+        if settings.mongo.port != -1:
+            self._mongo = MongoPort(settings.mongo, host, self._data, settings.cosmos.capacity == "serverless")
+            self._readiness.mongo = "starting"
+        if settings.ydb.served:
+            try:
+                self._ydb = YdbPort(settings.ydb, settings.ttl, host, self._data)
+            except StartFailed:
+                if self._mongo is not None:
+                    self._mongo.release()
+                raise
+            self._readiness.ydb = "starting"
 
     async def _open(self) -> Engine:
         storage = self._settings.storage
@@ -171,6 +192,9 @@ class Server:
         caller = None if port is None else partial(port.caller, engine, now)
         return MongoTargets(partial(contracts, self._settings.mongo), caller)
 
+    def _schemes(self) -> Schemes | None:
+        return None if self._ydb is None else self._ydb.schemes
+
     @staticmethod
     def _portal(admin: Admin, cosmos: Caller) -> Callable[[], Handler]:
         made: list[Handler] = []
@@ -190,6 +214,8 @@ class Server:
             await self._listener.close(grace)
         if self._mongo is not None:
             await self._mongo.close(grace)
+        if self._ydb is not None:
+            await self._ydb.close(grace)
         if self._reaping is not None:
             self._reaping.cancel()
             await asyncio.wait([self._reaping])
@@ -220,11 +246,15 @@ class Server:
         if server.scheme == "https":
             base = "https://" + base.partition("://")[2]
         cosmos = server.told(base)
-        admin, mongo = self.admin, self._mongo
+        admin, mongo, ydb = self.admin, self._mongo, self._ydb
         assert admin is not None
         ports = {"http": _port(self._endpoint)}
         if mongo is not None:
             ports["mongo"] = _port(mongo.address)
+        if ydb is not None and ydb.address is not None:
+            ports["ydb"] = _port(ydb.address)
+        if ydb is not None and ydb.tls_address is not None:
+            ports["ydb_tls"] = _port(ydb.tls_address)
         return {
             "version": __version__,
             "python": platform.python_version(),
@@ -239,7 +269,7 @@ class Server:
                 "connection_string": f"AccountEndpoint={cosmos}/;AccountKey={self._key};",
             },
             "mongo": None if mongo is None else {"uri": mongo.uri},
-            "ydb": None,
+            "ydb": None if ydb is None else {"endpoint": ydb.endpoint, "database": ydb.database},
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
             "metrics": f"{base}/metrics",
@@ -247,6 +277,8 @@ class Server:
 
     def _announcement(self) -> Announcement:
         info, advertise, mongo = self.info(None), self._settings.server.advertise, self._mongo
+        ydb = self._ydb
+        tls = None if ydb is None or ydb.tls_address is None else f"grpcs://{ydb.tls_address}"
         return Announcement(
             pid=os.getpid(),
             cosmos_endpoint=info["cosmos"]["endpoint"],
@@ -262,6 +294,10 @@ class Server:
             ca_path=str(self.authority.ca_path) if self.authority.ca_path.exists() else None,
             mongo_uri=None if mongo is None else mongo.uri,
             mongo_password_path=None if mongo is None or mongo.password_path is None else str(mongo.password_path),
+            ydb_endpoint=None if ydb is None else ydb.endpoint,
+            ydb_database=None if ydb is None else ydb.database,
+            ydb_tls_endpoint=tls,
+            ydb_password_path=None if ydb is None or ydb.password_path is None else str(ydb.password_path),
             either_scheme=advertise is None or advertise.scheme is None,
         )
 

@@ -1,1 +1,169 @@
-"""YDB's ports."""
+"""YDB's ports: chosen at the start, opened when the store is proved."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import socket
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mayflydb import __version__
+from mayflydb.announcement import StartFailed
+from mayflydb.config.settings import TtlSettings, YdbSettings
+from mayflydb.engine.engine import Engine
+from mayflydb.ports import address, make_secret, read_password, reserve, within_reach
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.app import YdbApp
+    from mayflydb.frontends.ydb.options import Options
+    from mayflydb.frontends.ydb.schemes import Schemes
+    from mayflydb.frontends.ydb.server import Door
+
+log = logging.getLogger(__name__)
+
+Credentials = Callable[[], tuple[bytes, bytes]]
+"""Gives private key and chain of certificates, both PEM; OSError or ValueError where there are none."""
+
+
+class YdbPort:
+    """The listening ends of the YDB front end, with and without TLS."""
+
+    def __init__(self, settings: YdbSettings, ttl: TtlSettings, host: str, data: Path) -> None:
+        """Choose the ports. StartFailed when that does not work. `data`: where secrets are kept.
+
+        They are held, but nobody can connect before they are served: clients take a port that is open for one that answers.
+        """
+        self._settings = settings
+        self._ttl = ttl
+        self._app: YdbApp | None = None
+        self._doors: list[Door] = []
+        self._plain: list[socket.socket] = []
+        self._tls: list[socket.socket] = []
+        self.password_path: Path | None = None
+        try:
+            if settings.port != -1:
+                self._plain = reserve(host, settings.port, "ydb.port", "--ydb-port")
+            if settings.tls_port != -1:
+                self._tls = reserve(host, settings.tls_port, "ydb.tls_port", "--ydb-tls-port")
+            self._password = self._found_password(data) if self._needs_login() else None
+        except StartFailed:
+            self.release()
+            raise
+        self.address = address(self._plain[0]) if self._plain else None
+        self.tls_address = address(self._tls[0]) if self._tls else None
+
+    @property
+    def endpoint(self) -> str:
+        """`grpc://127.0.0.1:2136`; `grpcs://` where only that is served."""
+        return f"grpcs://{self.tls_address}" if self.address is None else f"grpc://{self.address}"
+
+    @property
+    def database(self) -> str:
+        """The database that is meant where none is named."""
+        return self._settings.databases[0]
+
+    @property
+    def schemes(self) -> Schemes | None:
+        """What paths lead to, from when it is served."""
+        return None if self._app is None else self._app.schemes
+
+    async def serve(self, engine: Engine, credentials: Credentials) -> None:
+        """Take connections from now on. StartFailed where a port or the certificate does not work."""
+        from mayflydb.frontends.ydb.app import YdbApp
+
+        self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
+        await self._app.resume()
+        pair = None
+        if self._tls:
+            try:
+                pair = await asyncio.to_thread(credentials)
+            except (OSError, ValueError) as error:
+                raise StartFailed(f"there is no certificate: {error}", setting="ydb.tls_port") from error
+        if self._plain:
+            await self._open(self._app, self._plain, None, "ydb.port")
+        if pair is not None:
+            await self._open(self._app, self._tls, pair, "ydb.tls_port")
+        self.release()
+        log.info("YDB's clients are served on %s", self.endpoint)
+
+    async def _open(
+        self, app: YdbApp, sockets: Sequence[socket.socket], pair: tuple[bytes, bytes] | None, setting: str
+    ) -> None:
+        from mayflydb.frontends.ydb.calls import Entrance
+        from mayflydb.frontends.ydb.server import Door
+
+        door = Door(app, Entrance(sockets[0].getsockname()[1], pair is not None))
+        for each in sockets:
+            place = _place(each)
+            try:
+                door.bind(place, pair)
+            except OSError:
+                # Only some systems let two sockets of one process have it.
+                each.close()
+                try:
+                    door.bind(place, pair)
+                except OSError as error:
+                    raise StartFailed(f"{place} is taken", setting=setting) from error
+        self._doors.append(door)
+        await door.open()
+
+    async def close(self, grace: float) -> None:
+        """Tell clients, let calls in work finish, and let go of the ports."""
+        if self._app is not None:
+            self._app.stop()
+        await asyncio.gather(*(door.close(grace) for door in self._doors))
+        if self._app is not None:
+            await self._app.close()
+        self.release()
+
+    def release(self) -> None:
+        """Let go of the ports, where they were never served."""
+        for each in (*self._plain, *self._tls):
+            each.close()
+
+    def _needs_login(self) -> bool:
+        settings = self._settings
+        reached = within_reach((*self._plain, *self._tls))
+        if settings.auth is False and reached:
+            raise StartFailed(
+                "YDB's port can be reached from other machines, and nobody would have to log in",
+                setting="ydb.auth",
+                hint="leave out --no-ydb-auth, or listen on localhost",
+                exit_code=4,
+            )
+        return bool(settings.auth) or reached or settings.password_file is not None
+
+    def _found_password(self, data: Path) -> str:
+        place = self._settings.password_file
+        if place is None:
+            place = self.password_path = data / "ydb.password"
+            make_secret(place, secrets.token_urlsafe(32).encode(), "ydb.auth")
+        return read_password(place, "ydb.password_file")
+
+    def _options(self) -> Options:
+        from mayflydb.frontends.ydb.options import Options
+
+        settings = self._settings
+        advertise = settings.advertise
+        return Options(
+            databases=settings.databases,
+            advertise=None if advertise is None else (advertise.host.strip("[]"), advertise.port),
+            hide_expired=settings.hide_expired,
+            run_interval=self._ttl.ydb_run_interval,
+            min_run_interval=self._ttl.ydb_min_run_interval,
+            auth=self._password is not None,
+            secret=b""
+            if self._password is None
+            else hashlib.sha256(b"mayfly\0ydb\0" + self._password.encode()).digest(),
+            password=self._password,
+            version=__version__,
+        )
+
+
+def _place(reserved: socket.socket) -> str:
+    host, port = reserved.getsockname()[:2]
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -90,7 +90,7 @@ def test_the_form_for_ci(run: Run, stand_in: Server, tmp_path: Path) -> None:
     assert settings is not None
     assert (settings.storage.url, settings.clock.mode, settings.server.port) == ("memory", "virtual", 0)
     assert settings.mongo.port == 0
-    assert settings.unserved == ("YDB",)
+    assert (settings.ydb.port, settings.ydb.tls_port) == (0, -1)
 
 
 def test_mayfly_alone_serves_the_default_file(run: Run, stand_in: Server, tmp_path: Path) -> None:

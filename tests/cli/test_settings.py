@@ -34,15 +34,14 @@ def test_the_defaults() -> None:
     assert settings.cosmos.cross_partition == "azure"
     assert not settings.cosmos.check_date
     assert settings.ttl.sweep_interval == SECOND
-    assert settings.unserved == ()
+    assert (settings.ydb.port, settings.ydb.tls_port) == (2136, 2135)
 
 
-def test_every_key_but_the_unserved_ports_has_its_place_in_settings() -> None:
+def test_every_key_has_its_place_in_settings() -> None:
     settings = read().settings
     for row in TABLE:
         section, _, name = row.key.partition(".")
-        if section != "ydb":
-            assert hasattr(getattr(settings, section), name), row.key
+        assert hasattr(getattr(settings, section), name.rpartition(".")[2]), row.key
 
 
 def test_flag_over_variable_over_file_over_default() -> None:
@@ -150,8 +149,15 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
             "mongo.databases",
             {"shop": MongoDatabase(collections={"a": MongoCollection("hide")})},
         ),
-        ("ydb.port", "0", "unserved", ("YDB",)),
-        ("ydb.tls_port", "0", "unserved", ("YDB",)),
+        ("ydb.port", "0", "ydb.port", 0),
+        ("ydb.port", "0", "ydb.tls_port", -1),
+        ("ydb.port", "auto", "ydb.tls_port", 2135),
+        ("server.port", "0", "ydb.port", 0),
+        ("ydb.tls_port", "0", "ydb.tls_port", 0),
+        ("ydb.databases", "/a,/b/c", "ydb.databases", ("/a", "/b/c")),
+        ("ydb.ttl.hide_expired", "on", "ydb.hide_expired", True),
+        ("ttl.ydb_run_interval", "20m", "ttl.ydb_run_interval", 1200 * SECOND),
+        ("ttl.ydb_min_run_interval", 1, "ttl.ydb_min_run_interval", SECOND),
     ],
 )
 def test_values(key: str, raw: Any, path: str, value: object) -> None:
@@ -243,8 +249,15 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"mongo__databases": {"shop": {"expiry": "never"}}}, 2, "never", "mongo.databases"),
         ({"mongo__custom_path_ttl": "on"}, 2, "only profile cosmos", "mongo.custom_path_ttl"),
         ({"mongo__databases": "shop.custom_path_ttl=on"}, 2, "only profile cosmos", "mongo.databases"),
-        ({"ydb__port": "2136"}, 2, "YDB is not served by this version; use --ydb-port -1", "ydb.port"),
-        ({"ydb__tls_port": "2135"}, 2, "use --ydb-tls-port -1", "ydb.tls_port"),
+        ({"ydb__port": "8081"}, 2, "two protocols", "ydb.port"),
+        ({"ydb__port": "2137", "ydb__tls_port": "2137"}, 2, "two protocols", "ydb.tls_port"),
+        ({"ydb__tls_port": "27017"}, 2, "two protocols", "ydb.tls_port"),
+        ({"ydb__databases": "local"}, 2, "is not the path of a database", "ydb.databases"),
+        ({"ydb__databases": ""}, 2, "a database is needed", "ydb.databases"),
+        ({"ydb__advertise": "http://db.test"}, 2, "has a scheme", "ydb.advertise"),
+        ({"ydb__auth": "off", "ydb__password_file": "p"}, 2, "nobody logs in", "ydb.auth"),
+        ({"ttl__ydb_run_interval": "500ms"}, 2, "not between 1s and 365d", "ttl.ydb_run_interval"),
+        ({"ttl__ydb_min_run_interval": "1500ms"}, 2, "in whole seconds", "ttl.ydb_min_run_interval"),
         ({"cosmos__key_file": "k", "cosmos__generate_key": True}, 2, "either read from a file", "cosmos.generate_key"),
         ({"server__host": "0.0.0.0"}, 4, "well-known key", "server.host"),
         ({"server__host": "::"}, 4, "well-known key", "server.host"),

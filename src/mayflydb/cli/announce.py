@@ -65,7 +65,7 @@ def ready_document(announcement: Announcement) -> str:
         "pid": announcement.pid,
         "cosmos": None if announcement.cosmos_endpoint is None else cosmos,
         "mongo": None if announcement.mongo_uri is None else {"uri": announcement.mongo_uri},
-        "ydb": None,
+        "ydb": None if announcement.ydb_endpoint is None else _ydb(announcement),
         "portal": announcement.portal,
         "admin": announcement.admin,
         "metrics": announcement.metrics,
@@ -73,6 +73,10 @@ def ready_document(announcement: Announcement) -> str:
         "clock": announcement.clock,
     }
     return json.dumps(document, separators=(",", ":"))
+
+
+def _ydb(announcement: Announcement) -> dict[str, str | None]:
+    return {"endpoint": announcement.ydb_endpoint, "database": announcement.ydb_database}
 
 
 def write_ready_file(path: Path, document: str) -> None:
@@ -115,6 +119,12 @@ def _places(announcement: Announcement) -> list[tuple[str, str | None]]:
         places.append(("Mongo", _without_password(_named(announcement.mongo_uri))))
         if announcement.mongo_password_path is not None:
             places.append(("", f"password in {announcement.mongo_password_path}"))
+    if announcement.ydb_endpoint is not None:
+        tls = announcement.ydb_tls_endpoint
+        also = "" if tls in (None, announcement.ydb_endpoint) else f"   (TLS: {_named(str(tls))})"
+        places.append(("YDB", f"{_named(announcement.ydb_endpoint)}   database {announcement.ydb_database}{also}"))
+        if announcement.ydb_password_path is not None:
+            places.append(("", f"password in {announcement.ydb_password_path}"))
     admin = None if announcement.admin is None else _named(announcement.admin)
     places += [
         ("Portal", announcement.portal and _named(announcement.portal)),

@@ -23,13 +23,17 @@ def serve(ctx: click.Context, /, **given: Any) -> None:
     announcer = Announcer(settings.server.ready_file, sys.stdout)
     from mayflydb.server import run
 
+    ports = {
+        "server.port": settings.server.port,
+        "mongo.port": settings.mongo.port,
+        "ydb.port": settings.ydb.port,
+        "ydb.tls_port": settings.ydb.tls_port,
+    }
     try:
         announcer.prepare()
         code = run(settings, announcer)
     except StartFailed as failed:
-        raise start_failure(
-            failed, owner=_owner(failed, {"server.port": settings.server.port, "mongo.port": settings.mongo.port})
-        ) from failed
+        raise start_failure(failed, owner=_owner(failed, ports)) from failed
     if code == 0:
         announcer.withdraw()
     ctx.exit(code)

@@ -24,9 +24,10 @@ from mayflydb.config.settings import (
     StorageSettings,
     TlsSettings,
     TtlSettings,
+    YdbSettings,
 )
 from mayflydb.config.table import TABLE, Row
-from mayflydb.config.values import Advertised, interval, is_loopback, public_url, retention, storage
+from mayflydb.config.values import Advertised, interval, is_loopback, public_url, retention, run_interval, storage
 from mayflydb.model.durations import format_span
 from mayflydb.model.instant import to_rfc3339
 
@@ -60,9 +61,11 @@ _SECTIONS = {
     "tls": TlsSettings,
     "ttl": TtlSettings,
     "mongo": MongoSettings,
+    "ydb": YdbSettings,
 }
 
 MONGO_PORT = 27017
+YDB_PORT, YDB_TLS_PORT = 2136, 2135
 
 _FIRST_USER = "MONGO_INITDB_ROOT_"
 """How the variables begin by which images of MongoDB are given their first user."""
@@ -171,9 +174,8 @@ def _parsed(row: Row, given: Given) -> Any:
 def _assembled(values: Mapping[str, Any], administrator: Administrator | None) -> Settings:
     groups: dict[str, dict[str, Any]] = {section: {} for section in _SECTIONS}
     for key, value in values.items():
-        section, _, name = key.partition(".")
-        if section in groups:
-            groups[section][name] = value
+        # `ydb.ttl.hide_expired` is a matter of YDB's settings too.
+        groups[key.partition(".")[0]][key.rpartition(".")[2]] = value
     if groups["server"]["allow_time_travel"] is None:
         shared = StorageSettings(**groups["storage"]).shared
         groups["server"]["allow_time_travel"] = is_loopback(groups["server"]["host"]) and not shared
@@ -181,11 +183,12 @@ def _assembled(values: Mapping[str, Any], administrator: Administrator | None) -
     if mongo["port"] is None:
         mongo["port"] = MONGO_PORT if groups["server"]["port"] else 0
     mongo["administrator"] = administrator
-    unserved = ("YDB",) if 0 in (values["ydb.port"], values["ydb.tls_port"]) else ()
-    return Settings(
-        **{section: struct(**groups[section]) for section, struct in _SECTIONS.items()},
-        unserved=unserved,
-    )
+    ydb = groups["ydb"]
+    if ydb["port"] is None:
+        ydb["port"] = YDB_PORT if groups["server"]["port"] else 0
+    if ydb["tls_port"] is None:
+        ydb["tls_port"] = YDB_TLS_PORT if ydb["port"] == YDB_PORT else -1
+    return Settings(**{section: struct(**groups[section]) for section, struct in _SECTIONS.items()})
 
 
 def _administrator(environ: Mapping[str, str]) -> Administrator | None:
@@ -232,6 +235,7 @@ def _refuse_contradictions(loaded: Loaded) -> None:
             exit_code=4,
         )
     _refuse_contradictions_of_mongo(settings)
+    _refuse_contradictions_of_ydb(settings)
     _refuse_custom_paths_in_vain(settings)
     if settings.cosmos.throttling and settings.cosmos.capacity == "serverless":
         raise StartFailed(
@@ -288,6 +292,29 @@ def _refuse_contradictions_of_mongo(settings: Settings) -> None:
         )
 
 
+def _refuse_contradictions_of_ydb(settings: Settings) -> None:
+    ydb = settings.ydb
+    others = (settings.server.port, settings.mongo.port)
+    for setting, port, taken in (
+        ("ydb.port", ydb.port, others),
+        ("ydb.tls_port", ydb.tls_port, (*others, ydb.port)),
+    ):
+        if port > 0 and port in taken:
+            raise StartFailed(
+                f"port {port} is given to two protocols",
+                setting=setting,
+                hint=f"--{setting.replace('.', '-').replace('_', '-')} 0 picks a free one",
+                exit_code=2,
+            )
+    if ydb.auth is False and ydb.password_file is not None:
+        raise StartFailed(
+            "a password has no effect where nobody logs in",
+            setting="ydb.auth",
+            hint="leave out --no-ydb-auth, or the password",
+            exit_code=2,
+        )
+
+
 def _refuse_custom_paths_in_vain(settings: Settings) -> None:
     mongo = settings.mongo
     own = mongo.databases
@@ -309,7 +336,7 @@ def _as_toml(row: Row, value: Any) -> object:
         return to_rfc3339(value)
     if row.parse is storage:
         return public_url(value)
-    if row.parse in (interval, retention):
+    if row.parse in (interval, retention, run_interval):
         return format_span(value)
     if isinstance(value, Path | Advertised):
         return str(value)

@@ -137,6 +137,27 @@ class MongoSettings(msgspec.Struct, frozen=True):
     administrator: Administrator | None = None
 
 
+class YdbSettings(msgspec.Struct, frozen=True):
+    """`port`, `tls_port`: 0: a free one; -1: off. `databases`: the paths that clients may name; the first is the usual one.
+
+    `auth`: whether a login is needed; None: where other machines can come in, or a password is given. `password_file` holds the
+    password of the user `root`. `hide_expired`: rows are seen no more from their deadline on, not only when they are erased.
+    """
+
+    port: int
+    tls_port: int
+    databases: tuple[str, ...]
+    advertise: Advertised | None
+    auth: bool | None
+    password_file: Path | None
+    hide_expired: bool
+
+    @property
+    def served(self) -> bool:
+        """Whether there is a port at all."""
+        return self.port != -1 or self.tls_port != -1
+
+
 class TlsSettings(msgspec.Struct, frozen=True):
     """`names`: host names besides localhost that the certificate is made out to."""
 
@@ -144,15 +165,17 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 class TtlSettings(msgspec.Struct, frozen=True):
-    """How often the reaper looks, and what purging costs."""
+    """How often the reaper looks, and what purging costs. `ydb_min_run_interval`: the least that a YDB table may ask for."""
 
     sweep_interval: Span
     mongo_sweep_interval: Span
+    ydb_run_interval: Span
+    ydb_min_run_interval: Span
     charge: Literal["leftover", "free", "serverless"]
 
 
 class Settings(msgspec.Struct, frozen=True):
-    """Everything a server is told. `unserved` names the protocols that were asked for by `0` and that this version lacks."""
+    """Everything a server is told."""
 
     server: ServerSettings
     storage: StorageSettings
@@ -161,4 +184,4 @@ class Settings(msgspec.Struct, frozen=True):
     tls: TlsSettings
     ttl: TtlSettings
     mongo: MongoSettings
-    unserved: tuple[str, ...] = ()
+    ydb: YdbSettings

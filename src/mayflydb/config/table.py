@@ -11,7 +11,7 @@ from mayflydb.config import values as read
 
 
 class Row(msgspec.Struct, frozen=True):
-    """One setting. `key` is its TOML key and, but for `ydb`, its place in Settings.
+    """One setting. `key` is its TOML key and its place in Settings: the section is its first word, the name its last.
 
     `default` is written as in TOML. `parse` takes what a flag or variable gave (text), or a TOML value; ValueError with a
     sentence for people. A flag named `--a/--no-a` or `--a` with `switch` takes no value; `many` may be repeated.
@@ -335,13 +335,77 @@ TABLE: tuple[Row, ...] = (
         "Serve configureFailPoint, by which clients rehearse failures.",
         switch=True,
     ),
-    Row("ydb.port", ("--ydb-port",), -1, read.unserved_port("YDB", "--ydb-port"), "Not served yet: -1 or 0.", "PORT"),
+    Row(
+        "ydb.port",
+        ("--ydb-port",),
+        "auto",
+        read.optional_port,
+        "Port of YDB; 0 picks a free one, -1 is off. Default: 2136, or a free one where --port is 0.",
+        "PORT",
+    ),
     Row(
         "ydb.tls_port",
         ("--ydb-tls-port",),
-        -1,
-        read.unserved_port("YDB", "--ydb-tls-port"),
-        "Not served yet: -1 or 0.",
+        "auto",
+        read.optional_port,
+        "Port of YDB with TLS; 0 picks a free one, -1 is off. Default: 2135 where --ydb-port is 2136, else off.",
         "PORT",
+    ),
+    Row(
+        "ydb.databases",
+        ("--ydb-database",),
+        ["/local", "/Root"],
+        read.ydb_databases,
+        "The path of a database that YDB's clients may name; may be repeated. The first is meant where they name none.",
+        "PATH",
+        many=True,
+    ),
+    Row(
+        "ydb.advertise",
+        ("--ydb-advertise",),
+        "",
+        read.optional_host,
+        "HOST or HOST:PORT that YDB's clients are told to go to. Default: an address by which each of them can come.",
+        "ADDRESS",
+    ),
+    Row(
+        "ydb.auth",
+        ("--ydb-auth/--no-ydb-auth",),
+        "auto",
+        read.optional_switch,
+        "Whether YDB's clients log in. Default: where other machines can come in, or a password is given.",
+        switch=True,
+    ),
+    Row(
+        "ydb.password_file",
+        ("--ydb-password-file",),
+        "",
+        read.optional_path,
+        "File with the password of YDB's user root. Default: one is made, in a file that only you can read.",
+        "PATH",
+    ),
+    Row(
+        "ydb.ttl.hide_expired",
+        ("--ydb-hide-expired/--no-ydb-hide-expired",),
+        False,
+        read.switch,
+        "Whether rows are seen no more from their deadline on; otherwise until they are erased, as in YDB.",
+        switch=True,
+    ),
+    Row(
+        "ttl.ydb_run_interval",
+        ("--ydb-run-interval",),
+        "1h",
+        read.run_interval,
+        "How often rows of a YDB table that are due are erased, unless its TTL settings say otherwise.",
+        "DURATION",
+    ),
+    Row(
+        "ttl.ydb_min_run_interval",
+        ("--ydb-min-run-interval",),
+        "15m",
+        read.run_interval,
+        "The least run interval that the TTL settings of a YDB table may ask for.",
+        "DURATION",
     ),
 )

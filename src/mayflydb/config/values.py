@@ -13,7 +13,7 @@ from urllib.parse import SplitResult, urlsplit
 import msgspec
 
 from mayflydb.model.durations import format_span, parse_instant, parse_span
-from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, Instant, Span
+from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
 
 MEMORY = "memory"
 FILE_SCHEME = "sqlite:///"
@@ -165,14 +165,25 @@ def _mongo_tree(given: tuple[str, ...]) -> dict[str, Any]:
     return tree
 
 
-def unserved_port(protocol: str, flag: str) -> Callable[[Any], int]:
-    def parse(value: Any) -> int:
-        number = port(value)
-        if number > 0:
-            raise ValueError(f"{protocol} is not served by this version; use {flag} -1")
-        return number
+def ydb_databases(value: Any) -> tuple[str, ...]:
+    """Absolute paths; the first is the one that is meant where none is named."""
+    found = texts(value)
+    if not found:
+        raise ValueError("a database is needed, such as /local")
+    for each in found:
+        if not re.fullmatch(r"(/[A-Za-z0-9_.@=-]+)+", each):
+            raise ValueError(f"{each!r} is not the path of a database; write /local")
+    return found
 
-    return parse
+
+def run_interval(value: Any) -> Span:
+    """A number in TOML is seconds, as everywhere."""
+    if isinstance(value, bool):
+        raise ValueError("a duration is needed")
+    span = parse_span(str(value))
+    if not SECOND <= span <= 365 * DAY or span % SECOND:
+        raise ValueError(f"{format_span(span)} is not between 1s and 365d, in whole seconds")
+    return span
 
 
 _ADDRESS = re.compile(

@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.keys import SortKeys
@@ -33,6 +34,14 @@ class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
     lower: str
     upper: str
     parents: tuple[str, ...] = ()
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A pass over one container: when it began, how many records it looked at, and how many of them it erased."""
+
+    instant: Instant
+    processed: int
+    erased: int
 
 
 Paused = Literal["purge", "expiry"]
@@ -76,7 +85,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     (None: never was any; 0: no more); of a database or space, of what is made below it. `ordered`: the node whose numbers order
     the histories of several containers. `keeps`: a container that is dropped, and that this row keeps the history of. `former`:
     (lsn, parent's name, name) of each name it had up to there. `numbered` is the highest number that an index or slot ever had,
-    as far as it is known.
+    as far as it is known. `schedule`: when passes of this very container are made, for its rules with `passes`; None: when the
+    monitor's are. `run`: the last one that erased something, or was made on demand.
     """
 
     body: Mapping[str, Any]
@@ -93,6 +103,8 @@ class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
     former: tuple[tuple[int, str, str], ...] = ()
     slots: tuple[Slot, ...] = ()
     numbered: int = FIRST_ORDERED - 1
+    schedule: Schedule | None = None
+    run: Run | None = None
 
 
 class Node(msgspec.Struct, frozen=True):

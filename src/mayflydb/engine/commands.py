@@ -51,9 +51,12 @@ class Draft(msgspec.Struct, frozen=True):
 Change = Callable[[Record], Draft]
 """Makes the new state from the visible one; pure, and may refuse by raising."""
 
+Merge = Callable[[Record | None], Draft]
+"""Makes the new state from the visible one, or from nothing where there is none; pure, and may refuse by raising."""
+
 
 class Command(msgspec.Struct, frozen=True):
-    """One write of one record. `draft` may be a Change where the mode demands a visible record.
+    """One write of one record. `draft` may be a Change where the mode demands a visible record, and a Merge in an UPSERT.
 
     `if_match`: the version (lsn) the visible record must have, or ANY_VERSION; None: no condition. `renamed`: the key that a
     REPLACE gives its record from now on; None: the one it has. `seq`: the number the visible record must have, where somebody
@@ -63,7 +66,7 @@ class Command(msgspec.Struct, frozen=True):
     mode: Mode
     partition: bytes
     key: bytes
-    draft: Draft | Change | None = None
+    draft: Draft | Change | Merge | None = None
     if_match: int | None = None
     renamed: bytes | None = None
     seq: int | None = None

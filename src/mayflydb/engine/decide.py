@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import cast
 
 from mayflydb.engine.catalog import Definition
-from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Mode
+from mayflydb.engine.commands import ANY_VERSION, Command, Draft, Merge, Mode
 from mayflydb.expiry.deadline import anchor_under, cause_of, killer, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFailed
@@ -43,9 +44,9 @@ def drafted(command: Command, visible: Record | None, rules: Sequence[Rule]) -> 
     if draft is None:
         raise BadRequest("a write without a new state")
     if not isinstance(draft, Draft):
-        if visible is None:
+        if visible is None and command.mode is not Mode.UPSERT:
             raise NotFound("a change needs a record to change")
-        draft = draft(visible)
+        draft = cast(Merge, draft)(visible)
     if rules and draft.refusal is not None:
         raise BadRequest(draft.refusal)
     return draft

@@ -146,7 +146,7 @@ class Engine:
         self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
         self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
-        self.past = Past()
+        self.past = reaper.past = Past()
         self._written_at: Instant = 0
 
     def now(self) -> Coroutine[Any, Any, Instant]:
@@ -227,11 +227,11 @@ class Engine:
         self.reaper.bell.ring()
         reply, mortals = committed.reply
         # By the schedule as it is now: it may have changed meanwhile.
-        for container, rules, records in mortals:
+        for container, rules, own, records in mortals:
             for record in records:
-                ahead = upcoming(record, rules, self.monitor.schedule)
+                ahead = upcoming(record, rules, self.monitor.schedule if own is None else own)
                 if ahead is not None:
-                    self.reaper.notice(container, ahead)
+                    self.reaper.notice(container, ahead, own)
         return reply
 
     def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, tuple[Mortals, ...]]]:

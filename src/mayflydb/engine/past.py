@@ -14,6 +14,10 @@ MOST: Final = 100_000
 """Versions that are kept at most; with more of them, all are forgotten, and snapshots that are open can read no more."""
 
 
+MOST_DEATHS: Final = 10_000
+"""Versions that are kept at most of records that were purged; of those, whole values come from the store to be kept."""
+
+
 class Replaced(msgspec.Struct, frozen=True):
     """A version and the lsn of the change that ended it: it was what was stored from its own lsn on until then."""
 
@@ -29,17 +33,42 @@ class Past:
         self._watchers: WeakSet[object] = WeakSet()
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
+        self._log: dict[int, list[int]] = {}
+        self._mourners: WeakSet[object] = WeakSet()
         self._count = 0
+        self._deaths = 0
+        self.unmourned = 0
+        """How often something was purged and not kept, while somebody might have wanted it."""
         self.losses = 0
         """How often all were forgotten while somebody might have wanted them."""
 
-    def watch(self, snapshot: object) -> None:
-        """Keep what is replaced from now on, for as long as the snapshot is there and has not been left."""
+    def watch(self, snapshot: object, deaths: bool = False) -> None:
+        """Keep what is replaced from now on, for as long as the snapshot is there and has not been left.
+
+        `deaths`: also what is purged, which is dearer.
+        """
         self._watchers.add(snapshot)
+        if deaths:
+            self._mourners.add(snapshot)
+
+    @property
+    def wants_deaths(self) -> bool:
+        """Whether somebody may want what is purged now."""
+        return bool(self._mourners)
+
+    def note_deaths(self, container: int, lsn: int, records: Iterable[Record]) -> None:
+        """These are about to be purged from a container that has come to an lsn."""
+        dead = [Replaced(record, lsn + 1) for record in records]
+        if self._deaths + len(dead) > MOST_DEATHS:
+            self.unmourned += 1
+            return
+        self._deaths += len(dead)
+        self.note(container, dead)
 
     def leave(self, snapshot: object) -> None:
         """It wants nothing any more."""
         self._watchers.discard(snapshot)
+        self._mourners.discard(snapshot)
         if not self._watchers:
             self._forget()
 
@@ -50,8 +79,10 @@ class Past:
                 self._forget()
             return
         kept = self._by_seq.setdefault(container, {})
+        log = self._log.setdefault(container, [])
         for each in replaced:
             record = each.record
+            log.append(record.seq)
             self._count += _noted(kept.setdefault(record.seq, []), each)
             _noted(self._by_place.setdefault((container, record.partition, record.key), []), each)
         if self._count > MOST:
@@ -66,6 +97,10 @@ class Past:
         """The version that was stored with this identity at an lsn, if it was replaced since; None: not known."""
         return _at(self._by_place.get((container, partition, key), ()), lsn)
 
+    def noted(self, container: int, after: int) -> list[int]:
+        """The seqs of all that were replaced in a container, in order, but the first `after` of them."""
+        return self._log.get(container, [])[after:]
+
     def all_at(self, container: int, lsn: int) -> list[Record]:
         """All that were stored at an lsn and have been replaced since, by seq."""
         kept = self._by_seq.get(container, {})
@@ -79,6 +114,8 @@ class Past:
     def _forget(self) -> None:
         self._by_seq.clear()
         self._by_place.clear()
+        self._log.clear()
+        self._deaths = 0
         self._count = 0
 
 

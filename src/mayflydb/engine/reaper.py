@@ -11,16 +11,19 @@ import contextlib
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Container, Iterable
+from functools import partial
 from typing import TypeAlias
 
 from mayflydb.engine.billing import Billing
-from mayflydb.engine.catalog import Nodes, catalogue
+from mayflydb.engine.catalog import Nodes, Run, catalogue
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ledger import Bell, Ledger
 from mayflydb.engine.monitor import Monitor
-from mayflydb.engine.sweeping import next_purge, purge_due
+from mayflydb.engine.past import Past
+from mayflydb.engine.runs import Runs
+from mayflydb.engine.sweeping import Haste, hastens, next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.expiry.passes import Upcoming
+from mayflydb.expiry.passes import TICK, Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
@@ -35,6 +38,9 @@ LOOK: Span = 5 * SECOND
 """What other nodes have written is noticed within so long."""
 
 RETRY: Span = SECOND
+RETRY_RUN: Span = 300 * SECOND
+"""Until a container with its own schedule is purged again that could not be."""
+
 SHORTEST_WAIT: Span = 50 * MILLISECOND
 """Between two looks at a budget that was used up."""
 
@@ -55,11 +61,13 @@ class Reaper:
         monitor: Monitor,
         interval: Span = SECOND,
         lease: Lease | None = None,
+        tick: Span = TICK,
     ) -> None:
         """`monitor`: when passes are made. `lease`: where several nodes share the store, so that one of them sweeps.
 
-        Without a lease there is only this one.
+        Without a lease there is only this one. `tick`: how far the instants are apart at which containers' own passes begin.
         """
+        self.tick = tick
         self._store = store
         self._time = time
         self._nodes = nodes
@@ -70,6 +78,10 @@ class Reaper:
         self._interval = interval
         self._lease = lease
         self._next: dict[int, Upcoming] = {}
+        self._own: dict[int, Schedule] = {}
+        self._runs = Runs(nodes)
+        self._demanded: set[int] = set()
+        self._ended: dict[int, Instant] = {}
         self._unknown: set[int] = set()
         self._looking = asyncio.Lock()
         self._looking_at: int | None = None
@@ -81,13 +93,20 @@ class Reaper:
         self._sweeping = asyncio.Lock()
         self._ledger = Ledger(store, nodes)
         self.bell = Bell()
+        self.past: Past | None = None
+        """Told of what is purged."""
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
 
     # --- what others tell it ---------------------------------------------------------------------------------------
 
-    def notice(self, container: int, ahead: Upcoming) -> None:
-        """A record was written that dies, and may be purged, at these instants."""
+    def notice(self, container: int, ahead: Upcoming, own: Schedule | None = None) -> None:
+        """A record was written that dies, and may be purged, at these instants. `own`: its container's own schedule."""
+        if own is not None:
+            self._own[container] = own
+            if container not in self._unknown:
+                self._after_pass(container, own, self._next.get(container))
+            ahead = self._after_pass(container, own, ahead) or ahead
         if container == self._looking_at:
             # Whether the answer under way knows of it, nobody can say.
             self._unknown.add(container)
@@ -110,6 +129,7 @@ class Reaper:
 
     def set_back(self) -> None:
         """Time was set back: passes are counted from there, and what is known of them does not hold."""
+        self._ended.clear()
         self._unknown |= self._next.keys()
         self._wake.set()
 
@@ -135,11 +155,13 @@ class Reaper:
         only: Iterable[int] | None = None,
         held: bool = False,
         at_once: bool = False,
+        haste: Haste = "none",
     ) -> Counter[int]:
         """Purge everything due at `horizon`, of all containers or of those named; returns records removed by container.
 
-        `held`: only as much as can be paid; what cannot waits. `at_once`: rules with passes do not wait for the next.
+        `held`: only as much as can be paid; what cannot waits. `at_once`, and `haste`: rules with passes do not wait for one.
         """
+        haste = "all" if at_once else haste
         wanted = None if only is None else set(only)
         done: Counter[int] = Counter()
         rounds: Counter[int] = Counter()
@@ -148,9 +170,10 @@ class Reaper:
             while True:
                 await self._look_again()
                 await self._monitor.meet(self._next)
-                backlog = self._backlog(horizon, wanted, short, at_once)
+                backlog = self._backlog(horizon, wanted, short, haste, now)
                 sweep = next_sweep(backlog, self._last, self._limits)
                 if sweep is None:
+                    await self._account()
                     self._monitor.rounds(max(0, max(rounds.values(), default=1) - 1))
                     if held:
                         self._short = min(short.values(), default=None)
@@ -160,29 +183,70 @@ class Reaper:
                     short[sweep.container] = wait
                 else:
                     limit = sweep.limit if many is None else min(sweep.limit, many)
-                    removed = await self._sweep(sweep.container, limit, horizon, now, how, at_once)
+                    removed = await self._sweep_or_wait(sweep.container, limit, horizon, now, how, haste)
                     await self._billing.pay(sweep.container, removed, held=many is not None)
                     done[sweep.container] += removed
                     rounds[sweep.container] += bool(removed) and self._monitor.has(sweep.container)
 
     def _backlog(
-        self, horizon: Instant, wanted: set[int] | None, short: Container[int], at_once: bool
+        self, horizon: Instant, wanted: set[int] | None, short: Container[int], haste: Haste, now: Instant
     ) -> dict[int, Waiting]:
         return {
             container: Waiting(ahead.deadline, self._turns.get(container, 0))
             for container, ahead in self._next.items()
-            if (ahead.deadline if at_once else ahead.purge) <= horizon
+            if (ahead.deadline if hastens(haste, container in self._own) else ahead.purge) <= horizon
             and (wanted is None or container in wanted)
+            and self._runs.waits(container) <= now
             and container not in short
             and not self._monitor.stops(container)
         }
 
-    async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool) -> int:
+    async def run_now(self, container: int, now: Instant) -> Run:
+        """Make a pass over one container at once, be it paused, and count the next from it: what was purged.
+
+        Errors: NotFound; those of a write, which may leave something due behind.
+        """
+        self._runs.forgive(container)
+        self._demanded.add(container)
+        self._unknown.add(container)
+        try:
+            done = await self.sweep_due(self._time.horizon(), now, "run now", [container], haste="demanded")
+        finally:
+            self._demanded.discard(container)
+            self._unknown.add(container)
+        run = Run(now, done[container], done[container])
+        await self._store.write(lambda: self._runs.demanded(container, run, self.tick))
+        self.changed(container)
+        return run
+
+    async def _account(self) -> None:
+        for container, run in self._runs.take():
+            await self._store.write(partial(self._runs.account, container, run), "sweep")
+
+    async def _sweep_or_wait(
+        self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
+    ) -> int:
+        """As `_sweep`; a container with its own schedule that cannot be swept is tried again later, and others go on."""
+        own = self._own.get(container)
+        try:
+            removed = await self._sweep(container, limit, horizon, now, how, haste)
+        except MayflyError as error:
+            if own is None or error.retryable or haste == "demanded":
+                raise
+            log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
+            self._runs.failed(container, now + RETRY_RUN)
+            return 0
+        if removed and own is not None and haste != "demanded":
+            began = None if hastens(haste, own=True) else own.last(horizon)
+            self._runs.erased(container, now if began is None else began, removed)
+        return removed
+
+    async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste) -> int:
         self._turn += 1
         self._turns[container] = self._turn
-        schedule = None if at_once else self._monitor.schedule
+        schedule = self._monitor.schedule
         committed = await self._store.write(
-            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule), "sweep"
+            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
         )
         removed = sum(purged.records for purged in committed.purged)
         size = sum(purged.value_bytes for purged in committed.purged)
@@ -202,17 +266,44 @@ class Reaper:
     async def _look_at(self, container: int) -> None:
         self._looking_at = container
         try:
-            ahead = await next_purge(self._store, self._nodes, container, self._monitor.schedule)
+            haste: Haste = "demanded" if container in self._demanded else "none"
+            ahead, own = await next_purge(self._store, self._nodes, container, self._monitor.schedule, haste)
         except BaseException:
             self._unknown.add(container)
             raise
         finally:
             self._looking_at = None
+        if own is None:
+            self._own.pop(container, None)
+        else:
+            self._own[container] = own
+            ahead = self._after_pass(container, own, ahead)
         if ahead is None:
             self._next.pop(container, None)
             self._turns.pop(container, None)
         else:
             self._next[container] = ahead
+
+    def _after_pass(self, container: int, own: Schedule, ahead: Upcoming | None) -> Upcoming | None:
+        """What lies ahead, once the last pass has come to its end: what was written since waits for the next, be it due already.
+
+        A pass has ended when nothing is left that was due at its instant. Whether it has, a process that begins cannot know, and
+        makes up for it.
+        """
+        last = own.last(self._time.horizon())
+        if last is None:
+            return ahead
+        if ahead is None or ahead.purge > last:
+            self._ended[container] = last
+        elif self._ended.get(container) == last:
+            return Upcoming(ahead.deadline, own.next(last + 1))
+        return ahead
+
+    async def next_pass(self, container: int) -> Instant | None:
+        """When a container with its own schedule is purged next, if it has one and anything dies in it."""
+        await self._look_again()
+        ahead = self._next.get(container) if container in self._own else None
+        return None if ahead is None else max(ahead.purge, self._runs.waits(container))
 
     async def _clear_dropped(self) -> None:
         kept = {node.definition.keeps for node in await self._ledger.kept()}
@@ -292,7 +383,8 @@ class Reaper:
             await self._pause(min(wait, LONGEST_SLEEP if self._lease is None else LOOK))
 
     def _purges(self) -> Iterable[Instant]:
-        return (ahead.purge for container, ahead in self._next.items() if not self._monitor.stops(container))
+        waits = self._runs.waits
+        return (max(ahead.purge, waits(id)) for id, ahead in self._next.items() if not self._monitor.stops(id))
 
     async def _pause(self, span: Span) -> None:
         # Not wait_for, which loses a cancellation that arrives together with the wake.

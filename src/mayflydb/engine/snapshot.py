@@ -1,35 +1,53 @@
 """A transaction that lives as long as its client likes: kept in memory, seen by nobody, and committed as a whole at its end.
 
 It is optimistic, and isolated as a snapshot is. It sees what was committed when it began and what it has done itself; it takes no
-locks. Whoever of two that write one record commits first wins, the other one gets a WriteConflict and may run again.
+locks. Whoever of two that write one record commits first wins, the other one gets a WriteConflict and may run again. So does a
+serializable one that has written something, and would not read at its end what it has read.
 
 The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
-this process replaced them. One that another process changed is told by its lsn, and is a WriteConflict for whoever meets it; one
-that was removed there, or purged, is missing, which is told only if it was met before that. One that was made since is told by
-its seq, and is not seen.
+this process replaced them, and, for serializable ones, purged them. One that another process changed is told by its lsn, and is a
+WriteConflict for whoever meets it; one that was removed there, or purged, is missing, which is told only if it was met before
+that. One that was made since is told by its seq, and is not seen.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Generator, Iterable, Sequence, Set
-from typing import Any, Final, TypeVar
+import asyncio
+from bisect import bisect_left
+from collections.abc import AsyncIterator, Callable, Generator, Iterable, Sequence, Set
+from typing import Any, Final, TypeAlias, TypeVar
 
 import msgspec
 
-from mayflydb.engine.catalog import Node
+from mayflydb.engine.building import KeysOf
+from mayflydb.engine.catalog import Index
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
+from mayflydb.engine.part import CHANGED, Part, Shelves
 from mayflydb.engine.transactions import Body, Transaction
+from mayflydb.engine.walks import Found, Place, merged
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Order, Position, Read, Row, Scan
+from mayflydb.store.interface import (
+    HASH_BYTES,
+    Allocate,
+    Children,
+    Get,
+    Holders,
+    KeyRange,
+    Load,
+    Order,
+    Position,
+    Read,
+    Row,
+    Scan,
+    Walk,
+)
 
 T = TypeVar("T")
-
-CHANGED: Final = "What the transaction works with was changed by somebody else."
 
 PROVISIONAL: Final = 1 << 60
 """Lsns and seqs from here on are for the time being: no container comes to them."""
@@ -38,24 +56,29 @@ PROVISIONAL: Final = 1 << 60
 class Snapshot:
     """Reads and commands of one transaction, one after the other, over any containers of an engine."""
 
-    def __init__(self, engine: Engine, now: Instant, begun: dict[int, Row], parents: frozenset[int]) -> None:
+    def __init__(
+        self, engine: Engine, now: Instant, begun: dict[int, Row], parents: frozenset[int], serializable: bool = False
+    ) -> None:
         self.now = now
+        self.serializable = serializable
         self._engine = engine
         self._begun = begun
         self._parents = parents
-        self._parts: dict[int, _Part] = {}
-        self._done: list[tuple[int, Command, Written]] = []
+        self._parts: dict[int, Part] = {}
+        self._done: list[_Done] = []
         self._last = PROVISIONAL
-        engine.past.watch(self)
-        self._losses = engine.past.losses
+        engine.past.watch(self, deaths=serializable)
+        self._losses = self._lost
 
     @classmethod
-    async def begin(cls, engine: Engine, now: Instant, parents: Iterable[int] = ()) -> Snapshot:
+    async def begin(
+        cls, engine: Engine, now: Instant, parents: Iterable[int] = (), serializable: bool = False
+    ) -> Snapshot:
         """From what is committed now in the containers below these nodes; in others from what is when they are first met."""
         known = frozenset(parents)
         begun: dict[int, Row] = {}
         # From before its beginning on it is known what is replaced.
-        snapshot = cls(engine, now, begun, known)
+        snapshot = cls(engine, now, begun, known, serializable)
         begun.update({row.id: row for parent in known for row in await engine.store.read(Children(parent))})
         return snapshot
 
@@ -66,14 +89,15 @@ class Snapshot:
     @property
     def written(self) -> list[Written]:
         """What its commands did, by numbers for the time being."""
-        return [written for _, _, written in self._done]
+        return [done.written for done in self._done if done.written is not None]
 
     # --- reads -----------------------------------------------------------------------------------------------------------
 
     async def get(self, container: int, partition: bytes, key: bytes) -> Record | None:
         """The visible record with this identity, as it is here. Errors: OwnerNotFound, WriteConflict."""
         part = await self._part(container)
-        return await self._driven(part, part.space.get(partition, key), writes=False)
+        part.seen(partition, key)
+        return await self._driven(part, part.space.get(partition, key), self._read)
 
     async def scan(
         self, container: int, scope: Scope, after: Position | None = None, batch: int = SCAN_BATCH
@@ -83,6 +107,7 @@ class Snapshot:
         Errors: OwnerNotFound, WriteConflict.
         """
         part = await self._part(container)
+        part.scanned(scope)
         number = 0 if after is None else after.number
         if number < PROVISIONAL:
             seen: set[int] = set()
@@ -110,6 +135,7 @@ class Snapshot:
         OwnerNotFound, WriteConflict.
         """
         part = await self._part(container)
+        part.scanned(Scope())  # Nobody tells what the index was asked for.
         given: set[int] = set()
         async for records in self._engine.indexes.fetch(part.node, seqs, self.now, batch):
             here = self._here(part, records)
@@ -122,56 +148,155 @@ class Snapshot:
         if rest := gone + [record for record in self._own(part) if record.seq not in given]:
             yield rest
 
-    async def _check_changed(self, part: _Part) -> None:
+    async def walk(
+        self,
+        container: int,
+        index: Index,
+        within: KeyRange,
+        descending: bool,
+        keys_of: KeysOf,
+        batch: int = SCAN_BATCH,
+    ) -> AsyncIterator[list[tuple[bytes, Record]]]:
+        """(index key, record) of the visible records in a range of entry keys of a ready index, in order of their entry keys, as
+        they were at the beginning and with what had been written here when the walk began; stretch by stretch.
+
+        The index key is without what of the partition ends an entry key. A record comes once for each of its keys in the range.
+        `keys_of` is what the index was built with. An entry key has LONGEST_ORDERED bytes at most, so it may have to cut index
+        keys at LONGEST_ORDERED - HASH_BYTES. Then a range has to be cut likewise (the upper bound upwards), records of one cut
+        key come in the order of their partitions, and the caller sorts those and leaves out what lies beyond his bounds. He also
+        asks afterwards whether the index still stands (`Indexes.stand`), since one that is dropped loses its entries.
+        In a serializable transaction all stretches that were asked for count as read. Errors: OwnerNotFound, WriteConflict.
+        """
+        part = await self._part(container)
+        shelves = part.shelves(index, keys_of)
+        began = shelves.own_upto
+        own = self._visible_of(part, shelves.own.between(within, None, None, descending))
+        span = part.span(index, within, descending, keys_of) if self.serializable else None
+        try:
+            async for begun, last in self._stretches(part, shelves, index, within, descending, batch, began):
+                if span is not None:
+                    span.read(begun, last)
+                split = len(own) if last is None else _upto(own, last, descending)
+                theirs = [each for each in begun if shelves.first.get(each[1].seq, began) >= began]
+                own, ours = own[split:], own[:split]
+                if here := merged(theirs, ours, descending):
+                    yield [(key[:-HASH_BYTES], record) for key, record in here]
+        finally:
+            if span is not None:
+                span.over = True
+        if span is None and self._engine.lease is not None:
+            # Another node may have changed what lay in the range before.
+            await self._check_changed(part)
+
+    async def _stretches(
+        self,
+        part: Part,
+        shelves: Shelves,
+        index: Index,
+        within: KeyRange,
+        descending: bool,
+        batch: int,
+        began: int,
+    ) -> AsyncIterator[tuple[list[Found], Place | None]]:
+        """What was there at the beginning, and up to where; None: to the end."""
+        after: Place | None = None
+        while True:
+            found = await self._engine.store.read(Walk(part.node.id, index.number, within, descending, after, batch))
+            self._check_losses(part.node.id)
+            part.shelve_gone(shelves)
+            last = (found[-1][0], found[-1][1].seq) if found else None
+            stored = self._stored_then(part, shelves, found, began)
+            gone = self._visible_of(part, shelves.gone.between(within, after, last, descending))
+            yield merged(stored, gone, descending), last
+            if last is None:
+                return
+            after = last
+            await asyncio.sleep(0)
+
+    def _stored_then(self, part: Part, shelves: Shelves, found: Sequence[Found], began: int) -> list[Found]:
+        """Which of these were stored like this at the beginning; those that have been replaced since are on a shelf."""
+        begun: list[Found] = []
+        for each in found:
+            record = each[1]
+            if part.is_new(record) or record.seq in shelves.gone:
+                continue
+            if record.lsn > part.lsn:
+                if shelves.first.get(record.seq, began) < began:
+                    continue
+                raise part.conflict()
+            begun.append(each)
+        return self._visible_of(part, begun)
+
+    def _visible_of(self, part: Part, found: Sequence[Found]) -> list[Found]:
+        return [each for each in found if part.visible(each[1])] if part.space.rules else list(found)
+
+    async def _check_changed(self, part: Part) -> None:
         """WriteConflict if a record that an index may have led to before has been changed, and is not known as it was."""
         after = Position(b"", part.lsn)
         while changed := await self._engine.store.read(Scan(part.node.id, b"", None, Order.CHANGED, after, SCAN_BATCH)):
             if not all(part.is_new(record) or self._before(part, record.seq) is not None for record in changed):
-                raise WriteConflict(CHANGED)
+                raise part.conflict()
             after = Position(changed[-1].partition, changed[-1].lsn)
 
-    def _here(self, part: _Part, stored: Sequence[Record]) -> list[Record]:
+    def _here(self, part: Part, stored: Sequence[Record]) -> list[Record]:
         """What stored records are here."""
         begun = [self._began(part, record) for record in stored if not part.is_new(record)]
         return self._visible(part, begun)
 
-    def _began(self, part: _Part, stored: Record) -> Record:
+    def _began(self, part: Part, stored: Record) -> Record:
         """The version of a stored record that was there at the beginning, if it is known."""
         record = stored if stored.lsn <= part.lsn else self._before(part, stored.seq) or stored
         part.met(record.partition, record.key, record)
         return record
 
-    def _before(self, part: _Part, seq: int) -> Record | None:
+    def _before(self, part: Part, seq: int) -> Record | None:
         return self._engine.past.at(part.node.id, seq, part.lsn)
 
-    def _gone(self, part: _Part, given: Set[int]) -> list[Record]:
+    def _gone(self, part: Part, given: Set[int]) -> list[Record]:
         """What was there at the beginning and has been replaced since, and is not among those given."""
         before = [record for record in self._engine.past.all_at(part.node.id, part.lsn) if record.seq not in given]
         for record in before:
             part.met(record.partition, record.key, record)
         return self._visible(part, before)
 
-    def _visible(self, part: _Part, records: Iterable[Record]) -> list[Record]:
+    def _visible(self, part: Part, records: Iterable[Record]) -> list[Record]:
         found = [part.space.now_is(record) for record in records]
         return [record for record in found if record is not None and visible_at(record, part.space.rules, self.now)]
 
-    def _own(self, part: _Part) -> list[Record]:
+    def _own(self, part: Part) -> list[Record]:
         """By seq."""
         visible = [record for record in part.space.kept if visible_at(record, part.space.rules, self.now)]
         return sorted(visible, key=lambda record: record.seq)
 
     # --- writes ----------------------------------------------------------------------------------------------------------
 
-    async def run(self, container: int, command: Command) -> Written:
-        """Decide a command as the writer would. Errors: those of its mode, which leave nothing behind, and those of `get`."""
+    async def run(self, container: int, command: Command, blind: bool = False) -> Written:
+        """Decide a command as the writer would. Errors: those of its mode, which leave nothing behind, and those of `get`.
+
+        `blind`: of an UPSERT or a DELETE whose sender does not want to know what was there. It is no conflict if somebody else
+        writes that record meanwhile, unless it is read here, too; a merge is made again from what is there at the end. So what
+        it gives is for the time being. A blind DELETE that meets nothing raises NotFound, and is done at the end in any case.
+        """
         part = await self._part(container)
-        written = await self._driven(part, part.space.run(command))
+        blind = blind and command.mode in (Mode.UPSERT, Mode.DELETE) and command.if_match is command.seq is None
+        identity = command.partition, command.key
+        if not blind:
+            part.seen(*identity)
+        done = _Done(container, command, blind)
+        try:
+            answer = self._read_blindly if blind and identity not in part.written else self._read_to_write
+            done.written = await self._driven(part, part.space.run(command), answer)
+        except OwnerNotFound:
+            raise
+        except NotFound:
+            if blind:
+                self._done.append(done)
+            raise
         if command.mode is not Mode.READ:
-            part.written.update(
-                dict.fromkeys([(command.partition, command.key), (command.partition, command.key_after)])
-            )
-            self._done.append((container, command, written))
-        return written
+            if not part.is_blind(identity):
+                part.written.update(dict.fromkeys([identity, (command.partition, command.key_after)]))
+            self._done.append(done)
+        return done.written
 
     async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
         """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
@@ -189,36 +314,39 @@ class Snapshot:
         return await self._engine.transact(body, now)
 
     def _replay(self, transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
-        written: list[Written] = []
+        pairs: list[tuple[Written, Written]] = []
+        last = 0
         try:
             for container, part in self._parts.items():
                 if part.written:
-                    yield from part.check((yield from transaction.on(container)))
-            for container, command, _ in self._done:
-                space = yield from transaction.on(container)
-                written.append((yield from space.run(self._final(command, written))))
+                    yield from part.check_writes((yield from transaction.on(container)))
+                if self.serializable and part.has_read:
+                    yield from transaction.on(container)
+                    yield from part.check_reads(transaction.lsn(container))
+            for done in self._done:
+                last = done.container
+                written = yield from self._again(done, (yield from transaction.on(last)), pairs)
+                if written is not None:
+                    pairs.append((done.written or written, written))
         except (Conflict, NotFound, PreconditionFailed) as refusal:
             # It was possible by what was there when it ran.
-            raise WriteConflict(CHANGED) from refusal
-        return written
+            raise WriteConflict(CHANGED, container=last) from refusal
+        return [written for _, written in pairs]
 
-    def _final(self, command: Command, written: Sequence[Written]) -> Command:
-        """A command with the numbers that records written here have got."""
-        version, number = command.if_match, command.seq
-        if (version or 0) < PROVISIONAL and (number or 0) < PROVISIONAL:
-            return command
-        pairs = [(ours.record, theirs.record) for ours, theirs in zip(self.written, written, strict=False)]
-        versions: dict[int | None, int] = {ours.lsn: theirs.lsn for ours, theirs in pairs}
-        numbers: dict[int | None, int] = {ours.seq: theirs.seq for ours, theirs in pairs}
-        return msgspec.structs.replace(
-            command, if_match=versions.get(version, version), seq=numbers.get(number, number)
-        )
+    def _again(
+        self, done: _Done, space: Workspace, pairs: Sequence[tuple[Written, Written]]
+    ) -> Generator[Read[Any], Any, Written | None]:
+        try:
+            return (yield from space.run(_final(done.command, pairs)))
+        except NotFound:
+            if done.blind and done.command.mode is Mode.DELETE:
+                return None
+            raise
 
     # --- what both need --------------------------------------------------------------------------------------------------
 
-    async def _part(self, container: int) -> _Part:
-        if self._engine.past.losses != self._losses:
-            raise WriteConflict(CHANGED)
+    async def _part(self, container: int) -> Part:
+        self._check_losses(container)
         part = self._parts.get(container)
         if part is None:
             row = await self._engine.store.read(Load(container))
@@ -228,8 +356,17 @@ class Snapshot:
             # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A
             # read in the order of commits waits for those under way: what is read from here on is no older than the lsn.
             await self._engine.store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", lsn), 1))
-            part = self._parts[container] = _Part(self._engine.nodes.of(row), lsn, seq, self.now)
+            part = self._parts[container] = Part(self._engine.nodes.of(row), lsn, seq, self.now, self._engine.past)
         return part
+
+    def _check_losses(self, container: int) -> None:
+        if self._lost != self._losses:
+            raise WriteConflict(CHANGED, container=container)
+
+    @property
+    def _lost(self) -> tuple[int, int]:
+        past = self._engine.past
+        return past.losses, past.unmourned if self.serializable else 0
 
     def _beginning(self, row: Row) -> tuple[int, int]:
         """The last numbers that had been given out in a container: in one that is younger, none."""
@@ -238,72 +375,84 @@ class Snapshot:
             return 0, 0
         return (row.lsn, row.seq) if begun is None else (begun.lsn, begun.seq)
 
-    async def _driven(self, part: _Part, decision: Generator[Read[Any], Any, T], writes: bool = True) -> T:
-        answer: Any = None
+    async def _driven(self, part: Part, decision: Generator[Read[Any], Any, T], answer: _Answers) -> T:
+        reply: Any = None
         while True:
             try:
-                request = decision.send(answer)
+                request = decision.send(reply)
             except StopIteration as end:
-                reply: T = end.value
-                return reply
-            answer = await self._answer(part, request, writes)
+                result: T = end.value
+                return result
+            reply = await self._answer(part, request, answer)
 
-    async def _answer(self, part: _Part, request: Read[Any], writes: bool) -> Any:
+    async def _answer(self, part: Part, request: Read[Any], answer: _Answers) -> Any:
         if isinstance(request, Allocate):
             self._last += 1
             return self._last, self._last if request.seq else 0
         found = await self._engine.store.read(request)
         if isinstance(request, Get):
-            if not writes:
-                return self._read(part, request, found)
-            if found is None and self._read(part, request, None) is not None:
-                raise WriteConflict(CHANGED)
-            part.met(request.partition, request.key, found)
-        elif isinstance(request, Holders):
+            return answer(part, request, found)
+        if isinstance(request, Holders):
             for record in found:
                 part.met(record.partition, record.key, record)
         return found
 
-    def _read(self, part: _Part, request: Get, stored: Record | None) -> Record | None:
+    def _read(self, part: Part, request: Get, stored: Record | None) -> Record | None:
         """What was at a place at the beginning, by what is there now."""
-        begun = stored
-        if stored is None or stored.lsn > part.lsn:
-            begun = self._engine.past.at_place(part.node.id, request.partition, request.key, part.lsn) or stored
+        begun = self._begun_at(part, request, stored)
         if begun is not None and part.is_new(begun):
             return None
         part.met(request.partition, request.key, begun)
         return begun
 
+    def _read_to_write(self, part: Part, request: Get, stored: Record | None) -> Record | None:
+        """What is at a place that is to be written, and was there at the beginning."""
+        if stored is None and self._read(part, request, None) is not None:
+            raise part.conflict()
+        part.met(request.partition, request.key, stored)
+        return stored
 
-class _Part:
-    """What is known of one container."""
+    def _read_blindly(self, part: Part, request: Get, stored: Record | None) -> Record | None:
+        """What was at a place, as far as it is known."""
+        begun = self._begun_at(part, request, stored)
+        begun = None if begun is not None and part.is_new(begun) else begun
+        part.found_blindly((request.partition, request.key), begun)
+        return begun
 
-    __slots__ = ("_now", "_seq", "_versions", "lsn", "node", "space", "written")
+    def _begun_at(self, part: Part, request: Get, stored: Record | None) -> Record | None:
+        if stored is not None and stored.lsn <= part.lsn:
+            return stored
+        return self._engine.past.at_place(part.node.id, request.partition, request.key, part.lsn) or stored
 
-    def __init__(self, node: Node, lsn: int, seq: int, now: Instant) -> None:
-        self.node = node
-        self.space = Workspace(node, now)
-        self.written: dict[tuple[bytes, bytes], None] = {}
-        self.lsn = lsn
-        self._seq = seq
-        self._now = now
-        self._versions: dict[tuple[bytes, bytes], int | None] = {}
 
-    def is_new(self, stored: Record) -> bool:
-        """Whether it was made since the beginning, by somebody else."""
-        return stored.seq > self._seq
+_Answers: TypeAlias = Callable[[Part, Get, Record | None], Record | None]
+"""What a decision is told that asks for the record at a place, of which this is stored now."""
 
-    def met(self, partition: bytes, key: bytes, stored: Record | None) -> None:
-        """This is stored there. WriteConflict if it is not what was there at the beginning, or was met before."""
-        if stored is not None and not visible_at(stored, self.space.rules, self._now):
-            stored = None  # Whether it is purged or not makes no difference to anybody.
-        version = None if stored is None else stored.lsn
-        if (version or 0) > self.lsn or self._versions.setdefault((partition, key), version) != version:
-            raise WriteConflict(CHANGED)
 
-    def check(self, space: Workspace) -> Generator[Read[Any], Any, None]:
-        """In the committing transaction, before it writes anything. WriteConflict if somebody else wrote what is written here."""
-        for identity in self.written:
-            record = yield from space.get(*identity)
-            if (None if record is None else record.lsn) != self._versions.get(identity):
-                raise WriteConflict(CHANGED)
+class _Done(msgspec.Struct):
+    """A command that was run; `written` None: it was blind, and met nothing."""
+
+    container: int
+    command: Command
+    blind: bool
+    written: Written | None = None
+
+
+def _final(command: Command, pairs: Sequence[tuple[Written, Written]]) -> Command:
+    """A command with the numbers that records written here have got: (as it was here, as it is at the end) of each."""
+    version, number = command.if_match, command.seq
+    if (version or 0) < PROVISIONAL and (number or 0) < PROVISIONAL:
+        return command
+    versions: dict[int | None, int] = {ours.record.lsn: theirs.record.lsn for ours, theirs in pairs}
+    numbers: dict[int | None, int] = {ours.record.seq: theirs.record.seq for ours, theirs in pairs}
+    return msgspec.structs.replace(command, if_match=versions.get(version, version), seq=numbers.get(number, number))
+
+
+def _upto(found: Sequence[Found], last: Place, descending: bool) -> int:
+    """How many of these, which are in order, come no later than a place."""
+
+    def beyond(each: Found) -> bool:
+        place = each[0], each[1].seq
+        return place < last if descending else place > last
+
+    return bisect_left(found, True, key=beyond)

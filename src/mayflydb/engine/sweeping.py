@@ -2,36 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
+from typing import Any, Literal
 
 from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.insight import path_place
 from mayflydb.engine.ledger import stamped
+from mayflydb.engine.past import Past
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Decision, Load, NextDue, Outcome, Purge, Rival, Store, ask
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Decision, Due, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
+
+Haste = Literal["none", "monitor", "all", "demanded"]
+"""Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
+
+
+def hastens(haste: Haste, own: bool) -> bool:
+    """Whether a pass is made at once of a container, with a schedule of its `own` or without."""
+    return haste in ("all", "demanded") or (haste == "monitor" and not own)
+
+
+def schedule_of(node: Node, schedule: Schedule) -> Schedule:
+    """When passes of a container are made: by its own schedule, or else by this one, which all others have."""
+    return schedule if node.definition.schedule is None else node.definition.schedule
 
 
 def purge_due(
-    nodes: Nodes, container: int, horizon: Instant, now: Instant, limit: int, how: str, schedule: Schedule | None = None
+    nodes: Nodes,
+    container: int,
+    horizon: Instant,
+    now: Instant,
+    limit: int,
+    how: str,
+    schedule: Schedule | None = None,
+    haste: Haste = "none",
+    past: Past | None = None,
 ) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
-    rules with passes purge what was due at the last of these; None: what is due.
+    rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
+    `past`: who is told of it first, if he wants to know.
     """
     row = yield from ask(Load(container))
     if row is None:
         return Outcome((), None)
     node = nodes.of(row)
-    if node.definition.paused:
+    if node.definition.paused and (node.definition.paused != "purge" or haste != "demanded"):
         return Outcome((), None)
+    waits = schedule is not None and not hastens(haste, node.definition.schedule is not None)
     ready = []
-    for due in due_ranges(node.rules, horizon, schedule):
+    for due in due_ranges(node.rules, horizon, schedule_of(node, schedule) if schedule and waits else None):
         oldest = yield from ask(NextDue(container, due.path, None))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
     share = max(1, limit // max(1, len(ready)))
+    if past is not None and past.wants_deaths:
+        for due in ready:
+            past.note_deaths(container, row.lsn, (yield from _doomed(container, due, share)))
     history, orderer = bool(node.definition.history), node.definition.ordered
     stamp = (yield from stamped(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
@@ -55,6 +85,19 @@ def purge_due(
     return Outcome(purges, None)
 
 
+def _doomed(container: int, due: DueRange, limit: int) -> Generator[Read[Any], Any, list[Record]]:
+    """The first records of a range, in the order in which they are purged."""
+    found: list[Record] = []
+    after: tuple[int, int] | None = None
+    while len(found) < limit:
+        records = yield from ask(Due(container, due.path, due.upto, after, limit - len(found)))
+        if not records:
+            break
+        found += records
+        after = path_place(records[-1], due.path)
+    return found
+
+
 def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
     """The others that purge now, and may have killed a record before the n-th did. Nobody is on both paths without a slot."""
     if isinstance(ready[n].path, int):
@@ -64,15 +107,18 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
     return tuple(Rival(due.path, due.span, due.rule.not_before, m < n) for m, due in others)
 
 
-async def next_purge(store: Store, nodes: Nodes, container: int, schedule: Schedule) -> Upcoming | None:
-    """The earliest deadline of a container's stored records, and when one may be purged.
+async def next_purge(
+    store: Store, nodes: Nodes, container: int, schedule: Schedule, haste: Haste = "none"
+) -> tuple[Upcoming | None, Schedule | None]:
+    """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own.
 
-    None: nobody dies, or nothing is purged now.
+    None: nobody dies, or nothing is purged now; that it is paused does not count where it is `demanded`.
     """
     row = await store.read(Load(container))
-    if row is None or nodes.of(row).definition.paused:
-        return None
-    return await _earliest(store, nodes.of(row), None, schedule)
+    node = None if row is None else nodes.of(row)
+    if node is None or (node.definition.paused and (node.definition.paused != "purge" or haste != "demanded")):
+        return None, None
+    return await _earliest(store, node, None, schedule), node.definition.schedule
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
@@ -91,6 +137,7 @@ async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, 
 
 async def _earliest(store: Store, node: Node, after: Instant | None, schedule: Schedule | None) -> Upcoming | None:
     earliest: Upcoming | None = None
+    schedule = None if schedule is None else schedule_of(node, schedule)
     for lane in lanes(node.rules):
         # What was due at the last pass is gone; what became due since then waits for the next.
         done = None if after is None else horizon_of(lane.rule, after, schedule)

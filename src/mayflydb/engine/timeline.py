@@ -13,7 +13,7 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
-from mayflydb.engine.sweeping import next_deadline, next_step
+from mayflydb.engine.sweeping import Haste, next_deadline, next_step
 from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
@@ -86,7 +86,8 @@ class Timeline:
             self._clock.set(max(to, self._clock.now()))
             now = await self._engine.now()
             if sweep != "none":
-                purged += await self._purge_at(now, at_once=True)
+                # A container with a schedule of its own waits for it, unless everything is wanted at once.
+                purged += await self._purge_at(now, "all" if sweep == "now" else "monitor")
                 self._engine.monitor.passed(now)
             self._engine.reaper.wake()
             return Advanced(now, now - start, expired, dict(purged))
@@ -97,15 +98,17 @@ class Timeline:
         found = [await next_deadline(store, nodes, container.id, now) for container in containers]
         return min((deadline for deadline in found if deadline is not None), default=None)
 
-    async def _purge_at(self, instant: Instant, at_once: bool = False) -> Counter[int]:
+    async def _purge_at(self, instant: Instant, haste: Haste = "none") -> Counter[int]:
         now = max(instant, await self._engine.now())
-        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep", at_once=at_once)
+        return await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "sweep", haste=haste)
 
     async def _next_step(self, containers: Sequence[Node], after: Instant) -> Instant | None:
         engine = self._engine
         schedule = engine.monitor.schedule
         found = [await next_step(engine.store, engine.nodes, each.id, after, schedule) for each in containers]
-        return min((step for step in found if step is not None), default=None)
+        # What was due when it was written, behind the last pass of its container, waits for the next one.
+        found += [await engine.reaper.next_pass(each.id) for each in containers]
+        return min((step for step in found if step is not None and step > after), default=None)
 
     async def _expired(self, containers: Sequence[Node], start: Instant, to: Instant) -> dict[int, int]:
         expired: dict[int, int] = {}

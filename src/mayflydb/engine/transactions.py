@@ -8,6 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 from mayflydb.engine.catalog import Nodes
 from mayflydb.engine.past import Replaced
 from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -16,8 +17,8 @@ from mayflydb.store.interface import Change, Load, Read, ask
 
 T = TypeVar("T")
 
-Mortals: TypeAlias = tuple[int, tuple[Rule, ...], tuple[Record, ...]]
-"""(container, its rules, records): who may die there."""
+Mortals: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tuple[Record, ...]]
+"""(container, its rules, its own schedule, records): who may die there."""
 
 
 class Transaction:
@@ -56,7 +57,7 @@ class Transaction:
     def mortals(self) -> tuple[Mortals, ...]:
         """The records that were written in containers that have rules."""
         spaces = self._spaces.items()
-        return tuple([(container, space.rules, tuple(space.kept)) for container, space in spaces if space.rules])
+        return tuple([(id, space.rules, space.schedule, tuple(space.kept)) for id, space in spaces if space.rules])
 
     def replaced(self) -> list[tuple[int, list[Replaced]]]:
         """The versions that end with this transaction, by container."""

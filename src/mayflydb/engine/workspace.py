@@ -47,6 +47,7 @@ class Workspace:
         self._node = container
         self._definition = container.definition
         self.rules = container.rules
+        self.schedule = container.definition.schedule
         self._history = bool(container.definition.history)
         self._indexes = [index for index in container.definition.indexes if index.state != "dropped"]
         self._exclusive = {index.number for index in self._indexes if index.unique}

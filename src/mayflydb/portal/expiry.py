@@ -7,9 +7,11 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Forecast, Insight
 from mayflydb.engine.proposals import Change
+from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.sweeping import next_deadline
 from mayflydb.expiry.deadline import deadline
 from mayflydb.expiry.explain import Explanation, explain
@@ -47,6 +49,8 @@ class Outlook:
             # What is due at this very instant has had its pass; nobody waits for one where no rule does.
             passes = any(rule.passes for rule in place.node.rules)
             row["next_pass"] = shapes.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
+        if place.node.definition.schedule is not None:
+            row |= _runs(place.node.definition, now)
         return row
 
     async def totals(self, place: Place) -> Totals:
@@ -217,3 +221,14 @@ def _sums(found: list[Forecast]) -> dict[str, int]:
     names = ("due_now", "in_horizon", "later", "never")
     rows = [msgspec.structs.asdict(each) for each in found]
     return {name: sum(row[name] for row in rows) for name in names}
+
+
+def _runs(definition: Definition, now: Instant) -> dict[str, Any]:
+    """When passes over a container with a schedule of its own are made, and what the last one came to."""
+    last = last_run(definition, now)
+    return {
+        "last_run": None if last is None else shapes.time(last.instant),
+        "processed": 0 if last is None else last.processed,
+        "erased": 0 if last is None else last.erased,
+        "next_run": shapes.time_or_none(next_run(definition, now)),
+    }

@@ -6,6 +6,7 @@ import platform
 
 from mayflydb import __version__
 from mayflydb.clock import SystemClock, wall_us
+from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.sweeping import next_deadline
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.portal.admin import Admin
@@ -26,12 +27,23 @@ _HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_purged_total": ("counter", "Records purged since the server started."),
     "mayfly_ttl_purge_lag_seconds": ("gauge", "Age of the oldest deadline that is due and not yet purged."),
     "mayfly_ttl_next_expiry_timestamp_seconds": ("gauge", "When the next record dies."),
+    "mayfly_ttl_next_run_timestamp_seconds": ("gauge", "When a table with a schedule of its own is purged next."),
+    "mayfly_ttl_last_run_timestamp_seconds": ("gauge", "When it was purged last, be it that nothing was due."),
+    "mayfly_ttl_last_run_erased": ("gauge", "Records that the last run has erased."),
     "mayfly_cosmos_request_units_total": (
         "counter",
         "Request units spent since the server started; purge: by what expired.",
     ),
     "mayfly_throttled_requests_total": ("counter", "Requests answered 429 since the server started."),
 }
+
+_EARLIEST = (
+    "mayfly_ttl_next_expiry_timestamp_seconds",
+    "mayfly_ttl_next_run_timestamp_seconds",
+    "mayfly_ttl_last_run_timestamp_seconds",
+    "mayfly_ttl_default_seconds",
+)
+"""Where several containers are shown as one, the least is shown."""
 
 Sample = tuple[str, dict[str, str], float]
 Labels = tuple[tuple[str, str], ...]
@@ -67,8 +79,11 @@ async def _containers(admin: Admin) -> list[Sample]:
     folded: dict[tuple[str, Labels], float] = {}
     for number, place in enumerate(await admin.directory.containers()):
         protocol, _, path = place.target.partition(":")
-        named = number < MOST_CONTAINERS
-        database, _, container = path.partition(place.targets.separator) if named else ("_other", "", "_other")
+        database, container = "_other", "_other"
+        if number < MOST_CONTAINERS:
+            database, _, container = path.partition(place.targets.separator)
+            if place.targets.databases is not None:
+                database, container = place.database, place.node.name
         names = (("db", database), ("container", container))
         counts = [
             (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, place, now)
@@ -94,6 +109,13 @@ async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, f
         "mayfly_ttl_purge_lag_seconds": 0 if oldest is None else (now - oldest) / SECOND,
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }
+    definition = place.node.definition
+    last, ahead = last_run(definition, now), next_run(definition, now)
+    values |= {
+        "mayfly_ttl_next_run_timestamp_seconds": None if ahead is None else ahead / SECOND,
+        "mayfly_ttl_last_run_timestamp_seconds": None if last is None else last.instant / SECOND,
+        "mayfly_ttl_last_run_erased": None if last is None else last.erased,
+    }
     return [(family, value) for family, value in values.items() if value is not None]
 
 
@@ -109,7 +131,7 @@ def _units(admin: Admin, place: Place, names: Labels) -> list[tuple[str, Labels,
 def _fold(family: str, before: float, value: float) -> float:
     if family == "mayfly_ttl_purge_lag_seconds":
         return max(before, value)
-    if family in ("mayfly_ttl_next_expiry_timestamp_seconds", "mayfly_ttl_default_seconds"):
+    if family in _EARLIEST:
         return min(before, value)
     return before + value
 

@@ -1,4 +1,5 @@
-"""Targets: `cosmos:shop/sessions` and `mongo:app.otps` are containers, `cosmos:shop` and `mongo:app` databases.
+"""Targets: `cosmos:shop/sessions`, `mongo:app.otps` and `ydb:/local/shop/carts` are containers, `cosmos:shop`, `mongo:app` and
+`ydb:/local` databases.
 
 Odd characters are percent-encoded.
 """
@@ -17,7 +18,10 @@ from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.record import Record
 
-FORMS: Final = "write cosmos:database/container or mongo:database.collection; or cosmos:database, mongo:database"
+FORMS: Final = (
+    "write cosmos:database/container, mongo:database.collection or ydb:/database/table; "
+    "or cosmos:database, mongo:database, ydb:/database"
+)
 
 
 class Targets(Protocol):
@@ -29,7 +33,11 @@ class Targets(Protocol):
 
     @property
     def separator(self) -> str:
-        """What stands between a database and a container; no database has it in its name."""
+        """What stands between a database and a container; no database has it in its name, but where names are paths."""
+
+    @property
+    def databases(self) -> Sequence[str] | None:
+        """Where names are paths: the databases that are known, by theirs, each behind a slash; None: names are no paths."""
 
     @property
     def keeps_empty(self) -> bool:
@@ -155,10 +163,30 @@ class Directory:
         if targets is None:
             served = " or ".join(f"{name}:" for name in self._spaces)
             raise BadRequest(f"{target!r} names no protocol that is served", hint=f"targets start with {served}")
-        database, separator, container = path.partition(targets.separator)
-        if not database or "/" in container or bool(separator) != bool(container):
+        names = _path_names(targets.databases, path) if targets.databases is not None else _names(targets, path)
+        if names is None:
             raise BadRequest(f"{target!r} is not a target", hint=FORMS)
-        return targets, unquote(database), unquote(container) if separator else None
+        database, container = names
+        return targets, unquote(database), None if container is None else unquote(container)
+
+
+def _names(targets: Targets, path: str) -> tuple[str, str | None] | None:
+    """(database, container if any); None: it names none."""
+    database, separator, container = path.partition(targets.separator)
+    if not database or "/" in container or bool(separator) != bool(container):
+        return None
+    return database, container if separator else None
+
+
+def _path_names(databases: Sequence[str], path: str) -> tuple[str, str | None] | None:
+    """The same where names are paths; one that lies in no known database has its first part for one."""
+    parts = [part for part in path.split("/") if part]
+    if not parts:
+        return None
+    whole = "/" + "/".join(parts)
+    known = [each for each in databases if f"{whole}/".startswith(f"{each}/")]
+    database = max(known, key=len, default=f"/{parts[0]}")
+    return database, whole[len(database) + 1 :] or None
 
 
 def _quoted(name: str) -> str:
@@ -167,4 +195,6 @@ def _quoted(name: str) -> str:
 
 def target_of(targets: Targets, *names: str) -> str:
     """The target of a database (one name) or a container (two)."""
+    if targets.databases is not None:
+        return f"{targets.space}:{targets.separator.join(_quoted(name).replace('%2F', '/') for name in names)}"
     return f"{targets.space}:{targets.separator.join(map(_quoted, names))}"

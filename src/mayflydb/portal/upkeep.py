@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from mayflydb.engine.engine import Engine
@@ -25,11 +26,19 @@ class Upkeep:
         """Remove what is due now, whatever the schedule, as far as time is trusted. An error means that some may be left."""
         places = await self._directory.containers(target)
         now = await self._engine.now()
+        reaper = self._engine.reaper
+        own = [place.node.id for place in places if place.node.definition.schedule is not None and place.node.rules]
+        done = Counter({container: (await reaper.run_now(container, now)).erased for container in own})
         only = None if target is None else [place.node.id for place in places]
-        done = await self._engine.reaper.sweep_due(self._engine.time.horizon(), now, "run now", only, at_once=True)
+        done += await reaper.sweep_due(self._engine.time.horizon(), now, "run now", only, at_once=True)
         by_target = {place.target: done[place.node.id] for place in places if done[place.node.id]}
         answer = {"now": shapes.time(now), "purged": sum(by_target.values()), "by_target": by_target}
-        paused = [place.target for place in places if place.node.definition.paused]
+        # A run on demand of a container with a schedule of its own goes on in spite of a pause of purging.
+        paused = [
+            place.target
+            for place in places
+            if place.node.definition.paused and (place.node.id not in own or place.node.definition.paused == "expiry")
+        ]
         return answer | {"paused": paused} if paused else answer
 
     async def reset(self, target: str | None = None, keep_clock: bool = False) -> dict[str, Any]:

@@ -212,21 +212,21 @@ def reset(client: socket.socket) -> None:
     client.close()
 
 
-def bind(host: str, port: int) -> list[socket.socket]:
-    """Listening sockets; OSError when the port is taken.
+def bind(host: str, port: int, *, listening: bool = True) -> list[socket.socket]:
+    """Listening sockets, or such that only hold the port; OSError when it is taken.
 
     `localhost` is 127.0.0.1, and ::1 where that exists and the port is free there; port 0 is the same free port on both.
     """
     if host == "localhost":
-        first = _bound(socket.AF_INET, "127.0.0.1", port)
+        first = _bound(socket.AF_INET, "127.0.0.1", port, listening)
         with contextlib.suppress(OSError):
-            return [first, _bound(socket.AF_INET6, "::1", first.getsockname()[1])]
+            return [first, _bound(socket.AF_INET6, "::1", first.getsockname()[1], listening)]
         return [first]
     found = {(int(info[0]), str(info[4][0])) for info in socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)}
     bound: list[socket.socket] = []
     try:
         for family, address in sorted(found):
-            bound.append(_bound(family, address, bound[0].getsockname()[1] if bound else port))
+            bound.append(_bound(family, address, bound[0].getsockname()[1] if bound else port, listening))
     except OSError:
         for each in bound:
             each.close()
@@ -234,16 +234,17 @@ def bind(host: str, port: int) -> list[socket.socket]:
     return bound
 
 
-def _bound(family: int, address: str, port: int) -> socket.socket:
-    listening = socket.socket(family, socket.SOCK_STREAM)
+def _bound(family: int, address: str, port: int, listening: bool) -> socket.socket:
+    bound = socket.socket(family, socket.SOCK_STREAM)
     try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
             # `::` alone means every address of both kinds.
-            listening.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address != "::"))
-        listening.bind((address, port))
-        listening.listen(BACKLOG)
+            bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, int(address != "::"))
+        bound.bind((address, port))
+        if listening:
+            bound.listen(BACKLOG)
     except BaseException:
-        listening.close()
+        bound.close()
         raise
-    return listening
+    return bound

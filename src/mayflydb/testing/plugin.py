@@ -77,8 +77,16 @@ def mayfly_mongo(mayfly: RunningServer) -> Iterator[MongoClient[dict[str, Any]]]
 
 
 @pytest.fixture
+def mayfly_ydb(mayfly: RunningServer) -> Iterator[Any]:
+    """A driver of the vendor's own client, connected; the test is skipped where it is not installed."""
+    pytest.importorskip("ydb", reason='needs the vendor\'s client: pip install "mayflydb[demo]"')
+    with mayfly.ydb.driver() as driver:
+        yield driver
+
+
+@pytest.fixture
 def mayfly_env(mayfly: RunningServer, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """COSMOS_ENDPOINT, COSMOS_KEY, COSMOS_CONNECTION_STRING and MONGODB_URI in the environment, for the test."""
+    """COSMOS_ENDPOINT, COSMOS_KEY, COSMOS_CONNECTION_STRING, MONGODB_URI and YDB_CONNECTION_STRING in the environment."""
     variables = mayfly.env()
     for name, value in variables.items():
         monkeypatch.setenv(name, value)

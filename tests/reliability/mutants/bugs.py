@@ -19,7 +19,7 @@ from mayflydb.engine.decide import NOT_UNIQUE, TAKEN, drafted, obituary
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Reaper
-from mayflydb.engine.sweeping import purge_due
+from mayflydb.engine.sweeping import Haste, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry import deadline
@@ -67,7 +67,7 @@ def purge_without_recheck() -> Iterator[None]:
     """The sweep deletes the list it picked, whatever has become of the records since."""
 
     async def sweep(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
     ) -> int:
         row = await self._store.read(Load(container))
         assert row is not None
@@ -101,7 +101,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
     sweep = Reaper._sweep
 
     async def early(
-        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, at_once: bool
+        self: Reaper, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
     ) -> int:
         row = await self._store.read(Load(container))
 
@@ -118,7 +118,7 @@ def rule_as_of_the_pick() -> Iterator[None]:
                     return outcome
 
         with patch.object(reaping, "purge_due", decide):
-            return await sweep(self, container, limit, horizon, now, how, at_once)
+            return await sweep(self, container, limit, horizon, now, how, haste)
 
     with patch.object(Reaper, "_sweep", early):
         yield

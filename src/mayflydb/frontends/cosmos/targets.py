@@ -33,6 +33,7 @@ class CosmosTargets:
 
     space = "cosmos"
     separator = "/"
+    databases = None
     keeps_empty = True
 
     def __init__(self, caller: Caller) -> None:

@@ -24,6 +24,7 @@ class MongoTargets:
 
     space = "mongo"
     separator = "."
+    databases = None
     keeps_empty = False
 
     def __init__(self, contracts: Callable[[], Contracts], caller: Callable[[], MongoCaller] | None) -> None:

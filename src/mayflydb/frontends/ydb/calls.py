@@ -13,11 +13,19 @@ if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
 
 
+class Entrance(msgspec.Struct, frozen=True):
+    """The port that a call came in by."""
+
+    port: int
+    tls: bool = False
+
+
 class Call(msgspec.Struct):
     """One call. `database`: the path that its metadata names, `/local` where it names none. `now`: its one instant.
 
     `user`: who asks (`root@builtin` where nobody has to log in). `remaining`: seconds until the client stops
-    waiting; None: for ever.
+    waiting; None: for ever. `peer`: `ipv4:127.0.0.1:40000`, as gRPC writes it. `entrance`: where it came in; None: from within
+    this process.
     """
 
     app: YdbApp
@@ -27,6 +35,7 @@ class Call(msgspec.Struct):
     peer: str = ""
     trace: str = ""
     remaining: float | None = None
+    entrance: Entrance | None = None
 
 
 Unary: TypeAlias = Callable[[Call, Any], Awaitable[bytes]]

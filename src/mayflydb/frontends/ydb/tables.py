@@ -45,7 +45,7 @@ class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
 
 class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):
     """`numbered`: how many numbers columns have had. `settings`: physical ones, which are kept, described, and mean
-    nothing here."""
+    nothing here. `permissions`: names of what a subject may do."""
 
     columns: tuple[StoredColumn, ...]
     key: tuple[str, ...]
@@ -58,6 +58,7 @@ class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):
     settings: dict[str, Any] = {}
     families: tuple[dict[str, Any], ...] = ()
     column_store: bool = False
+    permissions: dict[str, tuple[str, ...]] = {}
 
 
 class TableView(msgspec.Struct, frozen=True):

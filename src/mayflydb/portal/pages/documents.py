@@ -1,8 +1,9 @@
-"""A collection of MongoDB: its TTL indexes, its documents with when each of them goes, and those whose `ttl` is ignored."""
+"""A collection of MongoDB, or a table of YDB: its TTL indexes or column, its documents or rows with when each of them goes, and
+those whose `ttl` is ignored."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
@@ -21,9 +22,10 @@ MOST_READ = 10_000
 class DocumentsPage:
     """The collection, read-only but for a pass that is made at once."""
 
-    def __init__(self, admin: Admin, shell: Shell) -> None:
+    def __init__(self, admin: Admin, shell: Shell, kind: Literal["documents", "rows"] = "documents") -> None:
         self._admin = admin
         self._shell = shell
+        self._kind = kind
 
     async def show(self, visit: Visit) -> Response:
         """The page."""
@@ -32,13 +34,13 @@ class DocumentsPage:
         content = {
             **found,
             "ttl": [words.ttl_index(index) for index in row["indexes"]],
-            "more": f"{visit.address}/documents?{urlencode({'after': after})}" if after else None,
+            "more": f"{visit.address}/{self._kind}?{urlencode({'after': after})}" if after else None,
             "database": visit.database,
             "name": visit.name,
             "address": visit.address,
             "most": MOST_READ,
         }
-        return await self._shell.page(visit.request, "documents.html", content)
+        return await self._shell.page(visit.request, f"{self._kind}.html", content)
 
     async def twin(self, visit: Visit) -> Response:
         """The same as JSON."""
@@ -48,7 +50,7 @@ class DocumentsPage:
         """Purge what is due, as a pass of the TTL monitor would."""
         done = await self._admin.upkeep.purge(visit.place.target)
         said = f"A pass was made: {words.number(done['purged'])} purged"
-        return keep(RedirectResponse(f"{visit.address}/documents", 303), said)
+        return keep(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
 
     async def _found(self, visit: Visit) -> dict[str, Any]:
         place = visit.place

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Any, Final
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, quote
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -76,7 +76,7 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
 def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
     """The pages of a container of each protocol, below its names."""
     items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
-    documents = DocumentsPage(admin, shell)
+    documents, rows = DocumentsPage(admin, shell), DocumentsPage(admin, shell, "rows")
 
     async def submit(visit: Visit) -> Response:
         return await settings.submit(visit, await _sent(visit.request))
@@ -99,6 +99,17 @@ def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterat
     yield page("mongo", "documents", documents.show)
     yield page("mongo", "documents.json", documents.twin)
     yield page("mongo", "pass", documents.run_pass, "POST")
+
+    def path_page(name: str, answer: Found, method: str = "GET") -> Route:
+        async def found(request: Request) -> Response:
+            place = await admin.directory.container(f"ydb:/{quote(request.path_params['path'])}")
+            return await answer(Visit(request, place, place.database))
+
+        return Route(f"/_explorer/ydb/{{path:path}}/{name}", found, methods=[method])
+
+    yield path_page("rows", rows.show)
+    yield path_page("rows.json", rows.twin)
+    yield path_page("pass", rows.run_pass, "POST")
 
 
 async def _sent(request: Request) -> dict[str, str]:

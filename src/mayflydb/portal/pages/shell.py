@@ -69,7 +69,7 @@ class Tree(msgspec.Struct, frozen=True):
     databases: list[tuple[str, list[Branch]]]
 
 
-TITLES = {"cosmos": "Cosmos NoSQL", "mongo": "MongoDB"}
+TITLES = {"cosmos": "Cosmos NoSQL", "mongo": "MongoDB", "ydb": "YDB"}
 
 
 class Shell:
@@ -148,12 +148,16 @@ def branch(place: Place) -> Branch:
     base = address(space, place.database, node.name)
     if space == "mongo":
         return Branch(node.name, base, f"{base}/documents", (("Documents", f"{base}/documents"),))
+    if space == "ydb":
+        return Branch(node.name, base, f"{base}/rows", (("Rows", f"{base}/rows"),))
     label = "Settings" if node.definition.offer is None else "Scale & Settings"
     return Branch(node.name, base, f"{base}/items", (("Items", f"{base}/items"), (label, f"{base}/settings")))
 
 
 def address(space: str, database: str, container: str) -> str:
     """Where the pages of a container begin."""
+    if database.startswith("/"):
+        return f"/_explorer/{space}{quote(database)}/{quote(container)}"
     parts = [quote(name, safe="", errors="surrogatepass") for name in (database, container)]
     return f"/_explorer/{space}/{'/'.join(parts)}"
 

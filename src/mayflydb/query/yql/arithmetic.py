@@ -32,12 +32,15 @@ from mayflydb.query.yql.types import (
     UINT16,
     UINT32,
     UINT64,
+    UNSIGNED,
     UTF8,
     DecimalType,
     OptionalType,
     Primitive,
     Type,
     Value,
+    bare,
+    format_long,
 )
 
 Operation: TypeAlias = Callable[[Any, Any], Value]
@@ -79,12 +82,41 @@ def unary(operator: str, operand: Type) -> tuple[Type, Callable[[Value], Value]]
         return operand, lambda value: value
     if operator == "-":
         return _negation(operand)
-    if operator == "~" and operand in INTEGERS:
+    if operator == "~" and operand in UNSIGNED:
         wrap = wrapping(operand)
         return operand, lambda value: wrap(~value)
     if operator == "NOT" and isinstance(operand, Primitive) and operand.name == "Bool":
         return operand, lambda value: not value
     return None
+
+
+_VERBS: Final = {"+": "add", "-": "substract", "*": "multiply", "/": "divide", "%": "mod"}
+
+
+def refusal(operator: str, left: Type, right: Type | None = None) -> str:
+    """What YDB says where `binary`, or without `right` `unary`, gives None. The types as they stand in the query, Optional too.
+
+    The spelling is YDB's own. It stands below `Type annotation` and `At function: +`.
+    """
+    types = [left] if right is None else [left, right]
+    if operator in (*_BITWISE, *_SHIFTS, "~"):
+        signed = next((each for each in types if bare(each) not in UNSIGNED), left)
+        return f"Expected unsigned data type, but got: {format_long(signed)}"
+    if right is None:
+        return f"Expected numeric, decimal or interval data type, but got: {format_long(left)}"
+    if operator == "||":
+        return f"Cannot concat type {format_long(left)} and {format_long(right)}"
+    verb = _VERBS[operator]
+    if isinstance(bare(left), DecimalType):
+        if isinstance(bare(right), DecimalType):
+            return (
+                f"Cannot {verb} different decimals."
+                if operator in "+-"
+                else "Cannot calculate with different decimals."
+            )
+        if operator not in "+-":
+            return f"Cannot operate with decimal and {format_long(right)}"
+    return f"Cannot {verb} type {format_long(left)} and {format_long(right)}"
 
 
 def _negation(operand: Type) -> tuple[Type, Callable[[Value], Value]] | None:
@@ -180,30 +212,25 @@ _FLOATING: Final[Mapping[str, Callable[[float, float], float]]] = {
 
 
 def _bits(operation: Callable[[int, int], int], left: Type, right: Type) -> Result | None:
-    if left not in INTEGERS or right not in INTEGERS:
+    if left not in UNSIGNED or right not in UNSIGNED:
         return None
-    common = common_number(left, right)
-    wrap = wrapping(common)
-    return common, lambda a, b: wrap(operation(wrap(a), wrap(b)))
+    return common_number(left, right), operation
 
 
 def _shift(operator: str, left: Type, right: Type) -> Result | None:
-    """Shifts of the bits of `left`, the empty places zero; `|<<` and `>>|` bring them in again on the other side."""
-    if left not in INTEGERS or right not in INTEGERS:
+    """Shifts of an unsigned number in its bits; `|<<` and `>>|` bring in on one side what leaves on the other."""
+    if left not in UNSIGNED or right not in INTEGERS:
         return None
-    low, high = BOUNDS[left]
-    span = high - low + 1
-    bits = span.bit_length() - 1
-    wrap = wrapping(left)
+    bits = BOUNDS[left][1].bit_length()
+    mask = BOUNDS[left][1]
 
     def shifted(a: int, b: int) -> int:
-        a %= span
         if operator in ("|<<", ">>|"):
             by = b % bits if operator == "|<<" else -b % bits
-            return wrap((a << by | a >> (bits - by)) % span)
+            return (a << by | a >> (bits - by)) & mask
         if not 0 <= b < bits:
             return 0
-        return wrap(a << b) if operator == "<<" else wrap(a >> b)
+        return a << b & mask if operator == "<<" else a >> b
 
     return left, shifted
 

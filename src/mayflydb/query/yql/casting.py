@@ -72,7 +72,7 @@ def primitive(source: Type, to: Type) -> Converter | None:
     if source in moments.MOMENTS or source in moments.SPANS:
         return _from_moment(source, to)
     if (source, to) == (JSON, JSON_DOCUMENT):
-        return _read(to), True
+        return lambda value: texts.from_text(JSON_DOCUMENT, value), False
     return (itself, False) if (source, to) == (JSON_DOCUMENT, JSON) else None
 
 

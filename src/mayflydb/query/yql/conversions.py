@@ -8,11 +8,12 @@ Source: https://ydb.tech/docs/en/yql/reference/types/cast and `types/primitive#i
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
 
 from mayflydb.query.yql import arithmetic, casting, moments
 from mayflydb.query.yql.casting import FAILED, Converter, itself
+from mayflydb.query.yql.containers import Convert, parts_of
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import (
@@ -39,13 +40,8 @@ from mayflydb.query.yql.types import (
     TupleType,
     Type,
     Value,
-    VariantType,
-    VoidType,
     optional,
 )
-
-Convert: TypeAlias = Callable[[Any], Value]
-
 
 # --- values that widen -----------------------------------------------------------------------------------------------
 
@@ -67,7 +63,8 @@ def widen(source: Type, to: Type) -> Convert | None:
             return lambda value: {}
         case TaggedType(_, item), TaggedType(tag, inner) if source.tag == tag:
             return widen(item, inner)
-    return _parts(source, to, _widen_part)
+    converter = parts_of(source, to, _widen_part, strict=True)
+    return None if converter is None or converter[1] else converter[0]
 
 
 def _widen_part(source: Type, to: Type) -> Converter | None:
@@ -78,14 +75,10 @@ def _widen_part(source: Type, to: Type) -> Converter | None:
 def _into_optional(source: Type, to: OptionalType) -> Convert | None:
     if isinstance(source, NullType):
         return itself
-    if isinstance(source, OptionalType):
+    if isinstance(source, OptionalType) and _depth(source) >= _depth(to):
         inner = widen(source.item, to.item)
-        if inner is None:
-            # A T? is also a T??, which is there in any case.
-            whole = widen(source, to.item) if isinstance(to.item, OptionalType) else None
-            return None if whole is None else _wrapped(whole, to.item)
-        if inner is itself:
-            return itself
+        if inner is None or inner is itself:
+            return inner
         step, nested = inner, isinstance(to.item, OptionalType)
         return lambda value: (
             None if value is None else Just(step(value.value)) if nested and isinstance(value, Just) else step(value)
@@ -174,6 +167,8 @@ def common_of(expressions: Sequence[Expression]) -> Type | None:
     for each in expressions:
         if result is None:
             result = each
+            continue
+        if each.literal and implicit(each, result.type) is not None:
             continue
         if implicit(result, each.type) is not None:
             result = each
@@ -290,15 +285,15 @@ def _fit(value: Value, source: Type, to: Type) -> Value:
         if value is None:
             return None
         inner = source.item if isinstance(source, OptionalType) else source
-        fitted = _fit(value, inner, to.item)
+        fitted = _fit(value.value if isinstance(value, Just) else value, inner, to.item)
         return Just(fitted) if fitted is not FAILED and isinstance(to.item, OptionalType) else fitted
-    if value is None and isinstance(source, (NullType, OptionalType)):
+    if isinstance(source, (NullType, OptionalType)):
         return FAILED
     if source == to:
         return value
     if isinstance(source, Primitive):
         return casting.literal(value, source, to)
-    converter = _parts_of(source, to, lambda a, b: (lambda part: _fit(part, a, b), True))
+    converter = parts_of(source, to, lambda a, b: (lambda part: _fit(part, a, b), True), strict=True)
     return FAILED if converter is None else converter[0](value)
 
 
@@ -356,7 +351,7 @@ def _cast(source: Type, to: Type) -> Converter | None:
         return _cast(source, to.item)
     if isinstance(source, (Primitive, DecimalType)) and isinstance(to, (Primitive, DecimalType)):
         return casting.primitive(source, to)
-    return _parts_of(source, to, _cast)
+    return parts_of(source, to, _cast)
 
 
 def _depth(type: Type) -> int:
@@ -402,113 +397,3 @@ def _cast_within(source: OptionalType, to: OptionalType) -> Converter | None:
         return None if result is FAILED else wrap(result)
 
     return within, False
-
-
-# --- containers, part by part ----------------------------------------------------------------------------------------
-
-_Steps: TypeAlias = Callable[[Type, Type], Converter | None]
-
-
-def _parts(source: Type, to: Type, step: _Steps) -> Convert | None:
-    converter = _parts_of(source, to, step)
-    return None if converter is None or converter[1] else converter[0]
-
-
-def _parts_of(source: Type, to: Type, step: _Steps) -> Converter | None:
-    """A container as another one of its kind, its parts by `step`; None if the kinds differ or a part has no way."""
-    match source, to:
-        case ListType(), ListType():
-            return _list(step(source.item, to.item))
-        case EmptyListType(), ListType():
-            return (lambda value: []), False
-        case EmptyDictType(), DictType():
-            return (lambda value: {}), False
-        case DictType(), DictType():
-            return _dict(step(source.key, to.key), step(source.payload, to.payload))
-        case TupleType(), TupleType():
-            named = tuple((str(place), item) for place, item in enumerate(source.items))
-            return _struct(named, tuple((str(place), item) for place, item in enumerate(to.items)), step)
-        case StructType(), StructType():
-            return _struct(source.members, to.members, step)
-        case VariantType(), VariantType():
-            return _variant(source, to, step)
-        case VoidType(), VoidType():
-            return itself, False
-    return None
-
-
-def _list(item: Converter | None) -> Converter | None:
-    """What cannot be converted is left out."""
-    if item is None:
-        return None
-    step, fails = item
-    if not fails:
-        return lambda value: [step(each) for each in value], False
-    return lambda value: [each for each in map(step, value) if each is not FAILED], False
-
-
-def _dict(key: Converter | None, payload: Converter | None) -> Converter | None:
-    if key is None or payload is None:
-        return None
-    first, second = key[0], payload[0]
-
-    def converted(value: dict[Any, Any]) -> Value:
-        pairs = ((first(each), second(of)) for each, of in value.items())
-        return {each: of for each, of in pairs if each is not FAILED and of is not FAILED}
-
-    return converted, False
-
-
-Members: TypeAlias = tuple[tuple[str, Type], ...]
-
-
-def _struct(source: Members, to: Members, step: _Steps) -> Converter | None:
-    """By names: what is not wanted is dropped, what is missing is NULL and must take it, one failure is that of all."""
-    places = {name: (place, type) for place, (name, type) in enumerate(source)}
-    steps: list[tuple[int, Convert]] = []
-    fails = False
-    for name, type in to:
-        if name not in places:
-            if not isinstance(type, (OptionalType, NullType)):
-                return None
-            steps.append((-1, itself))
-            continue
-        place, of = places[name]
-        converter = step(of, type)
-        if converter is None:
-            return None
-        fails = fails or converter[1]
-        steps.append((place, converter[0]))
-
-    def converted(value: tuple[Value, ...]) -> Value:
-        parts = tuple([None if place < 0 else each(value[place]) for place, each in steps])
-        return FAILED if fails and FAILED in parts else parts
-
-    return converted, fails
-
-
-def _variant(source: VariantType, to: VariantType, step: _Steps) -> Converter | None:
-    alternatives, wanted = _alternatives(source), _alternatives(to)
-    names = [name for name, _ in wanted]
-    ways: list[tuple[int, Convert] | None] = []
-    fails = False
-    for name, type in alternatives:
-        converter = step(type, wanted[names.index(name)][1]) if name in names else None
-        fails = fails or converter is None or converter[1]
-        ways.append(None if converter is None else (names.index(name), converter[0]))
-    if not any(ways):
-        return None
-
-    def converted(value: tuple[int, Value]) -> Value:
-        way = ways[value[0]]
-        result = FAILED if way is None else way[1](value[1])
-        return FAILED if result is FAILED or way is None else (way[0], result)
-
-    return converted, fails
-
-
-def _alternatives(type: VariantType) -> Members:
-    if isinstance(type.over, StructType):
-        return type.over.members
-    items = type.over.items if isinstance(type.over, TupleType) else ()
-    return tuple((str(place), item) for place, item in enumerate(items))

@@ -1,13 +1,13 @@
 """Keys of tables and indexes as bytes, in YQL's order: NULL first, then the values, a tuple by its parts.
 
 Each value is a tag, NULL or value, and a body by its type that is of fixed length or ends itself. So encodings can be joined
-and cut: what begins with the values of a prefix begins with its bytes, and no tag is 00 or FF, so that all of those lie below
-prefix + FF.
+and cut: what begins with the values of a prefix, and nothing else, begins with its bytes; and no tag is 00 or FF, so that all
+of those lie between prefix and prefix + FF.
 
 | type | body |
 |---|---|
 | Bool; integers; dates, times and intervals | one byte; big-endian, the sign bit inverted; so too |
-| String, Utf8 | UTF-8, 00 written 00 FF, and 00 at the end |
+| String, Utf8 | UTF-8, 00 written 00 FF, and 00 00 at the end |
 | Uuid | its 16 bytes, as YDB orders them |
 | Float, Double | the bits of a double, all inverted if negative, else the sign; NaN last |
 | Decimal | 16 bytes with the sign bit inverted: -inf first, then numbers, inf, NaN |
@@ -147,17 +147,21 @@ def _encode_bool(value: bool) -> bytes:
     return b"\x01" if value else b"\x00"
 
 
+_END: Final = b"\x00\x00"
+"""Two bytes, so that no text begins another one's key: a 00 in a text is followed by FF."""
+
+
 def _encode_bytes(value: bytes) -> bytes:
-    return value.replace(b"\x00", b"\x00\xff") + b"\x00"
+    return value.replace(b"\x00", b"\x00\xff") + _END
 
 
 def _decode_bytes(key: bytes, at: int) -> tuple[bytes, int]:
     end = key.find(b"\x00", at)
     while end >= 0 and key[end + 1 : end + 2] == b"\xff":
         end = key.find(b"\x00", end + 2)
-    if end < 0:
+    if end < 0 or key[end : end + 2] != _END:
         raise ValueError(f"no key: a text has no end, from {at}")
-    return key[at:end].replace(b"\x00\xff", b"\x00"), end + 1
+    return key[at:end].replace(b"\x00\xff", b"\x00"), end + 2
 
 
 def _encode_text(value: str) -> bytes:

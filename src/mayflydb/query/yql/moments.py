@@ -70,6 +70,8 @@ SCALES: Final[Mapping[Type, int]] = {
 }
 """Microseconds in one unit of each type."""
 
+_DAYS_OF: Final[Mapping[Type, Primitive]] = {**dict.fromkeys(NARROW, DATE), **dict.fromkeys(WIDE, DATE32)}
+
 UNZONED: Final[Mapping[Type, Primitive]] = dict(zip(ZONED, NARROW, strict=True))
 
 
@@ -143,11 +145,15 @@ _LOCAL: Final[Mapping[Type, re.Pattern[str]]] = {
 def parse(type: Type, text: str) -> int | None:
     """A moment without a zone, in the unit of its type; None for another text and for what the type cannot hold."""
     match = _GRAMMARS[type].fullmatch(text)
-    return None if match is None else _moment(type, match.groups())
+    if match is None:
+        return None
+    value, day = _moment(type, match.groups()), _moment(_DAYS_OF[type], match.groups()[:3])
+    # What an offset brings into range from a day outside is refused, too.
+    return value if value is not None and day is not None and fits(type, value) and fits(_DAYS_OF[type], day) else None
 
 
 def parse_local(type: Type, text: str) -> int | None:
-    """The same without `Z` or an offset, as texts with the name of a zone have it."""
+    """The same without `Z` or an offset, as texts with the name of a zone have it; it may be beyond what the type holds."""
     match = _LOCAL[type].fullmatch(text)
     return None if match is None else _moment(type, match.groups())
 
@@ -155,14 +161,11 @@ def parse_local(type: Type, text: str) -> int | None:
 def _moment(type: Type, groups: tuple[str | None, ...]) -> int | None:
     year, month, day, *rest = groups
     days = days_of(int(year or 0), int(month or 0), int(day or 0))
-    if days is None:
-        return None
     seconds = _seconds(rest)
-    if seconds is None:
+    if days is None or seconds is None:
         return None
     fraction = int((rest[3] or "").ljust(6, "0")) if len(rest) > 3 else 0
-    value = (days * DAY + seconds * SECOND + fraction) // SCALES[type]
-    return value if fits(type, value) else None
+    return (days * DAY + seconds * SECOND + fraction) // SCALES[type]
 
 
 def _seconds(rest: list[str | None]) -> int | None:

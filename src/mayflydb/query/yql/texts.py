@@ -162,7 +162,7 @@ def _read_document(text: str) -> str | None:
     """Without blanks, its keys in order, its numbers as doubles."""
     try:
         return document_text(msgspec.json.decode(text))
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
+    except (msgspec.DecodeError, RecursionError, UnicodeError, OverflowError):
         return None
 
 

@@ -1,0 +1,157 @@
+"""YDB's protocol: the vendor's client against its own empty call, rows packed by hand against messages, bulk upserts, removal."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from statistics import median
+from time import perf_counter
+from typing import Any
+
+import ydb
+from driven import rates
+from figures import Figure, rate, ratio
+from servers import mayfly
+
+import mayflydb
+
+ROWS = 1_000
+PAD = "x" * 100
+SHARE = 0.5
+"""Of the rate of empty calls, that a call with some work behind it is to reach."""
+
+PACKED, TIMES = 1_000, 30
+BULK, BATCHES = 1_000, 30
+DYING = 20_000
+
+DEFINED = (
+    "CREATE TABLE t (id Uint64 NOT NULL, n Int64, text Utf8, at Timestamp, PRIMARY KEY (id), INDEX by_n GLOBAL ON (n))"
+)
+SELECT = "DECLARE $id AS Uint64; SELECT id, n, text, at FROM t WHERE id = $id;"
+UPSERT = """DECLARE $id AS Uint64; DECLARE $n AS Int64; DECLARE $text AS Utf8;
+UPSERT INTO plain (id, n, text) VALUES ($id, $n, $text);"""
+
+COLUMNS = (
+    ydb.BulkUpsertColumns()
+    .add_column("id", ydb.PrimitiveType.Uint64)
+    .add_column("n", ydb.OptionalType(ydb.PrimitiveType.Int64))
+    .add_column("text", ydb.OptionalType(ydb.PrimitiveType.Utf8))
+    .add_column("at", ydb.OptionalType(ydb.PrimitiveType.Timestamp))
+)
+
+
+def through_sdk(place: Path) -> Iterator[Figure]:
+    """Prepared statements of the table service, one after the other in one session, against calls that do nothing."""
+    for where, arguments in (("memory", ("--memory",)), ("a file", (str(place / "ydb.db"),))):
+        with mayfly("--ydb-port", "0", *arguments) as server, _driver(server.ydb) as driver:
+            session = driver.table_client.session().create()
+            session.execute_scheme(DEFINED)
+            session.execute_scheme("CREATE TABLE plain (id Uint64 NOT NULL, n Int64, text Utf8, PRIMARY KEY (id))")
+            driver.table_client.bulk_upsert("/local/t", _rows(0, ROWS), COLUMNS)
+            select, upsert = session.prepare(SELECT), session.prepare(UPSERT)
+            mode = ydb.SerializableReadWrite()
+
+            def read(n: int, session: Any = session, select: Any = select, mode: Any = mode) -> Any:
+                return session.transaction(mode).execute(select, {"$id": n % ROWS}, commit_tx=True)
+
+            def write(n: int, session: Any = session, upsert: Any = upsert, mode: Any = mode) -> Any:
+                values = {"$id": n % ROWS, "$n": n, "$text": PAD}
+                return session.transaction(mode).execute(upsert, values, commit_tx=True)
+
+            measured = rates(
+                {"empty": lambda _, session=session: session.keep_alive(), "SELECT": read, "UPSERT": write}
+            )
+        empty = measured.pop("empty")
+        for name, found in measured.items():
+            what = "one session, rows of 100 B, against KeepAlive"
+            yield ratio(f"prepared {name} of one row through the SDK, {where}", found, empty, SHARE, what)
+
+
+def _driver(endpoint: str) -> Any:
+    driver = ydb.Driver(endpoint=endpoint, database="/local")
+    driver.wait(timeout=10, fail_fast=True)
+    return driver
+
+
+def _rows(first: int, count: int, at: int = 0) -> list[dict[str, Any]]:
+    return [{"id": n, "n": n % 100, "text": PAD, "at": at} for n in range(first, first + count)]
+
+
+def packing(place: Path) -> Iterator[Figure]:
+    """Result rows as bytes, without a message for each value."""
+    from mayflydb.frontends.ydb.values import rows_encoder
+
+    from mayflydb.frontends.ydb.descriptors import message
+    from mayflydb.query.yql.types import INT64, TIMESTAMP, UINT64, UTF8, OptionalType
+
+    types = (UINT64, OptionalType(INT64), OptionalType(UTF8), OptionalType(TIMESTAMP), OptionalType(UTF8))
+    rows = [(n, n, PAD, n, None) for n in range(PACKED)]
+    encode, result = rows_encoder(types), message("Ydb.ResultSet")
+
+    def by_messages() -> bytes:
+        made = result()
+        for each in rows:
+            row = made.rows.add()
+            for field, value in zip(("uint64_value", "int64_value", "text_value", "uint64_value"), each, strict=False):
+                setattr(row.items.add(), field, value)
+            row.items.add().null_flag_value = 0
+        packed: bytes = made.SerializeToString()
+        return packed
+
+    if encode(rows) != by_messages():
+        raise RuntimeError("packed rows are not what messages give")
+    ours, theirs = [], []
+    for _ in range(TIMES):
+        ours.append(_per_second(lambda: encode(rows)))
+        theirs.append(_per_second(by_messages))
+    yield ratio("result rows packed, against message objects", ours, theirs, 3.0, "rows of five columns")
+
+
+def _per_second(work: Any) -> float:
+    began = perf_counter()
+    work()
+    return PACKED / (perf_counter() - began)
+
+
+def bulk(place: Path) -> Iterator[Figure]:
+    """BulkUpsert of 1,000 rows a call."""
+    for where, arguments in (("memory", ("--memory",)), ("a file", (str(place / "bulk.db"),))):
+        with mayfly("--ydb-port", "0", *arguments) as server, _driver(server.ydb) as driver:
+            driver.table_client.session().create().execute_scheme(DEFINED)
+            taken = []
+            for batch in range(BATCHES):
+                rows = _rows(batch * BULK, BULK)
+                began = perf_counter()
+                driver.table_client.bulk_upsert("/local/t", rows, COLUMNS)
+                taken.append(perf_counter() - began)
+        yield rate(
+            f"bulk upsert, {where}", BULK / median(taken), None, "rows of 100 B, one secondary index, 1,000 a call"
+        )
+
+
+def removal(place: Path) -> Iterator[Figure]:
+    """One run over rows that are all due, with one secondary index."""
+    storages: Sequence[tuple[str, dict[str, Any]]] = (
+        ("memory", {"memory": True}),
+        ("a file", {"path": str(place / "removal.db")}),
+    )
+    for where, storage in storages:
+        with (
+            mayflydb.serve(port=0, ydb_port=0, clock="virtual", allow_time_travel=True, **storage) as server,
+            _driver(server.ydb.endpoint) as driver,
+        ):
+            driver.table_client.session().create().execute_scheme(DEFINED + ' WITH (TTL = Interval("PT0S") ON at)')
+            for first in range(0, DYING, BULK):
+                driver.table_client.bulk_upsert("/local/t", _rows(first, BULK, at=1_000_000), COLUMNS)
+            began = perf_counter()
+            removed = server.clock.advance(minutes=2)
+            taken = perf_counter() - began
+            if sum(removed.purged.values()) != DYING:
+                raise RuntimeError(f"removed {removed.purged} of {DYING} rows")
+        yield rate(f"rows removed, {where}", DYING / taken, None, f"{DYING:,} rows due, one secondary index, one run")
+
+
+def on_ydb(place: Path) -> Iterator[Figure]:
+    """YDB's protocol."""
+    for part in (through_sdk, packing, bulk, removal):
+        yield from part(place)

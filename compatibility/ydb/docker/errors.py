@@ -1,0 +1,5 @@
+"""What Docker's client raises."""
+
+
+class DockerException(Exception):
+    pass

@@ -1,0 +1,1 @@
+"""What the SDK's suite imports of pytest-docker."""

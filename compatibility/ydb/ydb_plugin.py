@@ -1,0 +1,66 @@
+"""A pytest plugin for the SDK's suite: which port the server has, and what the suite needs beside it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from _pytest import fixtures
+
+NOT_APPLICABLE = "not applicable: "
+
+ELSEWHERE = {
+    "tests/topics/": "topics, which are no tables",
+    "tests/coordination/": "coordination nodes, which are no tables",
+    "tests/ssl/": "the fixed port of a container, and its folder with certificates",
+    "topic": "topics, which are no tables",
+}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The suite's conftest has the port of a container in a constant."""
+    for module in list(sys.modules.values()):
+        if hasattr(module, "YDB_ENDPOINT_PORT"):
+            module.YDB_ENDPOINT_PORT = int(os.environ["SUITE_SERVER_PORT"])  # type: ignore[attr-defined]
+    for item in items:
+        for part, reason in ELSEWHERE.items():
+            if part in item.nodeid:
+                item.add_marker(pytest.mark.skip(reason=f"{NOT_APPLICABLE}{reason}"))
+                break
+
+
+class Unmarked(fixtures.FixtureFunctionMarker):
+    """Fixtures of the suite's conftest have marks, which older releases of pytest passed over."""
+
+    def __call__(self, function: Any) -> Any:
+        if getattr(function, "pytestmark", None):
+            del function.pytestmark
+        return super().__call__(function)
+
+
+fixtures.FixtureFunctionMarker = Unmarked  # type: ignore[misc]
+
+
+@pytest_asyncio.fixture
+async def event_loop() -> asyncio.AbstractEventLoop:
+    """pytest-asyncio had a fixture of this name once."""
+    return asyncio.get_running_loop()
+
+
+@pytest.fixture(scope="session")
+def docker_compose_command() -> str:
+    return "docker compose"
+
+
+@pytest.fixture(scope="session")
+def docker_compose_project_name() -> str:
+    return "mayfly"
+
+
+@pytest.fixture(scope="session")
+def docker_setup() -> list[str]:
+    return []

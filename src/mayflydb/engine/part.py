@@ -1,0 +1,209 @@
+"""What a transaction knows of one container: what it has read there, and written, and whether all that still holds."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from mayflydb.engine.building import KeysOf
+from mayflydb.engine.catalog import Index, Node
+from mayflydb.engine.past import Past
+from mayflydb.engine.walks import Shelf, Span, entry_keys
+from mayflydb.engine.workspace import Workspace
+from mayflydb.expiry.deadline import visible_at
+from mayflydb.model.errors import WriteConflict
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Delete, Get, KeyRange, Order, Position, Put, Read, Scan, ask
+
+if TYPE_CHECKING:
+    from mayflydb.engine.engine import Scope
+
+CHANGED: Final = "What the transaction works with was changed by somebody else."
+
+Identity: TypeAlias = tuple[bytes, bytes]
+"""(partition, key)"""
+
+_FEW: Final = 16
+"""Reads that are made again one by one; of more it is asked first what has been written since."""
+
+_CHANGES: Final = 512
+"""So many changes at most are looked at one by one."""
+
+
+class Shelves:
+    """Beside one index: what was there at the beginning and was replaced since, and what was written here."""
+
+    def __init__(self, index: Index, keys_of: KeysOf) -> None:
+        def keys(record: Record) -> tuple[bytes, ...]:
+            return entry_keys(record, index, keys_of)
+
+        self.gone = Shelf(keys)
+        self.own = Shelf(keys)
+        self.gone_upto = 0
+        self.own_upto = 0
+        self.first: dict[int, int] = {}
+        """When each record was first written here: how many changes there were before."""
+
+
+class Part:
+    """One container in one transaction. `lsn` is the last number that had been given out at its beginning."""
+
+    def __init__(self, node: Node, lsn: int, seq: int, now: Instant, past: Past) -> None:
+        self.node = node
+        self.space = Workspace(node, now)
+        self.written: dict[Identity, None] = {}
+        self.lsn = lsn
+        self._seq = seq
+        self._now = now
+        self._past = past
+        self._versions: dict[Identity, int | None] = {}
+        self._blind: dict[Identity, Record | None] = {}
+        self._shelves: dict[int, Shelves] = {}
+        self._spans: dict[tuple[int, KeyRange, bool], list[Span]] = {}
+        self._scopes: list[Scope] = []
+
+    def is_new(self, stored: Record) -> bool:
+        """Whether it was made since the beginning, by somebody else."""
+        return stored.seq > self._seq
+
+    def visible(self, record: Record) -> bool:
+        """Whether it is at the instant of the transaction."""
+        return visible_at(record, self.space.rules, self._now)
+
+    def conflict(self) -> WriteConflict:
+        """Somebody else was quicker."""
+        return WriteConflict(CHANGED, container=self.node.id)
+
+    # --- what was met ------------------------------------------------------------------------------------------------
+
+    def met(self, partition: bytes, key: bytes, stored: Record | None) -> None:
+        """This is stored there. WriteConflict if it is not what was there at the beginning, or was met before."""
+        # Whether what is hidden is purged or not makes no difference to anybody.
+        version = stored.lsn if stored is not None and self.visible(stored) else None
+        if (version or 0) > self.lsn or self._versions.setdefault((partition, key), version) != version:
+            raise self.conflict()
+
+    def found_blindly(self, identity: Identity, begun: Record | None) -> None:
+        """What was at a place when it was first written blindly."""
+        self._blind.setdefault(identity, begun)
+
+    def seen(self, partition: bytes, key: bytes) -> None:
+        """What was written blindly at a place is looked at, and so what it was made from. WriteConflict as of `met`."""
+        identity = partition, key
+        if identity in self._blind:
+            self.met(partition, key, self._blind.pop(identity))
+            self.written[identity] = None
+
+    def is_blind(self, identity: Identity) -> bool:
+        """Whether a place was written and never looked at."""
+        return identity in self._blind and identity not in self._versions
+
+    def scanned(self, scope: Scope) -> None:
+        """What is visible there has been read; what was found is told to `met`."""
+        self._scopes.append(scope)
+
+    def span(self, index: Index, within: KeyRange, descending: bool, keys_of: KeysOf) -> Span:
+        """Where to note what is read in a range of an index, of which it is told when no more is."""
+        spans = self._spans.setdefault((index.number, within, descending), [])
+        if len(spans) > 1:
+            # All are of one beginning, so the longest says what the others do.
+            longest = max((span for span in spans if span.over), key=lambda span: span.reach, default=None)
+            spans[:] = [span for span in spans if span is longest or not span.over]
+        spans.append(Span(index, within, descending, keys_of))
+        return spans[-1]
+
+    # --- beside the stored -------------------------------------------------------------------------------------------
+
+    def shelves(self, index: Index, keys_of: KeysOf) -> Shelves:
+        """Those of an index, up to date."""
+        shelves = self._shelves.get(index.number)
+        if shelves is None:
+            shelves = self._shelves[index.number] = Shelves(index, keys_of)
+        changes = self.space.changes
+        for number in range(shelves.own_upto, len(changes)):
+            change = changes[number]
+            if isinstance(change, (Put, Delete)):
+                seq = change.record.seq
+                shelves.first.setdefault(seq, number)
+                shelves.own.put(seq, change.record if isinstance(change, Put) else None)
+        shelves.own_upto = len(changes)
+        self.shelve_gone(shelves)
+        return shelves
+
+    def shelve_gone(self, shelves: Shelves) -> None:
+        """Take note of what has been replaced meanwhile."""
+        seqs = self._past.noted(self.node.id, shelves.gone_upto)
+        shelves.gone_upto += len(seqs)
+        for seq in dict.fromkeys(seqs):
+            before = None if seq in shelves.gone or seq > self._seq else self._past.at(self.node.id, seq, self.lsn)
+            if before is not None:
+                shelves.gone.put(seq, before)
+
+    # --- at the end --------------------------------------------------------------------------------------------------
+
+    def check_writes(self, space: Workspace) -> Generator[Read[Any], Any, None]:
+        """In the committing transaction, before it writes anything. WriteConflict if somebody else wrote what is written here."""
+        for identity in self.written:
+            record = yield from space.get(*identity)
+            if (None if record is None else record.lsn) != self._versions.get(identity):
+                raise self.conflict()
+
+    @property
+    def has_read(self) -> bool:
+        """Whether there is anything that has to be the same at the end."""
+        return bool(self._versions or self._spans or self._scopes)
+
+    def check_reads(self, lsn: int) -> Generator[Read[Any], Any, None]:
+        """As `check_writes`, when the container has come to `lsn`. WriteConflict unless everything would be read again."""
+        if lsn == self.lsn:
+            return
+        many = len(self._versions) > _FEW or bool(self._spans or self._scopes)
+        if many and lsn - self.lsn <= _CHANGES and (yield from self._explained(lsn)):
+            return
+        for identity, version in self._versions.items():
+            found = yield from ask(Get(self.node.id, *identity))
+            if self._version(found) != version:
+                raise self.conflict()
+        for scope in self._scopes:
+            scan = Scan(self.node.id, scope.lower, scope.upper, Order.CHANGED, Position(b"", self.lsn), 1)
+            if (yield from ask(scan)):
+                raise self.conflict()
+        for span in self._read_spans():
+            if not (yield from span.same(self.node.id, self.visible)):
+                raise self.conflict()
+
+    def _version(self, record: Record | None) -> int | None:
+        return record.lsn if record is not None and self.visible(record) else None
+
+    def _explained(self, lsn: int) -> Generator[Read[Any], Any, bool]:
+        """Whether all numbers since the beginning belong to records that have nothing to do with what was read.
+
+        False: nobody knows; a removal, for one, leaves nothing to look at. WriteConflict if one has.
+        """
+        seen = 0
+        after = Position(b"", self.lsn)
+        while records := (yield from ask(Scan(self.node.id, b"", None, Order.CHANGED, after, _CHANGES))):
+            after = Position(records[-1].partition, records[-1].lsn)
+            seen += len(records)
+            for record in records:
+                if self._touches(record):
+                    raise self.conflict()
+                if self._spans and not self.is_new(record):
+                    before = self._past.at(self.node.id, record.seq, self.lsn)
+                    if before is None:
+                        return False
+                    if self._in_spans([before]):
+                        raise self.conflict()
+        return seen == lsn - self.lsn
+
+    def _touches(self, record: Record) -> bool:
+        if (record.partition, record.key) in self._versions:
+            return True
+        return any(scope.has(record.partition) for scope in self._scopes) or self._in_spans([record])
+
+    def _in_spans(self, records: Iterable[Record]) -> bool:
+        return any(span.holds(record) for record in records for span in self._read_spans())
+
+    def _read_spans(self) -> Iterator[Span]:
+        return (span for spans in self._spans.values() for span in spans if not span.empty)

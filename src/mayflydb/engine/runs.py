@@ -1,0 +1,92 @@
+"""Passes over containers that have a schedule of their own: what came of them, kept in their rows, and passes on demand.
+
+A pass that finds nothing leaves no trace: that it was made follows from the schedule.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from mayflydb.engine.catalog import Definition, Nodes, Run, row_of
+from mayflydb.expiry.passes import Schedule, passed
+from mayflydb.model.errors import NotFound
+from mayflydb.model.instant import Instant, Span
+from mayflydb.store.interface import Decision, Load, Outcome, PutRow, ask
+
+
+class Runs:
+    """Passes whose account is not written yet, and those that failed, by container."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self._open: dict[int, Run] = {}
+        self._failed: dict[int, Instant] = {}
+
+    def erased(self, container: int, instant: Instant, removed: int) -> None:
+        """A pass that began at this instant has removed so many records more."""
+        known = self._open.get(container)
+        before = known.erased if known is not None and known.instant == instant else 0
+        self._open[container] = Run(instant, before + removed, before + removed)
+
+    def failed(self, container: int, until: Instant) -> None:
+        """Nothing is purged there before this instant."""
+        self._failed[container] = until
+
+    def forgive(self, container: int) -> None:
+        """Go on there."""
+        self._failed.pop(container, None)
+
+    def waits(self, container: int) -> Instant:
+        """Until when it waits because of a failure."""
+        return self._failed.get(container, 0)
+
+    def take(self) -> list[tuple[int, Run]]:
+        """What is to be written now."""
+        done = list(self._open.items())
+        self._open.clear()
+        return done
+
+    def account(self, container: int, run: Run) -> Decision[None]:
+        """Write what came of a pass, or of more of the same."""
+        row = yield from ask(Load(container))
+        if row is None:
+            return Outcome((), None)
+        node = self._nodes.of(row)
+        definition = msgspec.structs.replace(node.definition, run=_with_more(node.definition.run, run))
+        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), None)
+
+    def demanded(self, container: int, run: Run, tick: Span) -> Decision[None]:
+        """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""
+        row = yield from ask(Load(container))
+        if row is None:
+            raise NotFound("Resource Not Found")
+        node = self._nodes.of(row)
+        schedule = node.definition.schedule
+        if schedule is not None:
+            schedule = passed(schedule, run.instant, tick)
+        definition = msgspec.structs.replace(node.definition, run=run, schedule=schedule)
+        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), None)
+
+
+def _with_more(before: Run | None, run: Run) -> Run:
+    if before is None or before.instant != run.instant:
+        return run
+    return Run(run.instant, before.processed + run.processed, before.erased + run.erased)
+
+
+def last_run(definition: Definition, now: Instant) -> Run | None:
+    """The last pass over a container up to `now`, be it one that has found nothing; None: there was none, or no schedule."""
+    schedule = definition.schedule
+    instant = None if schedule is None else schedule.last_of_all(now)
+    if instant is None:
+        return None
+    run = definition.run
+    return run if run is not None and run.instant == instant else Run(instant, 0, 0)
+
+
+def next_run(definition: Definition, now: Instant) -> Instant | None:
+    """When the next pass is made after `now`; None: none is, since there is no schedule, no rule, or purging is paused."""
+    schedule: Schedule | None = definition.schedule
+    if schedule is None or definition.paused or not any(rule.passes for rule in definition.rules):
+        return None
+    return schedule.next(now + 1)

@@ -1,0 +1,141 @@
+"""An index as a transaction sees it: in order, as it was at its beginning, with what it has written itself in its place.
+
+What is stored is read stretch by stretch. What was replaced since the beginning, and what the transaction has written, lie on
+shelves beside it, by the same keys; each stretch takes from them what lies in it.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Generator, Iterable
+from typing import Any, Final, TypeAlias
+
+from mayflydb.engine.building import KeysOf, entry
+from mayflydb.engine.catalog import Index
+from mayflydb.model.record import Record
+from mayflydb.store.interface import KeyRange, Read, Walk, ask
+
+Place: TypeAlias = tuple[bytes, int]
+"""(key of an entry, seq of its record): the order of a walk."""
+
+Found: TypeAlias = tuple[bytes, Record]
+"""(key of an entry, its record)"""
+
+_STRETCH: Final = 512
+
+
+def entry_keys(record: Record, index: Index, keys_of: KeysOf) -> tuple[bytes, ...]:
+    """The keys of a record's entries, with what of its partition stands in them."""
+    return tuple(entry(index, key, record.partition).key for key in keys_of(record, index))
+
+
+class Shelf:
+    """Records by their entries in one index."""
+
+    def __init__(self, keys: Callable[[Record], tuple[bytes, ...]]) -> None:
+        self._keys_of = keys
+        self._places: list[Place] = []
+        self._records: dict[int, Record] = {}
+        self._keys: dict[int, tuple[bytes, ...]] = {}
+
+    def put(self, seq: int, record: Record | None) -> None:
+        """This, or nothing, has that seq from now on."""
+        for key in self._keys.pop(seq, ()):
+            del self._places[bisect_left(self._places, (key, seq))]
+        self._records.pop(seq, None)
+        if record is not None:
+            self._records[seq] = record
+            keys = self._keys[seq] = self._keys_of(record)
+            for key in keys:
+                insort(self._places, (key, seq))
+
+    def __contains__(self, seq: int) -> bool:
+        return seq in self._records
+
+    def between(self, within: KeyRange, after: Place | None, last: Place | None, descending: bool) -> list[Found]:
+        """What lies in a range behind a place (None: from its beginning on) and up to another (None: to its end), in order."""
+        places = self._places
+        if not places:
+            return []
+        if descending:
+            start = bisect_left(places, (within.lower, -1) if last is None else last)
+            end = bisect_left(places, (within.upper, -1) if after is None else after)
+        else:
+            start = bisect_left(places, (within.lower, -1)) if after is None else bisect_right(places, after)
+            end = bisect_left(places, (within.upper, -1)) if last is None else bisect_right(places, last)
+        found = [(key, self._records[seq]) for key, seq in places[start:end]]
+        return found[::-1] if descending else found
+
+
+def merged(first: list[Found], second: list[Found], descending: bool) -> list[Found]:
+    """Two lists, each in order, as one."""
+    if not first or not second:
+        return first or second
+    # Two runs that are in order each: what sorting is quickest at.
+    return sorted(first + second, key=lambda found: (found[0], found[1].seq), reverse=descending)
+
+
+class Span:
+    """A range of an index that was read as it was at the beginning, as far as it was read: from its start up to a place.
+
+    `digest` and `count` are of the versions that were visible there, in order.
+    """
+
+    __slots__ = ("_whole", "count", "descending", "digest", "index", "keys_of", "last", "over", "within")
+
+    def __init__(self, index: Index, within: KeyRange, descending: bool, keys_of: KeysOf) -> None:
+        self.index = index
+        self.within = within
+        self.descending = descending
+        self.keys_of = keys_of
+        self.last: Place | None = None
+        self.count = 0
+        self.digest = 0
+        self.over = False
+        self._whole = False
+
+    @property
+    def reach(self) -> tuple[bool, int]:
+        """How far it was read, so that of two that began alike the farther is greater."""
+        return self._whole, self.count
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing of it was read."""
+        return self.last is None and not self._whole
+
+    def read(self, found: Iterable[Found], last: Place | None) -> None:
+        """These are visible on the way to a place; None: to the end."""
+        for _, record in found:
+            self.count += 1
+            self.digest = hash((self.digest, record.lsn))
+        self.last = self.last if last is None else last
+        self._whole = last is None
+
+    def holds(self, record: Record) -> bool:
+        """Whether a record has an entry in what was read."""
+        return any(self._has((key, record.seq)) for key in entry_keys(record, self.index, self.keys_of))
+
+    def _has(self, place: Place) -> bool:
+        if not self.within.lower <= place[0] < self.within.upper:
+            return False
+        return self._whole or (self.last is not None and self._reached(place, self.last))
+
+    def _reached(self, place: Place, last: Place) -> bool:
+        return place >= last if self.descending else place <= last
+
+    def same(self, container: int, visible: Callable[[Record], bool]) -> Generator[Read[Any], Any, bool]:
+        """Whether what is stored now gives the same again."""
+        count, digest = 0, 0
+        after: Place | None = None
+        while True:
+            walk = Walk(container, self.index.number, self.within, self.descending, after, _STRETCH)
+            found = yield from ask(walk)
+            for key, record in found:
+                after = key, record.seq
+                if not self._has(after):
+                    return (count, digest) == (self.count, self.digest)
+                if visible(record):
+                    count, digest = count + 1, hash((digest, record.lsn))
+            if not found or count > self.count:
+                return (count, digest) == (self.count, self.digest)

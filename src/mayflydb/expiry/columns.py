@@ -1,0 +1,64 @@
+"""The TTL column of a YDB row as an anchor: the instant its life is counted from.
+
+A row is due when its value lies at or before now - expire_after. YDB compares the value with the wall clock, cut down to the
+unit of the column; an anchor rounded towards the side on which that comparison fails gives the same answer at every instant.
+Source: https://ydb.tech/docs/en/concepts/ttl and `ydb/core/tx/schemeshard/schemeshard__conditional_erase.cpp`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.model.due import DATE_LIMIT
+from mayflydb.model.instant import DAY, MILLISECOND, SECOND, Instant, Span
+
+DATE_TYPES: Final[Mapping[str, Span]] = {
+    "Date": DAY,
+    "Datetime": SECOND,
+    "Timestamp": 1,
+    "Date32": DAY,
+    "Datetime64": SECOND,
+    "Timestamp64": 1,
+}
+"""Types that are instants by themselves, and what one of their units is."""
+
+NUMBER_TYPES: Final = ("Uint32", "Uint64", "DyNumber")
+"""Types whose values are counted from the epoch in a unit of UNITS."""
+
+UNITS: Final[Mapping[str, Span | None]] = {
+    "SECONDS": SECOND,
+    "MILLISECONDS": MILLISECOND,
+    "MICROSECONDS": 1,
+    "NANOSECONDS": None,
+}
+"""What one is; None: a thousandth of a microsecond."""
+
+
+def is_ttl_column(type_name: str, unit: str | None) -> bool:
+    """Whether a column of this type, by its name without `?`, may say when rows die."""
+    return type_name in DATE_TYPES if unit is None else type_name in NUMBER_TYPES and unit in UNITS
+
+
+def anchor_of(type_name: str, unit: str | None, value: Any) -> Instant | None:
+    """The instant that a value of a TTL column stands for; None: its row never dies.
+
+    `value`: int, or Decimal for DyNumber; None is NULL. What lies beyond all clocks is never, what lies before them long ago.
+    Errors: ValueError for a type that cannot be a TTL column, or not with this unit.
+    """
+    if not is_ttl_column(type_name, unit):
+        raise ValueError(f"no TTL column: {type_name} in {unit}")
+    if value is None:
+        return None
+    instant = value * DATE_TYPES[type_name] if unit is None else _counted(type_name, unit, value)
+    return None if instant > DATE_LIMIT else max(-DATE_LIMIT, instant)
+
+
+def _counted(type_name: str, unit: str, value: Any) -> Instant:
+    size = UNITS[unit]
+    # YDB compares integers in nanoseconds rounded down, decimal numbers as they are: these are due at the next whole one.
+    whole: int = value if type_name != "DyNumber" else math.ceil(value)
+    if size is not None:
+        return whole * size
+    return whole // 1000 if type_name != "DyNumber" else -(-whole // 1000)

@@ -1,0 +1,266 @@
+"""Users and groups, and the tokens by which users are known.
+
+A token says who somebody is, until when, and which state of that user's password it was given for; it is signed, so nothing of
+it is kept. Whose password has changed, or who is gone, has none any more.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import hmac
+from collections.abc import Callable
+from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.errors import Denied
+from mayflydb.model.errors import Conflict
+from mayflydb.model.instant import HOUR, MINUTE, Instant, Span
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.store.interface import Decision, DropRow, Find, Outcome, ask
+
+SPACE, COMPANIONS = "ydb", "ydb users"
+
+ROOT: Final = "root"
+BUILTIN: Final = "root@builtin"
+"""Who everybody is where nobody has to log in."""
+
+ADMINISTRATORS: Final = "ADMINS"
+EVERYBODY: Final = "all-users@well-known"
+
+TOKEN_LIFE: Final[Span] = 12 * HOUR
+ATTEMPTS: Final = 5
+"""Wrong passwords in a row before a user has to wait."""
+
+LOCKED: Final[Span] = MINUTE
+
+WRONG: Final = "Invalid password"
+_NO_TOKEN: Final = "Access denied without user token"  # noqa: S105 - a text
+_BAD_TOKEN: Final = "Could not find correct token validator"  # noqa: S105 - a text
+
+
+class Secret(msgspec.Struct, frozen=True):
+    """A password that cannot be read back: Argon2id with this salt; both in base64."""
+
+    salt: str
+    hash: str
+
+
+class User(msgspec.Struct, frozen=True):
+    """`secret` None: its password is empty. `login`: may log in. `state`: another number for each password it had."""
+
+    name: str
+    secret: Secret | None = None
+    login: bool = True
+    state: int = 0
+    groups: tuple[str, ...] = ()
+
+
+class Token(msgspec.Struct, frozen=True, array_like=True):
+    user: str
+    state: int
+    until: Instant
+
+
+class Accounts:
+    """Those of one server. The user `root` is always there."""
+
+    def __init__(self, engine: Engine, chance: Random, enforced: bool, secret: bytes, root: str | None) -> None:
+        """`enforced`: who has no token is refused. `secret` signs tokens. `root`: the password of `root`; None: any will do,
+        as nobody has to log in then."""
+        self._engine = engine
+        self._chance = chance
+        self.enforced = enforced
+        self._key = secret or chance.getrandbits(256).to_bytes(32, "big")
+        self._root = root
+        self._version = -1
+        self._known: dict[str, User | None] = {}
+        self._failures: dict[str, tuple[int, Instant]] = {}
+
+    # --- who somebody is -------------------------------------------------------------------------------------------------
+
+    async def login(self, name: str, password: str, now: Instant) -> str:
+        """A token. Faults: UNAUTHORIZED."""
+        count, last = self._failures.get(name, (0, 0))
+        if count >= ATTEMPTS and 0 <= now - last < LOCKED:
+            raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
+        user = await self.find(name)
+        if user is None or not user.login or not await self._is_right(user, password):
+            self._failures[name] = (count + 1, now)
+            raise fault(WRONG, status="UNAUTHORIZED")
+        self._failures.pop(name, None)
+        return self.token(user, now)
+
+    def token(self, user: User, now: Instant) -> str:
+        """What its holder is known by for a while."""
+        content = msgspec.json.encode(Token(user.name, user.state, now + TOKEN_LIFE))
+        return ".".join(_armoured(part) for part in (content, self._signature(content)))
+
+    async def who(self, ticket: str | None, now: Instant) -> str:
+        """Whose token this is. Denied for one that is not good, and for none."""
+        if not self.enforced:
+            return BUILTIN
+        if not ticket:
+            raise Denied(_NO_TOKEN)
+        try:
+            content, signature = (base64.urlsafe_b64decode(part) for part in ticket.removeprefix("Bearer ").split("."))
+            token = msgspec.json.decode(content, type=Token)
+        except (ValueError, msgspec.MsgspecError):
+            raise Denied(_BAD_TOKEN) from None
+        if not hmac.compare_digest(signature, self._signature(content)):
+            raise Denied(_BAD_TOKEN)
+        user = await self.find(token.user)
+        if user is None or user.state != token.state or not user.login or now >= token.until:
+            raise Denied(_BAD_TOKEN)
+        return user.name
+
+    async def groups_of(self, name: str) -> tuple[str, ...]:
+        """Those that this user belongs to."""
+        user = await self.find(name)
+        own = () if user is None else user.groups
+        return (*own, *([ADMINISTRATORS] if name in (ROOT, BUILTIN) else []), EVERYBODY)
+
+    async def administers(self, name: str) -> bool:
+        """Whether this user may make others."""
+        return ADMINISTRATORS in await self.groups_of(name)
+
+    async def _is_right(self, user: User, password: str) -> bool:
+        if user.name == ROOT:
+            return self._root is None or hmac.compare_digest(self._root.encode(), password.encode())
+        if user.secret is None:
+            return not password
+        salt, kept = (base64.b64decode(part) for part in (user.secret.salt, user.secret.hash))
+        return hmac.compare_digest(kept, await asyncio.to_thread(derived, password, salt))
+
+    def _signature(self, content: bytes) -> bytes:
+        return hmac.digest(self._key, content, "sha256")
+
+    # --- the catalogue ---------------------------------------------------------------------------------------------------
+
+    async def find(self, name: str) -> User | None:
+        """The user, if there is one."""
+        version = self._engine.store.catalog_version
+        if version != self._version:
+            self._version, self._known = version, {}
+        if name not in self._known:
+            node = await self._node(f"user {name}")
+            found = None if node is None else msgspec.convert(node.body, User)
+            self._known[name] = User(ROOT) if found is None and name == ROOT else found
+        return self._known[name]
+
+    async def create(self, name: str, password: str | None, login: bool, now: Instant) -> None:
+        """GENERIC_ERROR if there is one of this name."""
+        taken = fault(f"User already exists: {name}")
+        if name == ROOT:
+            raise taken
+        user = User(name, await self._secret(password), login, self._chance.getrandbits(53))
+        try:
+            await self._make(f"user {name}", msgspec.to_builtins(user), now)
+        except Conflict:
+            raise taken from None
+
+    async def create_group(self, name: str, now: Instant) -> None:
+        """GENERIC_ERROR if there is one of this name."""
+        try:
+            await self._make(f"group {name}", {}, now)
+        except Conflict:
+            raise fault(f"Group already exists: {name}") from None
+
+    async def change(self, name: str, password: str | None, login: bool | None, now: Instant) -> None:
+        """Another password, or whether it may log in; None: as it was. GENERIC_ERROR if there is no such user."""
+        secret, state = await self._secret(password), self._chance.getrandbits(53)
+
+        def judge(before: User) -> User:
+            after = before if login is None else msgspec.structs.replace(before, login=login)
+            return after if password is None else msgspec.structs.replace(after, secret=secret, state=state)
+
+        await self._replace(name, judge, now)
+
+    async def join(self, name: str, group: str, belongs: bool, now: Instant) -> None:
+        """Put a user into a group, or take it out. GENERIC_ERROR if there is no such user or group."""
+        if name == ROOT or (group != ADMINISTRATORS and await self._node(f"group {group}") is None):
+            raise missing(name) if name == ROOT else fault(f"Group not found: {group}")
+
+        def judge(before: User) -> User:
+            others = tuple(each for each in before.groups if each != group)
+            return msgspec.structs.replace(before, groups=(*others, group) if belongs else others)
+
+        await self._replace(name, judge, now)
+
+    async def drop(self, name: str) -> None:
+        """GENERIC_ERROR if there is none."""
+        if name == ROOT or not await self._drop(f"user {name}"):
+            raise missing(name)
+
+    async def drop_group(self, name: str, now: Instant, if_exists: bool = False) -> None:
+        """Nobody belongs to it any more. GENERIC_ERROR if there is none."""
+        node = await self._node(f"group {name}")
+        if node is None:
+            if not if_exists:
+                raise fault(f"Group not found: {name}")
+            return
+        for each in await self._engine.children(node.parent):
+            if each.name.startswith("user ") and name in msgspec.convert(each.body, User).groups:
+                await self.join(each.name.removeprefix("user "), name, False, now)
+        await self._drop(node.name)
+
+    async def _drop(self, name: str) -> bool:
+        node = await self._node(name)
+        if node is None:
+            return False
+
+        def decide() -> Decision[bool]:
+            row = yield from ask(Find(node.parent, node.name))
+            return Outcome(() if row is None else (DropRow(row.id),), row is not None)
+
+        return (await self._engine.store.write(decide)).reply
+
+    async def _make(self, name: str, body: dict[str, Any], now: Instant) -> None:
+        space = await self._engine.definitions.space(SPACE, now)
+        home = await self._engine.companions.home(COMPANIONS, space.id, now)
+        await self._engine.companions.create(home.id, name, lambda _: Definition(body, now))
+
+    async def _replace(self, name: str, judge: Callable[[User], User], now: Instant) -> None:
+        if name == ROOT:
+            raise fault(f"{ROOT} is given by the server's settings, and only changed there", status="UNSUPPORTED")
+        node = await self._node(f"user {name}")
+        if node is None:
+            raise missing(name)
+        before = msgspec.convert(node.body, User)
+        after = judge(before)
+        await self._engine.companions.replace(node.id, node.name, lambda _: _definition(after, now), now)
+
+    async def _secret(self, password: str | None) -> Secret | None:
+        if not password:
+            return None
+        salt = self._chance.getrandbits(128).to_bytes(16, "big")
+        kept = await asyncio.to_thread(derived, password, salt)
+        return Secret(base64.b64encode(salt).decode(), base64.b64encode(kept).decode())
+
+    async def _node(self, name: str) -> Node | None:
+        space = await self._engine.node(SPACE)
+        return None if space is None else await self._engine.node(COMPANIONS, str(space.id), name)
+
+
+def derived(password: str, salt: bytes) -> bytes:
+    """The hash that is kept of a password."""
+    from cryptography.hazmat.primitives.kdf.argon2 import Argon2id
+
+    return Argon2id(salt=salt, length=32, iterations=2, lanes=1, memory_cost=19_456).derive(password.encode())
+
+
+def missing(name: str) -> Fault:
+    """A user that there is not."""
+    return fault(f"User not found: {name}", status="GENERIC_ERROR")
+
+
+def _armoured(content: bytes) -> str:
+    return base64.urlsafe_b64encode(content).decode()
+
+
+def _definition(user: User, now: Instant) -> Definition:
+    return Definition(msgspec.to_builtins(user), now)

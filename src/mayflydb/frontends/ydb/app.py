@@ -1,0 +1,172 @@
+"""The YDB front end: the bytes of a request in, the bytes of its answer out."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
+from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from typing import Any
+
+import msgspec
+from google.protobuf.message import DecodeError
+
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.accounts import BUILTIN, Accounts
+from mayflydb.frontends.ydb.calls import Call, Entrance, Streaming, Unary
+from mayflydb.frontends.ydb.commands.table import COMMANDS
+from mayflydb.frontends.ydb.databases import database_path
+from mayflydb.frontends.ydb.errors import Denied, answer_to, broken
+from mayflydb.frontends.ydb.executor import Executor
+from mayflydb.frontends.ydb.methods import Method
+from mayflydb.frontends.ydb.operations import Operations
+from mayflydb.frontends.ydb.options import Options
+from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.sessions import Sessions
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Instant
+from mayflydb.query.yql.faults import Status, fault
+
+log = logging.getLogger(__name__)
+
+OPEN_SERVICES = frozenset({"Ydb.Auth.V1.AuthService"})
+"""What may be asked without a login."""
+
+ANY_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *OPEN_SERVICES})
+"""Services whose requests say themselves which database they mean, or mean none."""
+
+
+class Asked(msgspec.Struct):
+    """What comes with a request besides its message."""
+
+    database: str = ""
+    ticket: str | None = None
+    trace: str = ""
+    peer: str = ""
+    remaining: float | None = None
+    entrance: Entrance | None = None
+
+
+class YdbApp:
+    """Answers calls. One per server; everything a handler may need hangs on it."""
+
+    def __init__(
+        self, engine: Engine, options: Options, chance: Random, handlers: Mapping[str, Unary | Streaming] = COMMANDS
+    ) -> None:
+        """`chance`: where ids come from, unguessable."""
+        self.engine = engine
+        self.options = options
+        self.chance = chance
+        self.handlers = handlers
+        self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
+        self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password)
+        self.schemes = Schemes(engine, options)
+        self.executor = Executor(engine, self.schemes, chance)
+        self.operations = Operations(chance)
+        self.stopping = False
+
+    async def resume(self) -> None:
+        """Go on with what a process before this one has left half done."""
+        await self.schemes.resume(await self.engine.now())
+
+    def stop(self) -> None:
+        """Tell those who hold sessions that they end."""
+        self.stopping = True
+        self.sessions.close_all("node_shutdown")
+
+    async def close(self) -> None:
+        """End what goes on in the background."""
+        await self.operations.close()
+        await self.schemes.close()
+
+    async def answer(self, method: Method, data: bytes, asked: Asked) -> bytes:
+        """The response to a request. Denied: whoever asks has to log in."""
+        try:
+            call, request = await self._begin(method, data, asked)
+            handler: Any = _handler(method)
+            async with asyncio.timeout(None) as limit:
+                late = _limit(method, request, limit)
+                try:
+                    answer: bytes = await handler(call, request)
+                    return answer
+                except asyncio.CancelledError:
+                    if limit.expired():
+                        raise fault(_LATE[late], status=late) from None
+                    raise
+        except TimeoutError:
+            return method.refuse("TIMEOUT", fault(_LATE["TIMEOUT"], status="TIMEOUT").issues)
+        except MayflyError as error:
+            return method.refuse(*answer_to(error))
+        except Denied:
+            raise
+        except Exception:
+            log.exception("a call was not answered: %s", method.name)
+            return method.refuse(*broken())
+
+    async def stream(self, method: Method, data: bytes, asked: Asked) -> AsyncIterator[bytes]:
+        """The messages that answer a request. Errors as in `answer`."""
+        try:
+            call, request = await self._begin(method, data, asked)
+            handler: Any = _handler(method)
+            async with aclosing(handler(call, request)) as messages:
+                async for each in messages:
+                    yield each
+        except MayflyError as error:
+            yield method.refuse(*answer_to(error))
+        except Denied:
+            raise
+        except Exception:
+            log.exception("a stream was broken off: %s", method.name)
+            yield method.refuse(*broken())
+
+    async def _begin(self, method: Method, data: bytes, asked: Asked) -> tuple[Call, Any]:
+        try:
+            request = method.request.FromString(data)
+        except DecodeError:
+            raise fault("The request cannot be read.", status="BAD_REQUEST") from None
+        now = await self.engine.now()
+        user = await self._user(method, asked, now)
+        call = Call(self, "", now, user, asked.peer, asked.trace, asked.remaining, asked.entrance)
+        call.database = self._database(method, asked.database)
+        return call, request
+
+    def _database(self, method: Method, named: str) -> str:
+        if not named:
+            return self.options.databases[0]
+        path = database_path(named)
+        if path not in self.options.databases and method.service not in ANY_DATABASE:
+            raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
+        return path
+
+    async def _user(self, method: Method, asked: Asked, now: Instant) -> str:
+        if method.service in OPEN_SERVICES:
+            return BUILTIN
+        return await self.accounts.who(asked.ticket, now)
+
+
+def _handler(method: Method) -> Unary | Streaming:
+    if method.handler is None:
+        raise fault(f"{method.name.replace('/', '.')} is not supported", status="UNSUPPORTED")
+    return method.handler
+
+
+_LATE: dict[Status, str] = {"TIMEOUT": "Operation timeout.", "CANCELLED": "Operation cancelled."}
+
+
+def _limit(method: Method, request: Any, limit: asyncio.Timeout) -> Status:
+    """Set the time that the request leaves for its answer; what is said when that is over."""
+    if not (method.has_parameters and request.HasField("operation_params")):
+        return "TIMEOUT"
+    asked = request.operation_params
+    given: list[tuple[float, Status]] = []
+    if asked.HasField("operation_timeout"):
+        given.append((asked.operation_timeout.seconds + asked.operation_timeout.nanos / 1e9, "TIMEOUT"))
+    if asked.HasField("cancel_after"):
+        given.append((asked.cancel_after.seconds + asked.cancel_after.nanos / 1e9, "CANCELLED"))
+    given = [each for each in given if each[0] > 0]
+    if not given:
+        return "TIMEOUT"
+    seconds, status = min(given)
+    limit.reschedule(asyncio.get_running_loop().time() + seconds)
+    return status

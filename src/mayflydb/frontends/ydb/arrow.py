@@ -1,0 +1,101 @@
+"""Result sets as record batches of Apache Arrow, where pyarrow is installed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.results import Layout
+from mayflydb.frontends.ydb.values import columns_block
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.types import DecimalType, OptionalType, Primitive, Type, Value
+
+FORMAT: Final = 2
+_CODECS: Final = {2: "zstd", 3: "lz4"}
+"""By the number of CompressionCodec's type; others are none."""
+
+
+def layout(settings: Any, once: bool) -> Layout:
+    """Batches with the compression that was asked for. Faults: UNSUPPORTED without pyarrow."""
+    try:
+        pa: Any = import_module("pyarrow")
+    except ImportError as error:
+        raise fault("Result sets in Arrow format are not supported without pyarrow", status="UNSUPPORTED") from error
+    codec = settings.compression_codec
+    name = _CODECS.get(codec.type)
+    level = codec.level if codec.HasField("level") else None
+    compression = None if name is None else pa.Codec(name, level)
+    return Batches(pa, compression, once)
+
+
+class Batches:
+    """A record batch for each piece. `once`: columns and schema stand in the first piece of each set only."""
+
+    def __init__(self, pa: Any, compression: Any, once: bool) -> None:
+        self._arrow = pa
+        self._options = pa.ipc.IpcWriteOptions(compression=compression)
+        self._once = once
+        self._begun: set[int] = set()
+
+    def pieces(self, index: int, columns: Sequence[tuple[str, Type]], rows: Sequence[Row]) -> list[bytes]:
+        """As in Layout."""
+        arrow = self._arrow
+        fields, arrays = [], []
+        for number, (name, type) in enumerate(columns):
+            kind, convert = _kind(arrow, type)
+            values = [None if row[number] is None else convert(row[number]) for row in rows]
+            fields.append(arrow.field(name, kind, nullable=isinstance(type, OptionalType)))
+            arrays.append(arrow.array(values, kind))
+        schema = arrow.schema(fields)
+        batch = arrow.RecordBatch.from_arrays(arrays, schema=schema)
+        shown = not (self._once and index in self._begun)
+        self._begun.add(index)
+        head = columns_block(columns) if shown else b""
+        meta = wire.block(5, wire.block(1, schema.serialize().to_pybytes())) if shown else wire.block(5, b"")
+        data = batch.serialize(options=self._options).to_pybytes()
+        return [head + wire.number(4, FORMAT) + meta + wire.block(15, data)]
+
+
+_SIMPLE: Final = {
+    "Bool": "uint8",
+    **{f"Int{bits}": f"int{bits}" for bits in (8, 16, 32, 64)},
+    **{f"Uint{bits}": f"uint{bits}" for bits in (8, 16, 32, 64)},
+    "Float": "float32",
+    "Double": "float64",
+    "Date": "uint16",
+    "Datetime": "uint32",
+    "Timestamp": "uint64",
+    "Interval": "int64",
+    "Date32": "int32",
+    **dict.fromkeys(("Datetime64", "Timestamp64", "Interval64"), "int64"),
+    "String": "binary",
+    "Yson": "binary",
+    "Utf8": "string",
+    "Json": "string",
+    "JsonDocument": "string",
+}
+"""pyarrow's name of the type that values of a type have as they are."""
+
+
+def _kind(arrow: Any, type: Type) -> tuple[Any, Callable[[Value], Value]]:
+    if isinstance(type, OptionalType):
+        type = type.item
+    if isinstance(type, Primitive) and type.name in _SIMPLE:
+        convert: Callable[[Value], Value] = int if type.name == "Bool" else _same
+        return getattr(arrow, _SIMPLE[type.name])(), convert
+    if isinstance(type, DecimalType):
+        return arrow.binary(16), _int128
+    if type == Primitive("Uuid"):
+        return arrow.binary(16), _same
+    raise fault(f"Values of type {type} are not supported in Arrow format", status="UNSUPPORTED")
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _int128(value: int) -> bytes:
+    return value.to_bytes(16, "little", signed=True)

@@ -1,0 +1,18 @@
+"""Login: a password in, a token out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+
+
+async def login(call: Call, request: Any) -> bytes:
+    """`Login`"""
+    token = await call.app.accounts.login(request.user, request.password, call.now)
+    return wire.operation(result=wire.text(1, token), type_name="Ydb.Auth.LoginResult")
+
+
+COMMANDS: Final[Mapping[str, Unary]] = {"Ydb.Auth.V1.AuthService/Login": login}

@@ -1,0 +1,137 @@
+"""BulkUpsert: rows into one table, without a session or a transaction of its client's.
+
+Texts: `ydb/core/tx/tx_proxy/upload_rows_common_impl.h` of https://github.com/ydb-platform/ydb.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import bulk, values, wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.query.yql import texts
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.schemas import Column, Effect, Row
+from mayflydb.query.yql.types import BOOL, ListType, StructType, Type, Value, bare, format_type
+
+
+def _bad(text: str) -> Fault:
+    return fault(text, status="BAD_REQUEST")
+
+
+async def bulk_upsert(call: Call, request: Any) -> bytes:
+    """`BulkUpsert`: all rows or none. The last of several with one key is what stays."""
+    view = await call.app.schemes.table(resolve(call.database, None, request.table))
+    form = request.WhichOneof("data_format")
+    if form == "arrow_batch_settings":
+        raise fault("BulkUpsert of Apache Arrow batches is not supported", status="UNSUPPORTED")
+    if form == "csv_settings":
+        names, rows = _from_csv(view, request.csv_settings, request.data)
+    else:
+        names, rows = _from_list(view, request.rows)
+    _check_nulls(view, names, rows)
+    effect = Effect("UPSERT", view.table.path, tuple(names), rows)
+    await bulk.write(call.app.engine, [(call.app.executor.layouts.of(view), effect)], call.now)
+    return wire.operation(type_name="Ydb.Table.BulkUpsertResult")
+
+
+def _from_list(view: TableView, given: Any) -> tuple[list[str], list[Row]]:
+    type = values.type_of(given.type)
+    if not isinstance(type, ListType) or not isinstance(type.item, StructType):
+        raise _bad("Rows must be a list of structs")
+    members = type.item.members
+    _check_columns(view, dict(members))
+    return [name for name, _ in members], values.decoder(type)(given.value)
+
+
+def _columns(view: TableView) -> dict[str, Column]:
+    return {column.name: column for column in view.table.columns}
+
+
+def _check_columns(view: TableView, types: Mapping[str, Type | None]) -> None:
+    """Whether rows with these columns can be written. `types` None: whatever a column has."""
+    columns = _columns(view)
+    for name, type in types.items():
+        if name not in columns:
+            raise fault(f"Unknown column: {name}", status="SCHEME_ERROR")
+        wanted = columns[name].type
+        if type is not None and bare(type) != bare(wanted):
+            text = f"Type mismatch, got type {format_type(bare(type))} for column {name}, but expected"
+            raise _bad(f"{text} {format_type(bare(wanted))}")
+    if missing := [name for name in view.table.key if name not in types]:
+        raise fault(f"Missing key columns: {', '.join(missing)}", status="SCHEME_ERROR")
+    left = [each.name for each in columns.values() if each.not_null and not each.has_default and each.name not in types]
+    if left:
+        raise _bad(f"Missing not null columns: {', '.join(left)}")
+
+
+def _check_nulls(view: TableView, names: Sequence[str], rows: Sequence[Row]) -> None:
+    columns = _columns(view)
+    for place, name in enumerate(names):
+        if columns[name].not_null and any(row[place] is None for row in rows):
+            raise _bad(f"Received NULL value for not null column: {name}")
+
+
+# --- CSV -----------------------------------------------------------------------------------------------------------------
+
+
+class _Dialect(csv.excel):
+    """What a request says of its CSV."""
+
+    strict = True
+
+
+def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], list[Row]]:
+    dialect = type("_Given", (_Dialect,), _dialect(settings))
+    try:
+        lines = data.decode().splitlines(keepends=True)[settings.skip_rows :]
+        read = [line for line in csv.reader(lines, dialect=dialect) if line]
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise _bad(f"Cannot read CSV: {error}") from None
+    names = [column.name for column in view.table.columns]
+    if settings.header and read:
+        names, read = read[0], read[1:]
+    _check_columns(view, dict.fromkeys(names))
+    null = settings.null_value.decode() if settings.null_value else ""
+    return names, list(_parsed(view, names, read, null))
+
+
+def _dialect(settings: Any) -> dict[str, Any]:
+    delimiter = settings.delimiter.decode() or ","
+    if len(delimiter) != 1:
+        raise _bad(f"Invalid CSV delimiter: '{delimiter}'")
+    quoting = settings.quoting
+    return {
+        "delimiter": delimiter,
+        "quoting": csv.QUOTE_NONE if quoting.disabled else csv.QUOTE_MINIMAL,
+        "quotechar": None if quoting.disabled else quoting.quote_char.decode() or '"',
+        "doublequote": not quoting.double_quote_disabled,
+    }
+
+
+def _parsed(view: TableView, names: Sequence[str], lines: Sequence[Sequence[str]], null: str) -> Iterator[Row]:
+    columns = _columns(view)
+    readers = [_reader(columns[name]) for name in names]
+    for number, line in enumerate(lines, 1):
+        if len(line) != len(names):
+            raise _bad(f"Cannot read CSV: row {number} has {len(line)} fields, and there are {len(names)} columns")
+        yield tuple([None if text == null else read(text) for read, text in zip(readers, line, strict=True)])
+
+
+def _reader(column: Column) -> Callable[[str], Value]:
+    type = bare(column.type)
+
+    def read(text: str) -> Value:
+        value = texts.from_text(type, text.lower() if type == BOOL else text)
+        if value is None:
+            raise _bad(f"Cannot read CSV: '{text}' is no {format_type(type)}, for column {column.name}")
+        return value
+
+    return read
+
+
+COMMANDS: Final[Mapping[str, Unary]] = {"Ydb.Table.V1.TableService/BulkUpsert": bulk_upsert}

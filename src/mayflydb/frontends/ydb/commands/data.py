@@ -1,0 +1,186 @@
+"""Queries of the table service, whose answers are whole, and transactions of both services."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import values, wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
+from mayflydb.frontends.ydb.executor import Columns, Stats
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.types import Type
+
+BASIC, FULL = 2, 3
+"""From these modes on: what was done is told, and the plan, too."""
+
+
+def types_block(field: int, types: Mapping[str, Type]) -> bytes:
+    """A map field of parameters' types, by name with `$`."""
+    return b"".join(
+        wire.block(field, wire.text(1, f"${name}") + wire.block(2, values.type_bytes(type)))
+        for name, type in types.items()
+    )
+
+
+class ResultSets:
+    """Result sets that are gathered whole, up to so many rows each (0: all)."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._columns: dict[int, Columns] = {}
+        self._rows: dict[int, list[Row]] = {}
+
+    def add(self, index: int, columns: Columns, rows: Iterable[Row]) -> None:
+        """More rows of one of them."""
+        self._columns[index] = columns
+        kept = self._rows.setdefault(index, [])
+        if not self._most or len(kept) <= self._most:
+            kept.extend(rows)
+
+    def blocks(self, field: int) -> bytes:
+        """All of them, in order."""
+        return b"".join(wire.block(field, self._one(index)) for index in sorted(self._columns))
+
+    def _one(self, index: int) -> bytes:
+        columns, rows = self._columns[index], self._rows[index]
+        truncated = bool(self._most) and len(rows) > self._most
+        encode = values.rows_encoder(type for _, type in columns)
+        kept = rows[: self._most] if truncated else rows
+        return values.columns_block(columns) + encode(kept) + wire.number(3, int(truncated))
+
+
+def text_of(call: Call, query: Any) -> str:
+    """The text of a Query message. NOT_FOUND for the id of one that was not prepared, or is forgotten."""
+    if query.WhichOneof("query") != "id":
+        text: str = query.yql_text
+        return text
+    found = call.app.executor.texts.text_of(query.id)
+    if found is None:
+        raise fault(f"Prepared query not found: {query.id}", status="NOT_FOUND")
+    return found
+
+
+async def execute_data_query(call: Call, request: Any) -> bytes:
+    """`ExecuteDataQuery`"""
+    executor = call.app.executor
+    with call.app.sessions.enter(call, request.session_id) as work:
+        text = text_of(call, request.query)
+        control = control_of(request)
+        if control is None:
+            raise fault("Empty TxControl.", status="BAD_REQUEST")
+        parameters = parameters_of(request.parameters)
+        sets = ResultSets(call.app.options.result_rows)
+        tx_id, stats = "", None
+        told = request.collect_stats >= BASIC
+        async for part in executor.execute(call, work.session, text, parameters, control, told):
+            if part.index >= 0:
+                sets.add(part.index, part.columns, part.rows)
+            tx_id, stats = part.tx_id, part.stats
+        result = sets.blocks(1) + wire.block(2, wire.text(1, tx_id))
+        if request.query_cache_policy.keep_in_cache or request.query.WhichOneof("query") == "id":
+            described = await executor.describe(call, text, {name: type for name, (type, _) in parameters.items()})
+            result += wire.block(3, wire.text(1, described.id) + types_block(2, described.parameters))
+    result += _stats_block(4, stats, request.collect_stats)
+    return wire.operation(result=result, type_name="Ydb.Table.ExecuteQueryResult")
+
+
+def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:
+    return b"" if stats is None else wire.block(field, stats_message(stats, mode >= FULL))
+
+
+async def execute_scheme_query(call: Call, request: Any) -> bytes:
+    """`ExecuteSchemeQuery`: DDL, as much of it as the text has."""
+    with call.app.sessions.enter(call, request.session_id) as work:
+        async for _ in call.app.executor.execute(call, work.session, request.yql_text, {}, None):
+            pass
+    return wire.operation()
+
+
+async def prepare_data_query(call: Call, request: Any) -> bytes:
+    """`PrepareDataQuery`: an id by which the text may be executed, in any session."""
+    with call.app.sessions.enter(call, request.session_id):
+        described = await call.app.executor.describe(call, request.yql_text)
+    result = wire.text(1, described.id) + types_block(2, described.parameters)
+    return wire.operation(result=result, type_name="Ydb.Table.PrepareQueryResult")
+
+
+async def explain_data_query(call: Call, request: Any) -> bytes:
+    """`ExplainDataQuery`"""
+    with call.app.sessions.enter(call, request.session_id):
+        described = await call.app.executor.describe(call, request.yql_text)
+    result = wire.text(1, described.text) + wire.text(2, described.plan)
+    return wire.operation(result=result, type_name="Ydb.Table.ExplainQueryResult")
+
+
+# --- transactions --------------------------------------------------------------------------------------------------------
+
+
+async def begin(call: Call, request: Any) -> str:
+    """A new transaction in its session; its id."""
+    with call.app.sessions.enter(call, request.session_id) as work:
+        return call.app.executor.transactions(work.session).begin(mode_of(request.tx_settings)).id
+
+
+async def commit(call: Call, request: Any) -> None:
+    """What an open transaction has done holds."""
+    with call.app.sessions.enter(call, request.session_id) as work:
+        await call.app.executor.commit(call, work.session, request.tx_id)
+
+
+async def roll_back(call: Call, request: Any) -> None:
+    """What an open transaction has done is forgotten."""
+    with call.app.sessions.enter(call, request.session_id) as work:
+        transactions = call.app.executor.transactions(work.session)
+        transactions.end(transactions.find(request.tx_id))
+
+
+async def begin_table(call: Call, request: Any) -> bytes:
+    """`TableService.BeginTransaction`"""
+    meta = wire.text(1, await begin(call, request))
+    return wire.operation(result=wire.block(1, meta), type_name="Ydb.Table.BeginTransactionResult")
+
+
+async def commit_table(call: Call, request: Any) -> bytes:
+    """`TableService.CommitTransaction`"""
+    await commit(call, request)
+    return wire.operation(type_name="Ydb.Table.CommitTransactionResult")
+
+
+async def roll_back_table(call: Call, request: Any) -> bytes:
+    """`TableService.RollbackTransaction`"""
+    await roll_back(call, request)
+    return wire.operation()
+
+
+async def begin_query(call: Call, request: Any) -> bytes:
+    """`QueryService.BeginTransaction`"""
+    return wire.direct(rest=wire.block(3, wire.text(1, await begin(call, request))))
+
+
+async def commit_query(call: Call, request: Any) -> bytes:
+    """`QueryService.CommitTransaction`"""
+    await commit(call, request)
+    return wire.direct()
+
+
+async def roll_back_query(call: Call, request: Any) -> bytes:
+    """`QueryService.RollbackTransaction`"""
+    await roll_back(call, request)
+    return wire.direct()
+
+
+COMMANDS: Final[Mapping[str, Unary]] = {
+    "Ydb.Table.V1.TableService/ExecuteDataQuery": execute_data_query,
+    "Ydb.Table.V1.TableService/ExecuteSchemeQuery": execute_scheme_query,
+    "Ydb.Table.V1.TableService/PrepareDataQuery": prepare_data_query,
+    "Ydb.Table.V1.TableService/ExplainDataQuery": explain_data_query,
+    "Ydb.Table.V1.TableService/BeginTransaction": begin_table,
+    "Ydb.Table.V1.TableService/CommitTransaction": commit_table,
+    "Ydb.Table.V1.TableService/RollbackTransaction": roll_back_table,
+    "Ydb.Query.V1.QueryService/BeginTransaction": begin_query,
+    "Ydb.Query.V1.QueryService/CommitTransaction": commit_query,
+    "Ydb.Query.V1.QueryService/RollbackTransaction": roll_back_query,
+}

@@ -1,0 +1,105 @@
+"""The scheme service: directories, and what lies in them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.engine.catalog import Node
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.frontends.ydb.schemes import permissions
+from mayflydb.frontends.ydb.schemes.describing import entry_message
+from mayflydb.frontends.ydb.schemes.faults import exists_text, not_found
+from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.query.yql.faults import WARNING, Issue, fault
+
+
+async def list_directory(call: Call, request: Any) -> bytes:
+    """`ListDirectory`; what is no directory has nothing in it."""
+    path = resolve(call.database, None, request.path)
+    schemes = call.app.schemes
+    entry = await schemes.find(path)
+    result = message("Ydb.Scheme.ListDirectoryResult")()
+    if entry is not None:
+        result.self.CopyFrom(entry_message(entry))
+        result.children.extend([entry_message(each) for each in await schemes.children(path)])
+    elif path == "/":
+        result.self.name = "/"
+        result.self.type = 1
+        for database in await schemes.databases():
+            found = await schemes.find(database)
+            if found is not None:
+                child = result.children.add()
+                child.CopyFrom(entry_message(found))
+                child.name = database.strip("/")
+    else:
+        raise not_found(path)
+    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Scheme.ListDirectoryResult")
+
+
+async def describe_path(call: Call, request: Any) -> bytes:
+    """`DescribePath`"""
+    path = resolve(call.database, None, request.path)
+    entry = await call.app.schemes.find(path)
+    if entry is None:
+        raise not_found(path)
+    result = message("Ydb.Scheme.DescribePathResult")()
+    result.self.CopyFrom(entry_message(entry))
+    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Scheme.DescribePathResult")
+
+
+async def make_directory(call: Call, request: Any) -> bytes:
+    """`MakeDirectory`; one that is there already is accepted."""
+    path = resolve(call.database, None, request.path)
+    if await call.app.schemes.make_directory(path, call.now, call.user):
+        return wire.operation()
+    return wire.operation(issues=(Issue(exists_text(path), 2003, WARNING),))
+
+
+async def remove_directory(call: Call, request: Any) -> bytes:
+    """`RemoveDirectory`"""
+    await call.app.schemes.remove_directory(resolve(call.database, None, request.path))
+    return wire.operation()
+
+
+async def modify_permissions(call: Call, request: Any) -> bytes:
+    """`ModifyPermissions`: they are kept, and asked by nobody."""
+    path = resolve(call.database, None, request.path)
+    if request.WhichOneof("inheritance") is not None and request.interrupt_inheritance:
+        raise fault("Interrupting inheritance of permissions is not supported", status="UNSUPPORTED")
+
+    def judge(node: Node) -> dict[str, Any]:
+        body = permissions.cleared(node.body) if request.clear_permissions else dict(node.body)
+        for action in request.actions:
+            body = _changed(body, action)
+        return body
+
+    await call.app.schemes.modify(path, judge, call.now)
+    return wire.operation()
+
+
+def _changed(body: Mapping[str, Any], action: Any) -> dict[str, Any]:
+    match action.WhichOneof("action"):
+        case "grant":
+            return permissions.granted(body, [action.grant.subject], tuple(action.grant.permission_names))
+        case "revoke":
+            return permissions.revoked(body, [action.revoke.subject], tuple(action.revoke.permission_names))
+        case "set":
+            return permissions.replaced(body, action.set.subject, tuple(action.set.permission_names))
+        case "change_owner":
+            return permissions.owned(body, action.change_owner)
+        case _:
+            raise fault("A permissions action says nothing", status="BAD_REQUEST")
+
+
+_SERVICE: Final = "Ydb.Scheme.V1.SchemeService"
+
+COMMANDS: Final[Mapping[str, Unary]] = {
+    f"{_SERVICE}/ListDirectory": list_directory,
+    f"{_SERVICE}/DescribePath": describe_path,
+    f"{_SERVICE}/MakeDirectory": make_directory,
+    f"{_SERVICE}/RemoveDirectory": remove_directory,
+    f"{_SERVICE}/ModifyPermissions": modify_permissions,
+}

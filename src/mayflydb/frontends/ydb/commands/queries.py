@@ -1,0 +1,158 @@
+"""ExecuteQuery: a query in, parts of its result sets out."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import arrow, wire
+from mayflydb.frontends.ydb.calls import Call, Streaming
+from mayflydb.frontends.ydb.executor import ResultPart, Stats
+from mayflydb.frontends.ydb.results import Layout, Parts
+from mayflydb.frontends.ydb.transactions import Control, Mode
+from mayflydb.frontends.ydb.values import read_typed
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.types import Type, Value
+
+PARSE, VALIDATE, EXPLAIN, EXECUTE = 10, 20, 30, 50
+BASIC, FULL = 20, 30
+POSTGRES: Final = 2
+ARROW: Final = 2
+FIRST_ONLY: Final = 2
+
+MODES: Final[Mapping[str, Mode]] = {
+    "serializable_read_write": "serializable_read_write",
+    "online_read_only": "online_read_only",
+    "stale_read_only": "stale_read_only",
+    "snapshot_read_only": "snapshot_read_only",
+    "snapshot_read_write": "snapshot_read_write",
+}
+
+
+def mode_of(settings: Any) -> Mode:
+    """The mode that TransactionSettings ask for; serializable where they ask for none."""
+    return MODES[settings.WhichOneof("tx_mode") or "serializable_read_write"]
+
+
+def control_of(request: Any) -> Control | None:
+    """What a request says of its transaction; None: nothing."""
+    if not request.HasField("tx_control"):
+        return None
+    given = request.tx_control
+    if given.WhichOneof("tx_selector") == "begin_tx":
+        return Control(begin=mode_of(given.begin_tx), commit=given.commit_tx)
+    return Control(id=given.tx_id, commit=given.commit_tx)
+
+
+def parameters_of(given: Any) -> dict[str, tuple[Type, Value]]:
+    """By name without `$`. Faults: BAD_REQUEST for what is no value of its type."""
+    found: dict[str, tuple[Type, Value]] = {}
+    for name, each in given.items():
+        try:
+            found[name.removeprefix("$")] = read_typed(each)
+        except Fault as error:
+            raise fault(f"{name}: {error.message}", status=error.status) from error
+    return found
+
+
+def _syntax_checked(request: Any) -> str:
+    if request.WhichOneof("query") is None or not request.query_content.text.strip():
+        raise fault("Query content is empty", status="BAD_REQUEST")
+    if request.query_content.syntax == POSTGRES:
+        raise fault("PostgreSQL syntax is not supported", status="UNSUPPORTED")
+    text: str = request.query_content.text
+    return text
+
+
+async def execute_query(call: Call, request: Any) -> AsyncIterator[bytes]:
+    """`ExecuteQuery`
+
+    Each message waits for the one after it, since the session has to be free before the last one goes out.
+    """
+    with call.app.sessions.enter(call, request.session_id) as work:
+        text = _syntax_checked(request)
+        if request.exec_mode in (PARSE, VALIDATE, EXPLAIN):
+            answer = await _described(call, request, text)
+            work.release()
+            yield answer
+            return
+        if request.exec_mode != EXECUTE:
+            raise fault("Unexpected query mode", status="BAD_REQUEST")
+        control = control_of(request)
+        wanted = request.stats_mode
+        results = call.app.executor.execute(
+            call, work.session, text, parameters_of(request.parameters), control, wanted >= BASIC
+        )
+        held: bytes | None = None
+        async for message in _messages(results, _layout(request), control is not None, wanted >= FULL):
+            if held is not None:
+                yield held
+            held = message
+        work.release()
+        if held is not None:
+            yield held
+
+
+def _layout(request: Any) -> Layout:
+    if request.result_set_format == ARROW:
+        return arrow.layout(request.arrow_format_settings, request.schema_inclusion_mode == FIRST_ONLY)
+    return Parts(request.response_part_limit_bytes, request.schema_inclusion_mode == FIRST_ONLY)
+
+
+async def _messages(
+    results: AsyncIterator[ResultPart], layout: Layout, in_transaction: bool, with_plan: bool
+) -> AsyncIterator[bytes]:
+    """The messages of a stream. What is said of the transaction is said in the first one."""
+    said = not in_transaction
+    async for part in results:
+        tx_id = None if said else part.tx_id
+        said = True
+        stats = b"" if part.stats is None else stats_message(part.stats, with_plan)
+        if part.index < 0:
+            yield wire.part(tx_id=tx_id, stats=stats)
+            continue
+        pieces = layout.pieces(part.index, part.columns, part.rows)
+        for number, piece in enumerate(pieces):
+            last = number == len(pieces) - 1
+            yield wire.part(part.index, piece, tx_id=tx_id, stats=stats if last else b"")
+            tx_id = None
+
+
+async def _described(call: Call, request: Any, text: str) -> bytes:
+    """What a query that is not run comes to: nothing but that it could be, or its plan."""
+    types = {name: type for name, (type, _) in parameters_of(request.parameters).items()}
+    if request.exec_mode == PARSE:
+        call.app.executor.texts.script(text)
+        return wire.part()
+    described = await call.app.executor.describe(call, text, types or None)
+    if request.exec_mode == VALIDATE:
+        return wire.part()
+    return wire.part(stats=wire.text(4, described.plan) + wire.text(5, described.text))
+
+
+def stats_message(stats: Stats, with_plan: bool) -> bytes:
+    """A QueryStats."""
+    tables = b"".join(
+        wire.block(2, wire.text(1, path) + _rows(3, each.reads) + _rows(4, each.updates) + _rows(5, each.deletes))
+        for path, each in stats.accessed.items()
+    )
+    running = max(0, stats.whole - stats.planning)
+    phase = wire.number(1, running) + tables + wire.number(3, running)
+    compilation = wire.number(1, int(stats.cached)) + wire.number(2, stats.planning) + wire.number(3, stats.planning)
+    return b"".join(
+        (
+            wire.block(1, phase),
+            wire.block(2, compilation),
+            wire.number(3, running),
+            wire.text(4, stats.plan) if with_plan else b"",
+            wire.number(6, stats.whole),
+            wire.number(7, stats.whole),
+        )
+    )
+
+
+def _rows(field: int, count: int) -> bytes:
+    return wire.block(field, wire.number(1, count)) if count else b""
+
+
+COMMANDS: Final[Mapping[str, Streaming]] = {"Ydb.Query.V1.QueryService/ExecuteQuery": execute_query}

@@ -1,0 +1,217 @@
+"""Reads that are no queries, ReadRows and StreamReadTable, and queries that may be long, StreamExecuteScanQuery."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb import values, wire
+from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
+from mayflydb.frontends.ydb.commands import bulk
+from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
+from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
+from mayflydb.frontends.ydb.executor import Columns
+from mayflydb.frontends.ydb.schemes.entries import IndexEntry
+from mayflydb.frontends.ydb.schemes.faults import not_found
+from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.store_tables import StoreTables
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
+from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
+
+PART_BYTES: Final = 1 << 20
+"""About as large as the messages of a stream become."""
+
+PART_ROWS: Final = 4_000
+
+
+def pieces(
+    rows: Sequence[Row],
+    encode: Callable[[Sequence[Row]], bytes],
+    most_bytes: int = PART_BYTES,
+    most_rows: int = PART_ROWS,
+) -> Iterator[bytes]:
+    """Rows as bytes in parts of about so many bytes; one at least."""
+    for start in range(0, max(1, len(rows)), most_rows):
+        part = rows[start : start + most_rows]
+        done = encode(part)
+        if len(done) > most_bytes and len(part) > 1:
+            # The first guess by the average; rows of unequal size are guessed anew.
+            fewer = max(1, min(len(part) - 1, len(part) * most_bytes // len(done)))
+            yield from pieces(part, encode, most_bytes, fewer)
+        else:
+            yield done
+
+
+async def _found(call: Call, name: str) -> TableView | IndexEntry:
+    path = resolve(call.database, None, name)
+    entry = await call.app.schemes.find(path)
+    if not isinstance(entry, (TableView, IndexEntry)):
+        raise not_found(path)
+    return entry
+
+
+def _columns(table: Table, names: Sequence[str]) -> Columns:
+    """The columns that a request names; all, where it names none."""
+    types = {column.name: column.type for column in table.columns}
+    for name in names:
+        if name not in types:
+            raise fault(f"Unknown column '{name}'", status="SCHEME_ERROR", code=2017)
+    return tuple((name, types[name]) for name in names or types)
+
+
+async def _tables(call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, StoreTables]:
+    executor = call.app.executor
+    snapshot = await executor.snapshot(call, serializable=False)
+    path = view.table.path
+    return snapshot, StoreTables(
+        snapshot, {path: view}, executor.layouts, "snapshot_read_only", {}, executor.system_rows
+    )
+
+
+# --- ReadRows ------------------------------------------------------------------------------------------------------------
+
+
+async def read_rows(call: Call, request: Any) -> bytes:
+    """`ReadRows`: the rows with these keys, as far as they are there."""
+    view = await _found(call, request.path)
+    columns = _columns(view.table, request.columns)
+    keys = _keys(view.table, request.keys)
+    access = Access(
+        view.table.path, tuple(name for name, _ in columns), None, tuple(KeyRange(key, key) for key in keys)
+    )
+    snapshot, tables = await _tables(call, view)
+    found: list[Row] = []
+    try:
+        async for rows in tables.read(access):
+            found.extend(rows)
+    finally:
+        snapshot.close()
+    encode = values.rows_encoder(type for _, type in columns)
+    return wire.direct(rest=wire.block(3, values.columns_block(columns) + encode(found)))
+
+
+def _keys(table: Table, given: Any) -> list[Row]:
+    type = values.type_of(given.type)
+    if not isinstance(type, ListType) or not isinstance(type.item, StructType):
+        raise _bad("Keys must be a list of structs")
+    members = type.item.members
+    names = [name for name, _ in members]
+    if missing := [name for name in table.key if name not in names]:
+        raise _bad(f"Missing key columns: {', '.join(missing)}")
+    if beyond := [name for name in names if name not in table.key]:
+        raise _bad(f"Columns that are not in the key: {', '.join(beyond)}")
+    types = dict(members)
+    _check_types(table, [types[name] for name in table.key])
+    places = [names.index(name) for name in table.key]
+    return [tuple(row[place] for place in places) for row in values.decoder(type)(given.value)]
+
+
+def _bad(text: str) -> Fault:
+    return fault(text, status="BAD_REQUEST")
+
+
+def _check_types(table: Table, given: Sequence[Type]) -> None:
+    """Whether values of these types may be those of the first columns of the key."""
+    columns = {column.name: column.type for column in table.columns}
+    for name, type in zip(table.key, given, strict=False):
+        if bare(type) != bare(columns[name]):
+            raise _bad(f"Type mismatch for column {name}: {format_type(bare(type))}, expected {columns[name]}")
+
+
+# --- StreamReadTable -----------------------------------------------------------------------------------------------------
+
+
+async def stream_read_table(call: Call, request: Any) -> AsyncIterator[bytes]:
+    """`StreamReadTable`: rows of a table, or of an index, in a range of its key, as they were when it began."""
+    if request.session_id:
+        call.app.sessions.find(call, request.session_id)
+    view = await _found(call, request.path)
+    columns = _columns(view.table, request.columns)
+    # FeatureFlag: 1 is ENABLED, 2 DISABLED; without it, columns that take no NULL read as if they did.
+    shown = columns if request.return_not_null_data_as_optional == 2 else tuple((n, optional(t)) for n, t in columns)
+    within = _range(view.table, request.key_range)
+    limit = request.row_limit or None
+    access = Access(view.table.path, tuple(name for name, _ in columns), None, (within,), False, limit)
+    block = values.columns_block(shown)
+    encode = values.rows_encoder(type for _, type in shown)
+    most_bytes = min(request.batch_limit_bytes or PART_BYTES, PART_BYTES)
+    most_rows = min(request.batch_limit_rows or PART_ROWS, PART_ROWS)
+    node = view.node if isinstance(view, TableView) else view.view.node
+    seen = wire.number(1, call.now // 1000) + wire.number(2, await call.app.engine.lsn(node.id))
+    snapshot, tables = await _tables(call, view)
+    given = False
+    try:
+        async for rows in tables.read(access):
+            for part in pieces(rows, encode, most_bytes, most_rows):
+                given = True
+                yield _read_part(block + part, seen)
+    finally:
+        snapshot.close()
+    if not given:
+        yield _read_part(block, seen)
+
+
+def _read_part(result_set: bytes, seen: bytes) -> bytes:
+    return wire.direct(rest=wire.block(3, wire.block(1, result_set)) + wire.block(4, seen))
+
+
+def _range(table: Table, given: Any) -> KeyRange:
+    lower, lower_open = _bound(table, given, "from_bound", "greater")
+    upper, upper_open = _bound(table, given, "to_bound", "less")
+    return KeyRange(lower, upper, lower_open, upper_open)
+
+
+def _bound(table: Table, given: Any, side: str, exclusive: str) -> tuple[tuple[Value, ...], bool]:
+    which = given.WhichOneof(side)
+    if which is None:
+        return (), False
+    type, value = values.read_typed(getattr(given, which))
+    if not isinstance(type, TupleType):
+        raise _bad("A bound of a key range must be a tuple")
+    if len(type.items) > len(table.key):
+        raise _bad(f"A bound of a key range has {len(type.items)} values, and the key {len(table.key)} columns")
+    _check_types(table, type.items)
+    return tuple(value), which == exclusive
+
+
+# --- scan queries --------------------------------------------------------------------------------------------------------
+
+_EXPLAIN: Final = 1
+
+
+async def stream_execute_scan_query(call: Call, request: Any) -> AsyncIterator[bytes]:
+    """`StreamExecuteScanQuery`: a query with one result set, over what is there now, however long that is."""
+    executor = call.app.executor
+    text = text_of(call, request.query)
+    parameters = parameters_of(request.parameters)
+    described = await executor.describe(call, text, {name: type for name, (type, _) in parameters.items()})
+    if described.writes:
+        raise fault("Scan query cannot have data modifications.", status="PRECONDITION_FAILED", code=2029)
+    if len(described.results) != 1:
+        raise fault("Scan query should have a single result set.", status="PRECONDITION_FAILED", code=2029)
+    if request.mode == _EXPLAIN:
+        stats = wire.text(4, described.plan) + wire.text(5, described.text)
+        yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
+        return
+    block = values.columns_block(described.results[0])
+    encode = values.rows_encoder(type for _, type in described.results[0])
+    control = Control(begin="snapshot_read_only", commit=True)
+    told = request.collect_stats >= BASIC
+    async for part in executor.execute(call, None, text, parameters, control, told):
+        for piece in pieces(part.rows, encode):
+            yield wire.direct(rest=wire.block(3, wire.block(1, block + piece)))
+        if part.stats is not None:
+            stats = stats_message(part.stats, request.collect_stats >= FULL)
+            yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
+
+
+COMMANDS: Final[Mapping[str, Unary | Streaming]] = {
+    "Ydb.Table.V1.TableService/ReadRows": read_rows,
+    "Ydb.Table.V1.TableService/StreamReadTable": stream_read_table,
+    "Ydb.Table.V1.TableService/StreamExecuteScanQuery": stream_execute_scan_query,
+    **bulk.COMMANDS,
+}

@@ -1,0 +1,141 @@
+"""Tables by request: made, changed, dropped, copied, renamed, described."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
+from mayflydb.frontends.ydb.schemes.describing import describe_table
+from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
+from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, exists_text, judged, not_found, wrong_kind
+from mayflydb.frontends.ydb.schemes.from_wire import alter_spec, table_spec
+from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.statistics import describe_bounds, describe_statistics
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.query.yql.faults import WARNING, Issue, fault
+
+
+async def create_table(call: Call, request: Any) -> bytes:
+    """`CreateTable`; of a table that is there already it says so, and that it has accepted the request."""
+    path = resolve(call.database, None, request.path)
+    with judged(CREATING):
+        spec = table_spec(request)
+    if isinstance(await call.app.schemes.find(path), TableView):
+        return wire.operation(issues=(Issue(exists_text(path), 2003, WARNING),))
+    await call.app.schemes.create(path, spec, call.now, call.user)
+    return wire.operation()
+
+
+async def alter_table(call: Call, request: Any) -> bytes:
+    """`AlterTable`: all changes at once; then it waits until new indexes are complete."""
+    path = resolve(call.database, None, request.path)
+    with judged(ALTERING):
+        spec = alter_spec(request)
+    view = await call.app.schemes.alter(path, spec, call.now)
+    if spec.add_indexes:
+        await call.app.schemes.builds.complete(view)
+    return wire.operation()
+
+
+async def drop_table(call: Call, request: Any) -> bytes:
+    """`DropTable`"""
+    await call.app.schemes.drop(resolve(call.database, None, request.path))
+    return wire.operation()
+
+
+async def copy_table(call: Call, request: Any) -> bytes:
+    """`CopyTable`"""
+    copy = Copy(
+        resolve(call.database, None, request.source_path), resolve(call.database, None, request.destination_path)
+    )
+    await copy_tables(call.app.schemes, [copy], call.now)
+    return wire.operation()
+
+
+async def copy_tables_request(call: Call, request: Any) -> bytes:
+    """`CopyTables`: all as they are at one instant, or none."""
+    if not request.tables:
+        raise fault("At least one table should be provided", status="BAD_REQUEST")
+    copies = [
+        Copy(
+            resolve(call.database, None, each.source_path),
+            resolve(call.database, None, each.destination_path),
+            each.omit_indexes,
+        )
+        for each in request.tables
+    ]
+    await copy_tables(call.app.schemes, copies, call.now)
+    return wire.operation()
+
+
+async def rename_tables(call: Call, request: Any) -> bytes:
+    """`RenameTables`: all or none, one after the other."""
+    if not request.tables:
+        raise fault("At least one table should be provided", status="BAD_REQUEST")
+    moves = [
+        (
+            resolve(call.database, None, each.source_path),
+            resolve(call.database, None, each.destination_path),
+            each.replace_destination,
+        )
+        for each in request.tables
+    ]
+    await call.app.schemes.rename(moves, call.now)
+    return wire.operation()
+
+
+async def describe_table_request(call: Call, request: Any) -> bytes:
+    """`DescribeTable`"""
+    path = resolve(call.database, None, request.path)
+    entry = await call.app.schemes.find(path)
+    if entry is None:
+        raise not_found(path)
+    if not isinstance(entry, (TableView, IndexEntry, SystemEntry)):
+        raise wrong_kind(path, "table")
+    result = describe_table(entry)
+    if isinstance(entry, TableView):
+        if request.include_shard_key_bounds:
+            describe_bounds(entry, result)
+        if request.include_table_stats:
+            await describe_statistics(call.app.schemes, entry, result.table_stats, request, call.now)
+    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableResult")
+
+
+async def describe_options(call: Call, request: Any) -> bytes:
+    """`DescribeTableOptions`: there is nothing to choose from."""
+    result = message("Ydb.Table.DescribeTableOptionsResult")()
+    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableOptionsResult")
+
+
+async def describe_system_view(call: Call, request: Any) -> bytes:
+    """`DescribeSystemView`"""
+    path = resolve(call.database, None, request.path)
+    entry = await call.app.schemes.find(path)
+    if not isinstance(entry, SystemEntry):
+        raise not_found(path) if entry is None else wrong_kind(path, "system view")
+    told = describe_table(entry)
+    result = message("Ydb.Table.DescribeSystemViewResult")()
+    result.self.CopyFrom(told.self)
+    result.columns.extend(told.columns)
+    result.primary_key.extend(told.primary_key)
+    result.sys_view_name = entry.name
+    return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeSystemViewResult")
+
+
+_SERVICE: Final = "Ydb.Table.V1.TableService"
+
+COMMANDS: Final[Mapping[str, Unary]] = {
+    f"{_SERVICE}/CreateTable": create_table,
+    f"{_SERVICE}/AlterTable": alter_table,
+    f"{_SERVICE}/DropTable": drop_table,
+    f"{_SERVICE}/CopyTable": copy_table,
+    f"{_SERVICE}/CopyTables": copy_tables_request,
+    f"{_SERVICE}/RenameTables": rename_tables,
+    f"{_SERVICE}/DescribeTable": describe_table_request,
+    f"{_SERVICE}/DescribeTableOptions": describe_options,
+    f"{_SERVICE}/DescribeSystemView": describe_system_view,
+}

@@ -1,0 +1,67 @@
+"""The scripting service: queries without a session, each in a transaction of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import values, wire
+from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
+from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
+from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
+from mayflydb.frontends.ydb.commands.reads import pieces
+
+
+async def execute_yql(call: Call, request: Any) -> bytes:
+    """`ExecuteYql`"""
+    parameters = parameters_of(request.parameters)
+    sets = ResultSets(call.app.options.result_rows)
+    stats = None
+    told = request.collect_stats >= BASIC
+    async for part in call.app.executor.execute(call, None, request.script, parameters, None, told):
+        if part.index >= 0:
+            sets.add(part.index, part.columns, part.rows)
+        stats = part.stats
+    result = sets.blocks(1)
+    if stats is not None:
+        result += wire.block(2, stats_message(stats, request.collect_stats >= FULL))
+    return wire.operation(result=result, type_name="Ydb.Scripting.ExecuteYqlResult")
+
+
+async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:
+    """`StreamExecuteYql`"""
+    parameters = parameters_of(request.parameters)
+    told = request.collect_stats >= BASIC
+    async for part in call.app.executor.execute(call, None, request.script, parameters, None, told):
+        stats = b""
+        if part.stats is not None:
+            stats = wire.block(3, stats_message(part.stats, request.collect_stats >= FULL))
+        if part.index < 0:
+            yield wire.direct(rest=wire.block(3, stats) if stats else b"")
+            continue
+        block = values.columns_block(part.columns)
+        encode = values.rows_encoder(type for _, type in part.columns)
+        for piece in pieces(part.rows, encode):
+            result = wire.number(1, part.index) + wire.block(2, block + piece)
+            yield wire.direct(rest=wire.block(3, result))
+        if stats:
+            yield wire.direct(rest=wire.block(3, wire.number(1, part.index) + stats))
+
+
+_PLAN: Final = 3
+
+
+async def explain_yql(call: Call, request: Any) -> bytes:
+    """`ExplainYql`: whether a query is right; its parameters' types, and its plan where that is asked for."""
+    described = await call.app.executor.describe(call, request.script)
+    result = types_block(1, described.parameters)
+    if request.mode == _PLAN:
+        result += wire.text(2, described.plan)
+    return wire.operation(result=result, type_name="Ydb.Scripting.ExplainYqlResult")
+
+
+COMMANDS: Final[Mapping[str, Unary | Streaming]] = {
+    "Ydb.Scripting.V1.ScriptingService/ExecuteYql": execute_yql,
+    "Ydb.Scripting.V1.ScriptingService/StreamExecuteYql": stream_execute_yql,
+    "Ydb.Scripting.V1.ScriptingService/ExplainYql": explain_yql,
+}

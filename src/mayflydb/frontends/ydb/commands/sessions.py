@@ -1,0 +1,70 @@
+"""Sessions of both services."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
+from mayflydb.frontends.ydb.commands.discovery import NODE
+
+_READY = wire.number(1, 1)
+_HINTS: Final = {"session_shutdown": 3, "node_shutdown": 4}
+
+
+async def create_table_session(call: Call, request: Any) -> bytes:
+    """`TableService.CreateSession`"""
+    session = call.app.sessions.create(call, "table")
+    return wire.operation(result=wire.text(1, session.id), type_name="Ydb.Table.CreateSessionResult")
+
+
+async def keep_alive(call: Call, request: Any) -> bytes:
+    """`KeepAlive`: it lives on, and is ready unless a request has it."""
+    session = call.app.sessions.find(call, request.session_id)
+    status = wire.number(1, 2) if session.busy else _READY
+    return wire.operation(result=status, type_name="Ydb.Table.KeepAliveResult")
+
+
+async def delete_table_session(call: Call, request: Any) -> bytes:
+    """`TableService.DeleteSession`"""
+    sessions = call.app.sessions
+    sessions.close(sessions.find(call, request.session_id))
+    return wire.operation()
+
+
+async def create_query_session(call: Call, request: Any) -> bytes:
+    """`QueryService.CreateSession`"""
+    session = call.app.sessions.create(call, "query")
+    return wire.direct(rest=wire.text(3, session.id) + wire.number(4, NODE))
+
+
+async def attach(call: Call, request: Any) -> AsyncIterator[bytes]:
+    """`AttachSession`: one message at once, and the stream is open as long as the session."""
+    sessions = call.app.sessions
+    session = sessions.find(call, request.session_id)
+    sessions.attach(session)
+    try:
+        yield wire.direct()
+        hint = await session.ended()
+        if hint is not None:
+            yield wire.direct(rest=wire.block(_HINTS[hint], b""))
+    finally:
+        sessions.detach(session)
+
+
+async def delete_query_session(call: Call, request: Any) -> bytes:
+    """`QueryService.DeleteSession`"""
+    sessions = call.app.sessions
+    sessions.close(sessions.find(call, request.session_id))
+    return wire.direct()
+
+
+COMMANDS: Final[Mapping[str, Unary | Streaming]] = {
+    "Ydb.Table.V1.TableService/CreateSession": create_table_session,
+    "Ydb.Table.V1.TableService/DeleteSession": delete_table_session,
+    "Ydb.Table.V1.TableService/KeepAlive": keep_alive,
+    "Ydb.Query.V1.QueryService/CreateSession": create_query_session,
+    "Ydb.Query.V1.QueryService/AttachSession": attach,
+    "Ydb.Query.V1.QueryService/DeleteSession": delete_query_session,
+}

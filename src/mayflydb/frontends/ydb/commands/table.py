@@ -1,0 +1,34 @@
+"""The table of methods: name -> what answers it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.frontends.ydb.calls import Streaming, Unary
+from mayflydb.frontends.ydb.commands import (
+    auth,
+    data,
+    directories,
+    discovery,
+    operations,
+    queries,
+    reads,
+    schemes,
+    scripting,
+    scripts,
+    sessions,
+)
+
+COMMANDS: Final[dict[str, Unary | Streaming]] = {
+    **discovery.COMMANDS,
+    **auth.COMMANDS,
+    **sessions.COMMANDS,
+    **queries.COMMANDS,
+    **scripts.COMMANDS,
+    **operations.COMMANDS,
+    **schemes.COMMANDS,
+    **directories.COMMANDS,
+    **data.COMMANDS,
+    **reads.COMMANDS,
+    **scripting.COMMANDS,
+}

@@ -1,0 +1,47 @@
+"""From the kinds of failure to YDB's statuses and issues."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.model import errors as kinds
+from mayflydb.query.yql.faults import Fault, Issue, Status
+
+_STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
+    # The first that fits; 0 is an issue without a code.
+    (kinds.WriteConflict, "ABORTED", 2001),
+    (kinds.Unsupported, "UNSUPPORTED", 0),
+    (kinds.Unauthenticated, "UNAUTHORIZED", 0),
+    (kinds.Forbidden, "UNAUTHORIZED", 2018),
+    (kinds.OwnerNotFound, "SCHEME_ERROR", 2003),
+    (kinds.NotFound, "SCHEME_ERROR", 2003),
+    (kinds.Conflict, "PRECONDITION_FAILED", 2012),
+    (kinds.PreconditionFailed, "PRECONDITION_FAILED", 0),
+    (kinds.TooLarge, "BAD_REQUEST", 0),
+    (kinds.BadQuery, "GENERIC_ERROR", 0),
+    (kinds.BadRequest, "BAD_REQUEST", 0),
+    (kinds.Throttled, "OVERLOADED", 0),
+    (kinds.TimedOut, "TIMEOUT", 0),
+    (kinds.Unavailable, "UNAVAILABLE", 0),
+    (kinds.OutcomeUnknown, "UNDETERMINED", 0),
+    (kinds.Corrupt, "INTERNAL_ERROR", 0),
+)
+
+
+class Denied(Exception):
+    """Nobody who may ask: the call ends as gRPC's UNAUTHENTICATED, which no client repeats."""
+
+
+def answer_to(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
+    """Status and issues of a failure."""
+    if isinstance(error, Fault):
+        return error.status, error.issues
+    for kind, status, code in _STATUSES:
+        if isinstance(error, kind):
+            return status, (Issue(error.message, code),)
+    return "INTERNAL_ERROR", (Issue("An internal error occurred."),)
+
+
+def broken() -> tuple[Status, tuple[Issue, ...]]:
+    """What is said of a defect; the log has the rest."""
+    return "INTERNAL_ERROR", (Issue("An internal error occurred."),)

@@ -1,0 +1,287 @@
+"""Queries from text to rows: read, bound, planned, and run in the transaction that the request names."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from hashlib import sha256
+from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+
+import msgspec
+
+from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.rows import Layouts
+from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.entries import SystemEntry
+from mayflydb.frontends.ydb.schemes.paths import joined
+from mayflydb.frontends.ydb.schemes.tree import SPACE
+from mayflydb.frontends.ydb.store_tables import Readable, Views
+from mayflydb.frontends.ydb.texts import Prepared, Texts
+from mayflydb.frontends.ydb.transactions import (
+    ONE_SHOT,
+    Control,
+    Mode,
+    OpenTransaction,
+    Session,
+    Transactions,
+    aborted,
+    left_open,
+    mixed,
+    scheme_changed,
+    scheme_in_transaction,
+)
+from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats, Told, Work
+from mayflydb.model.errors import OwnerNotFound, WriteConflict
+from mayflydb.query.yql import plans
+from mayflydb.query.yql.definitions import Definition, ShowCreate
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.plans import Plan
+from mayflydb.query.yql.plans.paths import is_prefix_pragma
+from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
+from mayflydb.query.yql.statements import Pragma, Script
+from mayflydb.query.yql.types import UTF8, Type, Value
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.calls import Call
+
+ATTEMPTS: Final = 5
+"""How often a query is run whose transaction is its own, while others are first."""
+
+__all__ = ["Columns", "Described", "Executor", "ResultPart", "Stats"]
+
+Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
+"""By name without `$`."""
+
+_DEFINITIONS: Final = get_args(Definition)
+
+
+class Described(msgspec.Struct, frozen=True):
+    """A query that was not run, and the id by which to run it."""
+
+    id: str
+    text: str
+    bound: Plan
+
+    @property
+    def parameters(self) -> Mapping[str, Type]:
+        """Types of all it takes."""
+        return self.bound.parameters
+
+    @property
+    def results(self) -> tuple[Columns, ...]:
+        """Columns of each result set."""
+        return self.bound.results
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes data."""
+        return not self.bound.read_only
+
+    @property
+    def plan(self) -> str:
+        """As JSON."""
+        return json.dumps(plans.explain(self.bound))
+
+
+class Executor:
+    """Runs the queries of all services. `chance`: where Random() takes what it gives."""
+
+    def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
+        self.texts = Texts()
+        self.layouts = Layouts()
+        self.engine = engine
+        self._schemes = schemes
+        self._chance = chance
+        self.stopwatch = stopwatch
+
+    # --- queries -------------------------------------------------------------------------------------------------------
+
+    async def execute(
+        self,
+        call: Call,
+        session: Session | None,
+        text: str,
+        parameters: Parameters,
+        control: Control | None = None,
+        stats: bool = False,
+    ) -> AsyncGenerator[ResultPart, None]:
+        """Run a query. `session`: the one it was sent in; without one no transaction stays open.
+
+        Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
+        """
+        began = self.stopwatch()
+        script = self.texts.script(text)
+        if _changes_scheme(script):
+            async for part in self._define(call, script, control):
+                yield part
+            return
+        prepared, cached = await self._prepared(
+            call, text, script, {name: type for name, (type, _) in parameters.items()}
+        )
+        work = Work(self, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
+        if stats:
+            work.told = Told(cached, began, self.stopwatch() - began)
+        if control is None:
+            parts = self._alone(work, text, parameters, "serializable_read_write")
+        elif control.id:
+            open_ones = self.transactions(session)
+            parts = work.within(open_ones, open_ones.find(control.id), control.commit)
+        elif control.begin is None:
+            raise fault("Empty TxControl", status="BAD_REQUEST")
+        elif control.commit:
+            parts = self._alone(work, text, parameters, control.begin)
+        elif control.begin in ONE_SHOT:
+            raise left_open(control.begin)
+        else:
+            open_ones = self.transactions(session)
+            parts = work.within(open_ones, open_ones.begin(control.begin), False)
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
+
+    async def _alone(
+        self, work: Work, text: str, parameters: Parameters, mode: Mode
+    ) -> AsyncGenerator[ResultPart, None]:
+        """In a transaction of its own: nobody knows of an attempt that came to nothing."""
+        for attempt in range(1, ATTEMPTS + 1):
+            began = False
+            try:
+                async with aclosing(work.within(None, OpenTransaction("", mode), True)) as parts:
+                    async for part in parts:
+                        began = True
+                        yield part
+                return
+            except Fault as error:
+                if error.status != "ABORTED" or began or attempt == ATTEMPTS:
+                    raise
+            types = {name: type for name, (type, _) in parameters.items()}
+            work.prepared, _ = await self._prepared(work.call, text, work.script, types)
+
+    async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncGenerator[ResultPart, None]:
+        """The statements of a query that changes the scheme, one after the other."""
+        if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, Pragma)) for each in script.statements):
+            raise mixed()
+        prefix = ""
+        shown = 0
+        for each in script.statements:
+            if isinstance(each, Pragma):
+                prefix = each.values[-1] if is_prefix_pragma(each) else prefix
+            elif isinstance(each, ShowCreate):
+                text = await self._schemes.show_create(call, each, prefix)
+                columns = (("CreateQuery", UTF8), ("PathType", UTF8), ("Path", UTF8))
+                yield ResultPart(shown, tuple(sorted(columns)), [text])
+                shown += 1
+            elif isinstance(each, _DEFINITIONS):
+                if control is not None and (control.id or control.begin is not None):
+                    raise scheme_in_transaction()
+                await self._schemes.define(call, each, prefix)
+        if not shown:
+            yield ResultPart(-1, (), ())
+
+    async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:
+        """Read, bind and plan a query, without running it; it may be executed by its id then. Faults: as of `execute`."""
+        script = self.texts.script(text)
+        if _changes_scheme(script):
+            # There is nothing to plan.
+            script = Script(())
+        prepared, _ = await self._prepared(call, text, script, parameters or {})
+        id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
+        self.texts.keep(id, text)
+        return Described(id, text, prepared.plan)
+
+    def transactions(self, session: Session | None) -> Transactions:
+        """Those of a session. BAD_REQUEST where there is none."""
+        if session is None:
+            raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
+        return Transactions(session, self._chance)
+
+    async def commit(self, call: Call, session: Session, id: str) -> None:
+        """Make hold what a transaction has done. Faults: NOT_FOUND, ABORTED."""
+        transactions = self.transactions(session)
+        transaction = transactions.find(id)
+        try:
+            await self.finish(transaction, call)
+        except (WriteConflict, OwnerNotFound) as error:
+            raise await self.refused(error, {}) from error
+        finally:
+            transactions.end(transaction)
+
+    # --- what queries are made of --------------------------------------------------------------------------------------
+
+    async def _prepared(
+        self, call: Call, text: str, script: Script, types: Mapping[str, Type]
+    ) -> tuple[Prepared, bool]:
+        """The plan of a query, and whether it was known already."""
+        key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
+        version = self.engine.store.catalog_version
+        known = self.texts.plans.get(key)
+        if known is not None and known.version == version:
+            return known, True
+        schemas = await self._schemas(plans.tables_of(script, call.database), call.database)
+        if known is not None and known.schemas == schemas and await self._stand(known.views):
+            known.version = version
+            return known, True
+        found = {path: await self._schemes.find(path) for path in schemas}
+        views = {path: entry for path, entry in found.items() if isinstance(entry, Readable)}
+        prepared = Prepared(plans.bind(script, schemas, call.database, types), schemas, views, version)
+        self.texts.plans.put(key, prepared)
+        return prepared, False
+
+    async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:
+        """The tables and views at these paths, and at those that the queries of views name."""
+        found: dict[str, Table | View] = {}
+        while paths:
+            new = await self._schemes.schemas(paths)
+            found.update(new)
+            texts = [each.text for each in new.values() if isinstance(each, View)]
+            named = [path for text in texts for path in plans.tables_of(self.texts.script(text), database)]
+            paths = [path for path in dict.fromkeys(named) if path not in found]
+        return found
+
+    async def _stand(self, views: Views) -> bool:
+        for path, view in views.items():
+            if await self._schemes.find(path) is not view:
+                return False
+        return True
+
+    async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
+        """What is committed now, for one transaction."""
+        space = await self.engine.node(SPACE)
+        homes = [] if space is None else await self.engine.children(space.id)
+        return await Snapshot.begin(self.engine, call.now, [home.id for home in homes], serializable=serializable)
+
+    async def _path_of(self, container: int) -> str | None:
+        node = await self.engine.node_by_id(container)
+        home = None if node is None else await self.engine.node_by_id(node.parent)
+        return None if node is None or home is None else joined(home.name, node.name)
+
+    async def system_rows(self, entry: SystemEntry) -> Sequence[Row]:
+        """The rows that a table of the system has now."""
+        return await self._schemes.system_rows(entry)
+
+    def run_of(self, call: Call, parameters: Mapping[str, Value]) -> Run:
+        """One execution of a plan."""
+        return Run(call.now, parameters, self._chance, call.user, call.database)
+
+    async def finish(self, transaction: OpenTransaction, call: Call) -> None:
+        """Commit. Errors: WriteConflict, OwnerNotFound."""
+        if transaction.snapshot is not None:
+            await transaction.snapshot.commit(call.now)
+
+    async def refused(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
+        """What a transaction is told that cannot go on."""
+        container = error.detail.get("container")
+        path = await self._path_of(container) if isinstance(container, int) else None
+        if path is None and len(views) == 1:
+            path = next(iter(views))
+        if isinstance(error, OwnerNotFound) or error.detail.get("scheme"):
+            return scheme_changed(path)
+        return aborted(path)
+
+
+def _changes_scheme(script: Script) -> bool:
+    """Whether it is about the scheme, or is to be refused for being about both."""
+    return any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements)

@@ -1,0 +1,168 @@
+"""How the rows of a table die, told to people: by which column, after what, and what a change would come to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from mayflydb.engine.catalog import Node, next_number
+from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.columns import anchor_of
+from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.ydb.rows import Layout, partition_of
+from mayflydb.frontends.ydb.schemes import Schemes, paths
+from mayflydb.frontends.ydb.schemes.columns import type_of
+from mayflydb.frontends.ydb.schemes.making import body_of, hides_by
+from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
+from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES
+from mayflydb.frontends.ydb.schemes.views import table_view
+from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, Unit
+from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.instant import to_rfc3339
+from mayflydb.model.record import Record
+from mayflydb.query.yql.keys import decode_key, encode_key
+from mayflydb.query.yql.texts import from_text, to_text
+from mayflydb.query.yql.types import Type, bare
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+def _key_types(node: Node) -> list[Type]:
+    body = body_of(node.definition)
+    types = {column.name: type_of(column.type) for column in body.columns}
+    return [types[name] for name in body.key]
+
+
+def key_text(node: Node, key: bytes) -> str:
+    """A key as people write it: of one column its text, of several a JSON list of texts; NULL is null."""
+    types = _key_types(node)
+    values = decode_key(types, key)
+    texts = [None if value is None else to_text(bare(type), value) for type, value in zip(types, values, strict=True)]
+    if len(texts) == 1 and texts[0] is not None:
+        return texts[0]
+    return msgspec.json.encode(texts).decode()
+
+
+def places(node: Node, id: str) -> list[tuple[bytes, bytes]]:
+    """(partition, key) where a row of this key may lie. BadRequest: no key of the table is written so."""
+    types = _key_types(node)
+    readings: list[list[Any]] = [[id]] if len(types) == 1 else []
+    try:
+        given = msgspec.json.decode(id)
+    except msgspec.DecodeError:
+        given = None
+    if isinstance(given, list) and len(given) == len(types):
+        readings.append([each if each is None or isinstance(each, str) else str(each) for each in given])
+    keys = [key for reading in readings if (key := _key(types, reading)) is not None]
+    if not keys:
+        hint = f"write a JSON list of {len(types)} values" if len(types) > 1 else f"write a {bare(types[0])}"
+        raise BadRequest(f"{id!r} is no key of {node.name}", hint=hint)
+    return [(partition_of(key), key) for key in keys]
+
+
+def _key(types: list[Type], texts: list[str | None]) -> bytes | None:
+    values = [None if text is None else from_text(bare(type), text) for type, text in zip(types, texts, strict=True)]
+    if any(value is None and text is not None for value, text in zip(values, texts, strict=True)):
+        return None
+    return encode_key(types, values)
+
+
+# --- TTL -------------------------------------------------------------------------------------------------------------
+
+
+def ttl_columns(node: Node) -> list[dict[str, Any]]:
+    """The TTL column: its name, seconds, and what lives count from."""
+    ttl = body_of(node.definition).ttl
+    if ttl is None:
+        return []
+    counted = "a date" if ttl.unit is None else f"a number of {ttl.unit.lower()}"
+    return [{"name": ttl.column, "field": ttl.column, "expire_after_seconds": ttl.expire_after, "counts_from": counted}]
+
+
+def _meant(body: TableBody, change: Change) -> StoredColumn:
+    """The column that a change is about. BadRequest or NotFound: there is none, or it cannot be one."""
+    name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
+    if name is None:
+        raise BadRequest("the table has no TTL column", hint="name one: field=COLUMN")
+    column = next((each for each in body.columns if each.name == name), None)
+    if column is None:
+        raise NotFound(f"there is no column {name}")
+    return column
+
+
+def _unit(body: TableBody, column: StoredColumn) -> Unit | None:
+    """What a column counts in, as it is set, or seconds."""
+    if body.ttl is not None and body.ttl.column == column.name:
+        return body.ttl.unit
+    return "SECONDS" if bare(type_of(column.type)) in COUNTS else None
+
+
+def proposed(node: Node, change: Change) -> Proposal:
+    """What would be if the change were made now. BadRequest: it cannot be."""
+    body = body_of(node.definition)
+    column = _meant(body, change)
+    current = body.ttl.expire_after if body.ttl is not None and body.ttl.column == column.name else None
+    if change.seconds is None:
+        return Proposal((), current, column.name)
+    if bare(type_of(column.type)) not in DATES | COUNTS:
+        raise BadRequest(f"{column.name} is {column.type}: no row dies by it")
+    if change.seconds < 0:
+        raise BadRequest("a TTL column has a span of 0 seconds or more")
+    slot = next_number(node.definition) if current is None or body.ttl is None else body.ttl.slot
+    hides = any(rule.hides for rule in node.definition.rules) or hides_by(body.attributes)
+    rule = Rule("column", change.seconds, hides=hides, slot=slot, passes=True)
+    dated = _dating(node, column, _unit(body, column), slot) if current is None else None
+    return Proposal((rule,), current, column.name, dated)
+
+
+def _dating(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
+    layout, type_name = Layout(table_view(node, node.name)), str(bare(type_of(column.type)))
+
+    def dated(record: Record) -> Record:
+        date = anchor_of(type_name, unit, layout.decode(record.value)[column.number])
+        return record if date is None else msgspec.structs.replace(record, dates=(*record.dates, (slot, date)))
+
+    return dated
+
+
+async def change(schemes: Schemes, database: str, node: Node, wanted: Change) -> None:
+    """Change a table's TTL. Errors: those of `proposed`, and of what refuses TTL settings."""
+    body = body_of(node.definition)
+    column = _meant(body, wanted)
+    proposed(node, wanted)
+    now = await schemes.engine.now()
+    path = paths.joined(database, node.name)
+    if wanted.seconds is None:
+        if body.ttl is not None and body.ttl.column == column.name:
+            await schemes.alter(path, AlterSpec(ttl=DropTtl()), now)
+        return
+    interval = None if body.ttl is None or body.ttl.column != column.name else body.ttl.run_interval
+    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column), interval)
+    await schemes.alter(path, AlterSpec(ttl=ttl), now)
+
+
+# --- one row ---------------------------------------------------------------------------------------------------------
+
+
+def told(node: Node, record: Record) -> dict[str, Any]:
+    """What counts in a row: when it was written, and what its TTL column says."""
+    found: dict[str, Any] = {"written": to_rfc3339(record.written)}
+    body = body_of(node.definition)
+    if body.ttl is None:
+        return found
+    column = next(each for each in body.columns if each.name == body.ttl.column)
+    value = Layout(table_view(node, node.name)).decode(record.value)[column.number]
+    date = anchor_of(str(bare(type_of(column.type))), body.ttl.unit, value)
+    row: dict[str, Any] = {"index": column.name, "date": None if date is None else _date_text(date)}
+    if date is None:
+        row |= {"reason": "no-anchor", "text": f"{column.name} is NULL"}
+    return {**found, "dates": [row]}
+
+
+def _date_text(date: int) -> str:
+    try:
+        return to_rfc3339(date)
+    except (OverflowError, ValueError):
+        return "before year 1" if date < 0 else "after 9999"

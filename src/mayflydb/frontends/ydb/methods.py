@@ -1,0 +1,93 @@
+"""Every method of every service that is known, and how each of them says no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Streaming, Unary
+from mayflydb.frontends.ydb.descriptors import message, service
+from mayflydb.query.yql.faults import Issue
+
+Refuse: TypeAlias = Callable[[str, Sequence[Issue]], bytes]
+
+SERVICES: Final = (
+    "Ydb.Table.V1.TableService",
+    "Ydb.Query.V1.QueryService",
+    "Ydb.Scheme.V1.SchemeService",
+    "Ydb.Discovery.V1.DiscoveryService",
+    "Ydb.Scripting.V1.ScriptingService",
+    "Ydb.Operation.V1.OperationService",
+    "Ydb.Auth.V1.AuthService",
+    "Ydb.Monitoring.V1.MonitoringService",
+    "Ydb.Cms.V1.CmsService",
+    "Ydb.Coordination.V1.CoordinationService",
+    "Ydb.Export.V1.ExportService",
+    "Ydb.Import.V1.ImportService",
+    "Ydb.RateLimiter.V1.RateLimiterService",
+    "Ydb.Topic.V1.TopicService",
+)
+
+
+class Method(msgspec.Struct, frozen=True):
+    """`name`: `Ydb.Table.V1.TableService/CreateTable`. `refuse`: the bytes of a response that carries status and issues.
+
+    `handler`: None where there is nothing that does it. `has_parameters`: the request has `operation_params`.
+    """
+
+    service: str
+    method: str
+    request: Any
+    refuse: Refuse
+    asks_in_stream: bool
+    answers_in_stream: bool
+    has_parameters: bool
+    handler: Unary | Streaming | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.service}/{self.method}"
+
+
+def methods(handlers: Mapping[str, Unary | Streaming]) -> Iterator[Method]:
+    """All there are. KeyError for a handler of a method that there is not."""
+    left = dict(handlers)
+    for name in SERVICES:
+        for each in service(name).methods:
+            asked = each.input_type
+            yield Method(
+                name,
+                each.name,
+                message(asked.full_name),
+                refusal_of(each.output_type),
+                each.client_streaming,
+                each.server_streaming,
+                "operation_params" in asked.fields_by_name,
+                left.pop(f"{name}/{each.name}", None),
+            )
+    if left:
+        raise KeyError(next(iter(left)))
+
+
+def refusal_of(response: Any) -> Refuse:
+    """How a message of this kind (a descriptor) says what went wrong: itself, or in a part that is made for it."""
+    fields = response.fields_by_name
+    if "operation" in fields and fields["operation"].message_type is not None:
+        return lambda status, issues: wire.operation(status, issues=issues)
+    if "status" in fields and "issues" in fields:
+        at_status, at_issues = fields["status"].number, fields["issues"].number
+
+        # An operation by itself has to say that it is over.
+        head = wire.number(fields["ready"].number, 1) if "ready" in fields else b""
+
+        def direct(status: str, issues: Sequence[Issue]) -> bytes:
+            return head + wire.number(at_status, wire.status_number(status)) + wire.issues(at_issues, issues)
+
+        return direct
+    # A stream whose messages are of several kinds, as those of coordination.
+    inner = fields["failure"]
+    within = refusal_of(inner.message_type)
+    return lambda status, issues: wire.block(inner.number, within(status, issues))

@@ -1,0 +1,204 @@
+"""Reads of tables: ranges of keys as ranges of index entries, and their records as rows, in order."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+
+from mayflydb.engine.catalog import Index
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.rows import KEPT, Layout, Values, is_sorted_by, partition_of
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.record import Record
+from mayflydb.query.yql.faults import Fault, Issue, fault
+from mayflydb.query.yql.keys import encode_key
+from mayflydb.query.yql.schemas import PRIMARY, Access, KeyRange, Row
+from mayflydb.store.interface import HASH_BYTES
+from mayflydb.store.interface import KeyRange as EntryRange
+
+CHANGED: Final = "What was read was changed by somebody else."
+
+BATCH: Final = 256
+"""Rows that are read at once."""
+
+ABOVE: Final = b"\xff" * (HASH_BYTES + 1)
+"""Behind a key, this is above all entries of that key and of those that begin with it: no value begins with FF, and what of a
+partition stands behind a key is one byte shorter."""
+
+END: Final = b"\xff" * 16
+"""Above every key."""
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """lower <= key < upper, both of uncut keys, of which any may have ABOVE behind it."""
+
+    lower: bytes
+    upper: bytes
+
+    def has(self, key: bytes) -> bool:
+        """Whether an uncut key lies in them."""
+        return self.lower <= key < self.upper
+
+    @property
+    def entries(self) -> EntryRange | None:
+        """The entries among which theirs are; None: there are none."""
+        upper = self.upper
+        if not is_sorted_by(upper.removesuffix(ABOVE)):
+            upper = upper[:KEPT] + ABOVE
+        lower = self.lower if is_sorted_by(self.lower.removesuffix(ABOVE)) else self.lower[:KEPT]
+        return EntryRange(lower, upper) if lower < upper else None
+
+
+def bounds(encoded: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bounds:
+    """The keys in a range; `encoded` gives the bytes of the first columns of a key."""
+    lower = encoded(within.lower) if within.lower else b""
+    upper = encoded(within.upper) if within.upper else END
+    if within.lower and within.lower_open:
+        lower += ABOVE
+    if within.upper and not within.upper_open:
+        upper += ABOVE
+    return Bounds(lower, upper)
+
+
+Entry: TypeAlias = tuple[bytes, Record]
+
+
+def is_row(view: TableView, access: Access) -> Row | None:
+    """The key of the one row that an access asks for; None: it may be more of them."""
+    if access.index not in (None, PRIMARY) or access.ranges is None or len(access.ranges) != 1:
+        return None
+    (only,) = access.ranges
+    return only.lower if only.is_prefix and len(only.lower) == len(view.table.key) else None
+
+
+class Reader:
+    """Reads of one table in one transaction."""
+
+    def __init__(self, snapshot: Snapshot, layout: Layout) -> None:
+        self._snapshot = snapshot
+        self._layout = layout
+
+    async def read(self, access: Access) -> AsyncIterator[list[Row]]:
+        """What an access asks for, batch by batch. Errors: WriteConflict, OwnerNotFound."""
+        pick = self._layout.picker(access.columns)
+        left = access.limit
+        if left is not None and left <= 0:
+            return
+        async for records in self._records(access):
+            rows = [pick(self._layout.decode(record.value)) for record in records]
+            if left is not None and len(rows) >= left:
+                yield rows[:left]
+                return
+            if rows:
+                yield rows
+                left = None if left is None else left - len(rows)
+
+    def _records(self, access: Access) -> AsyncIterator[list[Record]]:
+        index = index_of(self._layout.view, access.index)
+        if access.ranges is None:
+            return self._walk(index, KeyRange(), access.descending, access.limit)
+        if index is self._layout.view.primary and all(map(self._is_row, access.ranges)):
+            return self._points([each.lower for each in access.ranges])
+        return self._ranges(index, access.ranges, access.descending, access.limit)
+
+    def _is_row(self, within: KeyRange) -> bool:
+        return within.is_prefix and len(within.lower) == self._layout.key_width
+
+    async def _points(self, keys: Iterable[Row]) -> AsyncIterator[list[Record]]:
+        found: list[Record] = []
+        for key in dict.fromkeys(map(self._layout.key_from, keys)):
+            record = await self.get(key)
+            if record is not None:
+                found.append(record)
+                if len(found) >= BATCH:
+                    yield found
+                    found = []
+        if found:
+            yield found
+
+    async def get(self, key: bytes) -> Record | None:
+        """The record with this key. Errors: WriteConflict, OwnerNotFound."""
+        return await self._snapshot.get(self._layout.view.node.id, partition_of(key), key)
+
+    async def _ranges(
+        self, index: Index, ranges: Sequence[KeyRange], descending: bool, limit: int | None
+    ) -> AsyncIterator[list[Record]]:
+        distinct = list(dict.fromkeys(ranges))
+        seen: set[bytes] = set()
+        for within in distinct:
+            async for records in self._walk(index, within, descending, limit):
+                if len(distinct) == 1:
+                    yield records
+                    continue
+                fresh = [record for record in records if record.key not in seen]
+                seen.update(record.key for record in fresh)
+                yield fresh
+
+    async def _walk(
+        self, index: Index, within: KeyRange, descending: bool, limit: int | None
+    ) -> AsyncIterator[list[Record]]:
+        types = self._layout.index_types(index)
+        found = bounds(lambda values: encode_key(types[: len(values)], values), within)
+        entries = found.entries
+        if entries is None:
+            return
+        batch = BATCH if limit is None else max(1, min(limit, BATCH))
+        container = self._layout.view.node.id
+        walk = self._snapshot.walk(container, index, entries, descending, self._layout.keys, batch)
+        async for records in self._sorted(walk, index, found, descending):
+            yield records
+
+    async def _sorted(
+        self, walk: AsyncIterator[list[Entry]], index: Index, within: Bounds, descending: bool
+    ) -> AsyncIterator[list[Record]]:
+        """Records in the order of their whole keys, though entries have only so much of them."""
+        alike: list[Entry] = []
+        prefix = b""
+
+        def settled() -> list[Record]:
+            alike.sort(key=lambda each: each[0], reverse=descending)
+            return [record for key, record in alike if within.has(key)]
+
+        async for stretch in walk:
+            done: list[Record] = []
+            for key, record in stretch:
+                if alike and key[:KEPT] != prefix:
+                    done += settled()
+                    alike.clear()
+                if is_sorted_by(key):
+                    done.append(record)
+                else:
+                    prefix = key[:KEPT]
+                    alike.append((self._layout.full_key(index, record.key, self._layout.decode(record.value)), record))
+            yield done
+        if alike:
+            yield settled()
+
+
+def index_of(view: TableView, name: str | None) -> Index:
+    """The engine's index by its name in the table. SCHEME_ERROR for one that is not there, or not complete."""
+    if name is None or name == PRIMARY:
+        return view.primary
+    index = view.indexes.get(name)
+    if index is None or index.state != "ready":
+        raise no_index(name)
+    return index
+
+
+def no_index(name: str) -> Fault:
+    """An index that is not there, or not complete."""
+    return fault(f"Required global index not found, index name: {name}", status="SCHEME_ERROR", code=2003)
+
+
+def conflict(path: str, cause: str) -> Fault:
+    """A row that must not be there: PRECONDITION_FAILED."""
+    table = Issue(f"Constraint violated. Table: `{path}`.", 2012, issues=(Issue(cause, 2012),))
+    return Fault("PRECONDITION_FAILED", table)
+
+
+def rows_of(layout: Layout, columns: Sequence[str], found: Iterable[Values]) -> list[Row]:
+    """These columns of rows."""
+    pick = layout.picker(columns)
+    return [pick(values) for values in found]

@@ -1,0 +1,278 @@
+"""Rows as records: an array of values by column number, under the bytes of the primary key.
+
+An array is as long as the table had columns, dropped ones too, when its row was written; a column that is newer has its default
+there. What MessagePack has no number for, Decimal and DyNumber, stands as bytes and as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from hashlib import blake2b
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mayflydb.engine.building import KeysOf, entry
+from mayflydb.engine.catalog import Definition, Index
+from mayflydb.engine.commands import Draft
+from mayflydb.expiry.columns import anchor_of
+from mayflydb.frontends.ydb.tables import TableBody, TableView
+from mayflydb.model.errors import WriteConflict
+from mayflydb.model.record import Dates, Entry, Record
+from mayflydb.query.yql.keys import encode_key, key_encoder
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.types import DYNUMBER, DecimalType, Type, Value, bare
+from mayflydb.store.interface import HASH_BYTES, LONGEST_ORDERED
+
+WIDEST: Final = LONGEST_ORDERED - HASH_BYTES
+"""Bytes of an index key that an entry has room for."""
+
+KEPT: Final = WIDEST - 32
+"""Of a key that is longer, these are in its entry, and then a digest of the whole: so entries stay unique, and their order tells
+keys apart that differ in these bytes."""
+
+SCHEME_CHANGED: Final = "The table's columns were changed by somebody else."
+
+_encode = msgspec.msgpack.Encoder().encode
+_decode = msgspec.msgpack.Decoder().decode
+
+Values = list[Value]
+"""A row by column number."""
+
+
+def partition_of(key: bytes) -> bytes:
+    """The partition in which the record with this key lies."""
+    return blake2b(key, digest_size=HASH_BYTES).digest()
+
+
+def cut(key: bytes) -> bytes:
+    """A key as entries have it."""
+    return key if len(key) <= WIDEST else key[:KEPT] + blake2b(key, digest_size=32).digest()
+
+
+def is_sorted_by(key: bytes) -> bool:
+    """Whether a key's place among entries is its own: longer ones may be mixed up with those that begin alike."""
+    return len(key) < KEPT
+
+
+def _decimal_bytes(value: int) -> bytes:
+    return value.to_bytes(16, "big", signed=True)
+
+
+def _decimal_of(stored: bytes) -> int:
+    return int.from_bytes(stored, "big", signed=True)
+
+
+Coder = tuple[Callable[[Any], Any], Callable[[Any], Any]]
+
+
+def _coder(type: Type) -> Coder | None:
+    """How values of a type are stored, and read back; None: as they are."""
+    if isinstance(bare(type), DecimalType):
+        return _decimal_bytes, _decimal_of
+    return (str, Decimal) if bare(type) == DYNUMBER else None
+
+
+class _By(NamedTuple):
+    """The columns of an index, and the rest of the key."""
+
+    numbers: tuple[int, ...]
+    types: tuple[Type, ...]
+    rest: tuple[int, ...]
+    rest_types: tuple[Type, ...]
+
+
+class Layout:
+    """The rows of a table, as it is under one definition."""
+
+    __slots__ = (
+        "_by",
+        "_coders",
+        "_dated",
+        "_key",
+        "_key",
+        "_key_numbers",
+        "_key_types",
+        "_tail",
+        "numbers",
+        "view",
+        "width",
+    )
+
+    def __init__(self, view: TableView) -> None:
+        self.view = view
+        self.width = view.body.numbered
+        self.numbers: dict[str, int] = dict(zip((c.name for c in view.table.columns), view.numbers, strict=True))
+        types = {column.name: column.type for column in view.table.columns}
+        self._by: dict[int, _By] = {}
+        self._key_numbers = tuple(self.numbers[name] for name in view.table.key)
+        self._key_types = tuple(types[name] for name in view.table.key)
+        self._key = key_encoder(self._key_types)
+        found = ((self.numbers[name], _coder(type)) for name, type in types.items())
+        self._coders = tuple((number, coder) for number, coder in found if coder is not None)
+        self._tail = self._blank()
+        self._dated: tuple[Definition, tuple[int, int, str, str | None] | None] | None = None
+
+    def _blank(self) -> Values:
+        blank: Values = [None] * self.width
+        for column, number in zip(self.view.table.columns, self.view.numbers, strict=True):
+            blank[number] = column.default if column.has_default else None
+        return blank
+
+    # --- rows and bytes ------------------------------------------------------------------------------------------------
+
+    def blank(self) -> Values:
+        """A new row, in which every column has its default."""
+        return self._tail.copy()
+
+    def encode(self, values: Values) -> bytes:
+        """The value of the record of a row."""
+        if self._coders:
+            values = values.copy()
+            for number, (store, _) in self._coders:
+                if values[number] is not None:
+                    values[number] = store(values[number])
+        return _encode(values)
+
+    def decode(self, value: bytes) -> Values:
+        """The row in a record's value."""
+        values: Values = _decode(value)
+        known = len(values)
+        if known < self.width:
+            values += self._tail[known:]
+        for number, (_, load) in self._coders:
+            if number < known and values[number] is not None:
+                values[number] = load(values[number])
+        return values
+
+    def picker(self, columns: Sequence[str]) -> Callable[[Values], Row]:
+        """What takes these columns out of a row, in this order. KeyError for a name that is none."""
+        numbers = [self.numbers[name] for name in columns]
+        if not numbers:
+            return lambda values: ()
+        if len(numbers) == 1:
+            only = numbers[0]
+            return lambda values: (values[only],)
+        return itemgetter(*numbers)
+
+    # --- keys ----------------------------------------------------------------------------------------------------------
+
+    def key_of(self, values: Values) -> bytes:
+        """The key of a row's record."""
+        return self._key([values[number] for number in self._key_numbers])
+
+    def key_from(self, values: Sequence[Value]) -> bytes:
+        """The bytes of the first columns of the key with these values; all of them are a record's key."""
+        return self._key(values) if len(values) == len(self._key_types) else encode_key(self._key_types, values)
+
+    @property
+    def key_width(self) -> int:
+        """How many columns the key has."""
+        return len(self._key_numbers)
+
+    def index_types(self, index: Index) -> tuple[Type, ...]:
+        """The types of the columns that an index is by: its own, then those of the key that are not among them."""
+        if _is_primary(index):
+            return self._key_types
+        by = self._of(index)
+        return (*by.types, *by.rest_types)
+
+    def full_key(self, index: Index, key: bytes, values: Values) -> bytes:
+        """What orders a row in an index, uncut; `key`: that of its record."""
+        if _is_primary(index):
+            return key
+        by = self._of(index)
+        own = encode_key(by.types, [values[number] for number in by.numbers])
+        return own + encode_key(by.rest_types, [values[number] for number in by.rest])
+
+    def _of(self, index: Index) -> _By:
+        known = self._by.get(index.number)
+        if known is None:
+            types = {column.name: column.type for column in self.view.table.columns}
+            names: tuple[str, ...] = tuple((index.spec or {}).get("columns", ()))
+            rest = [name for name in self.view.table.key if name not in names]
+            known = self._by[index.number] = _By(
+                tuple(self.numbers[name] for name in names),
+                tuple(types[name] for name in names),
+                tuple(self.numbers[name] for name in rest),
+                tuple(types[name] for name in rest),
+            )
+        return known
+
+    def entry_key(self, index: Index, key: bytes, values: Values) -> bytes:
+        """The key of a row in an index, as entries have it. In a unique one it is of its columns alone, unless one is NULL."""
+        if index.unique:
+            by = self._of(index)
+            own = [values[number] for number in by.numbers]
+            if None not in own:
+                return cut(encode_key(by.types, own))
+        return cut(self.full_key(index, key, values))
+
+    def keys(self, record: Record, index: Index) -> Sequence[bytes]:
+        """The keys of a record in an index, as engine builds ask for them: one."""
+        values = [] if _is_primary(index) else self.decode(record.value)
+        return (self.entry_key(index, record.key, values),)
+
+    def entries(self, indexes: Iterable[Index], key: bytes, values: Values) -> tuple[Entry, ...]:
+        """All entries of a row."""
+        partition = partition_of(key)
+        return tuple([entry(index, self.entry_key(index, key, values), partition) for index in indexes])
+
+    # --- records to be -------------------------------------------------------------------------------------------------
+
+    def draft(self, values: Values, key: bytes) -> Draft:
+        """The record of a row, with the entries and dates that go with it."""
+        return Draft(
+            self.encode(values),
+            indexed=lambda indexes: self.entries(indexes, key, values),
+            dates=lambda definition: self.dates(definition, values),
+        )
+
+    def dates(self, definition: Definition, values: Values) -> Dates:
+        """The date that a row's TTL column comes to, by the table as it is in the transaction that writes it.
+
+        WriteConflict if its columns are others than those of the row.
+        """
+        if self._dated is None or self._dated[0] is not definition:
+            self._dated = definition, self._ttl_of(definition)
+        ttl = self._dated[1]
+        if ttl is None:
+            return ()
+        slot, number, type_name, unit = ttl
+        date = anchor_of(type_name, unit, values[number])
+        return () if date is None else ((slot, date),)
+
+    def _ttl_of(self, definition: Definition) -> tuple[int, int, str, str | None] | None:
+        body = msgspec.convert(definition.body, TableBody)
+        if body.columns != self.view.body.columns or body.key != self.view.body.key:
+            raise WriteConflict(SCHEME_CHANGED, scheme=True)
+        standing = {slot.number for slot in definition.slots if slot.state != "dropped"}
+        if body.ttl is None or body.ttl.slot not in standing:
+            return None
+        column = next(column for column in body.columns if column.name == body.ttl.column)
+        return body.ttl.slot, column.number, column.type.removesuffix("?"), body.ttl.unit
+
+
+def _is_primary(index: Index) -> bool:
+    return bool((index.spec or {}).get("primary"))
+
+
+def keys_of(view: TableView) -> KeysOf:
+    """What gives the keys of a table's records in any of its indexes."""
+    return Layout(view).keys
+
+
+class Layouts:
+    """Those of a server's tables, each made once as long as its table stays the same."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, Layout] = {}
+
+    def of(self, view: TableView) -> Layout:
+        """The layout of a table."""
+        known = self._known.get(view.node.id)
+        if known is None or known.view is not view:
+            known = self._known[view.node.id] = Layout(view)
+        return known

@@ -1,0 +1,95 @@
+"""What a change of a table leaves to be done in the background: indexes and date slots, built or removed, across restarts."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any
+
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.rows import Layout, keys_of
+from mayflydb.frontends.ydb.schemes.indexes import name_of
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Record
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
+
+log = logging.getLogger(__name__)
+
+
+def date_of(view: TableView) -> Callable[[Record], Instant | None]:
+    """What gives the date of a table's records in the slot of its TTL column."""
+    layout, definition = Layout(view), view.node.definition
+
+    def date(record: Record) -> Instant | None:
+        dates = layout.dates(definition, layout.decode(record.value))
+        return dates[0][1] if dates else None
+
+    return date
+
+
+class Builds:
+    """Those of one server's tables: per table one task, which ends when nothing is left to do."""
+
+    def __init__(self, engine: Engine, schemes: Schemes) -> None:
+        self._engine = engine
+        self._schemes = schemes
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def begin(self, view: TableView) -> None:
+        """Go on with what a table lacks, in the background, if it lacks anything."""
+        id = view.node.id
+        if _unfinished(view.node) and id not in self._tasks:
+            task = asyncio.create_task(self._logged(id, self._all(id, view.table.path)), name=f"table {id}")
+            self._tasks[id] = task
+
+    async def complete(self, view: TableView) -> None:
+        """Return when a table lacks nothing any more."""
+        while (task := self._tasks.get(view.node.id)) is not None:
+            await asyncio.wait([task])
+
+    async def close(self) -> None:
+        """Leave everything as it is."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def is_building(self, view: TableView) -> list[str]:
+        """The names of indexes that are being built."""
+        return [name_of(each) for each in view.indexes.values() if each.state == "building"]
+
+    async def _logged(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except MayflyError as error:
+            # The next change of the table, or the next start, goes on with it.
+            log.warning("indexes or TTL dates of table %d are not complete: %s", id, error)
+        finally:
+            self._tasks.pop(id, None)
+
+    async def _all(self, id: int, path: str) -> None:
+        while (node := await self._engine.node_by_id(id)) is not None and _unfinished(node):
+            view = self._schemes.view(node, path)
+            for slot in node.definition.slots:
+                if slot.state == "dropped":
+                    await self._engine.dates.remove(id, slot.number)
+                elif slot.state == "building":
+                    await self._engine.dates.build(id, slot.number, date_of(view))
+            if any(index.state != "ready" for index in node.definition.indexes):
+                self._engine.indexes.resume(id, keys_of(view))
+                await self._engine.indexes.complete(id)
+
+
+def _unfinished(node: Node) -> bool:
+    return any(state != "ready" for state in _states(node.definition))
+
+
+def _states(definition: Definition) -> list[str]:
+    return [*(each.state for each in definition.indexes), *(each.state for each in definition.slots)]

@@ -1,0 +1,379 @@
+"""The schemes of a server: what paths lead to, kept while the catalogue stands still, and how that changes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.schemes import ddl, paths
+from mayflydb.frontends.ydb.schemes.builds import Builds
+from mayflydb.frontends.ydb.schemes.copying import drop_unfinished
+from mayflydb.frontends.ydb.schemes.entries import (
+    DirectoryBody,
+    DirectoryEntry,
+    Entry,
+    IndexEntry,
+    SystemEntry,
+    ViewBody,
+    ViewEntry,
+    kind_of,
+)
+from mayflydb.frontends.ydb.schemes.faults import (
+    ALTERING,
+    CREATING,
+    SCHEME_CODE,
+    Invalid,
+    judged,
+    not_found,
+    wrong_kind,
+)
+from mayflydb.frontends.ydb.schemes.making import Terms, altered, new_table, ruled
+from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
+from mayflydb.frontends.ydb.schemes.system import system_entry, system_rows, system_tables
+from mayflydb.frontends.ydb.schemes.tree import SPACE, Move, Tree
+from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.errors import NotFound
+from mayflydb.model.instant import Instant, Span
+from mayflydb.query.yql import definitions as ast
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.schemas import Row, Schemas, Table, View
+from mayflydb.store.interface import Decision
+
+T = TypeVar("T")
+
+OWNER = "root@builtin"
+
+
+class SchemeOptions(Protocol):
+    """What of the front end's options is about schemes."""
+
+    @property
+    def databases(self) -> tuple[str, ...]:
+        """Absolute paths."""
+
+    @property
+    def hide_expired(self) -> bool:
+        """Whether due rows vanish at their deadline, whatever a table says."""
+
+    @property
+    def run_interval(self) -> Span:
+        """How often a table is swept that says nothing of it."""
+
+    @property
+    def min_run_interval(self) -> Span:
+        """The least that it may say."""
+
+
+class Schemes:
+    """What paths lead to. Changes take the instant of their call."""
+
+    def __init__(self, engine: Engine, options: SchemeOptions) -> None:
+        self.engine = engine
+        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
+        self.tree = Tree(engine.nodes)
+        self.builds = Builds(engine, self)
+        self._served = tuple(paths.joined(each) for each in options.databases)
+        self._version = -1
+        self._databases: tuple[str, ...] = ()
+        self._entries: dict[str, Entry | None] = {}
+        self._views: dict[int, TableView] = {}
+
+    # --- reads -----------------------------------------------------------------------------------------------------
+
+    async def databases(self) -> tuple[str, ...]:
+        """The databases there are: those that are served, and those that have tables."""
+        await self._refresh()
+        return self._databases
+
+    async def split(self, path: str) -> tuple[str, str]:
+        """(database, name below it) of an absolute path. Faults: it lies in no database."""
+        found = paths.split(await self.databases(), path)
+        if found is None:
+            raise not_found(path)
+        return found
+
+    async def find(self, path: str) -> Entry | None:
+        """What an absolute path leads to; None: nothing."""
+        path = paths.joined(path)
+        while True:
+            version = await self._refresh()
+            if path in self._entries:
+                return self._entries[path]
+            entry = await self._found(path)
+            if self.engine.store.catalog_version == version:
+                self._entries[path] = entry
+                return entry
+
+    async def table(self, path: str) -> TableView:
+        """The table at a path. Faults: there is none, or something else."""
+        entry = await self.find(path)
+        if entry is None:
+            raise not_found(path)
+        if not isinstance(entry, TableView):
+            raise wrong_kind(path, "table")
+        return entry
+
+    async def schemas(self, wanted: Iterable[str]) -> Schemas:
+        """The tables and views at absolute paths, as far as they are there."""
+        found: dict[str, Table | View] = {}
+        for path in wanted:
+            entry = await self.find(path)
+            if isinstance(entry, (TableView, SystemEntry, IndexEntry)):
+                found[path] = entry.table
+            elif isinstance(entry, ViewEntry):
+                found[path] = entry.view
+        return found
+
+    async def children(self, path: str) -> list[Entry]:
+        """What lies directly below a directory or database, by name. Faults: it is none."""
+        entry = await self.find(path)
+        if entry is None:
+            raise not_found(path)
+        if not isinstance(entry, DirectoryEntry):
+            return []
+        database, name = await self.split(path)
+        if name == paths.SYSTEM:
+            return list(system_tables(database))
+        nodes = await self._nodes(database)
+        prefix = f"{name}/" if name else ""
+        leaves = {node[len(prefix) :].partition("/")[0] for node in nodes if node.startswith(prefix)}
+        below = [await self.find(paths.joined(path, leaf)) for leaf in sorted(leaves - {""})]
+        system = [DirectoryEntry(paths.joined(path, paths.SYSTEM))] if not name else []
+        return [*system, *(each for each in below if each is not None)]
+
+    async def tables(self) -> list[TableView]:
+        """All tables of all databases."""
+        found: list[TableView] = []
+        for database in await self.databases():
+            for name, node in (await self._nodes(database)).items():
+                if kind_of(node) == "table":
+                    found.append(self.view(node, paths.joined(database, name)))
+        return found
+
+    async def parents(self) -> list[int]:
+        """The nodes below which tables lie."""
+        return [node.id for node in await self._homes()]
+
+    async def path_of(self, container: int) -> str | None:
+        """The path of the table with this id; None: there is none."""
+        node = await self.engine.node_by_id(container)
+        home = None if node is None else await self.engine.node_by_id(node.parent)
+        return None if node is None or home is None else paths.joined(home.name, node.name)
+
+    async def _homes(self) -> list[Node]:
+        space = await self.engine.node(SPACE)
+        return [] if space is None else await self.engine.children(space.id)
+
+    async def _refresh(self) -> int:
+        version = self.engine.store.catalog_version
+        while version != self._version:
+            names = [node.name for node in await self._homes()]
+            now = self.engine.store.catalog_version
+            if now == version:
+                self._entries.clear()
+                self._databases = tuple(dict.fromkeys((*self._served, *names)))
+                self._version = version
+            version = now
+        return version
+
+    async def _found(self, path: str) -> Entry | None:
+        split = paths.split(self._databases, path)
+        if split is None:
+            return None
+        database, name = split
+        if not name:
+            node = await self.engine.node(SPACE, database)
+            body = DirectoryBody() if node is None else msgspec.convert(node.body, DirectoryBody)
+            return DirectoryEntry(path, body, node, is_database=True)
+        if name == paths.SYSTEM or name.startswith(f"{paths.SYSTEM}/"):
+            return system_entry(database, name)
+        node = await self.engine.node(SPACE, database, name)
+        if node is not None:
+            return self.view(node, path) if kind_of(node) == "table" else entry_of(node, path)
+        nodes = await self._nodes(database)
+        if any(each.startswith(f"{name}/") for each in nodes):
+            return DirectoryEntry(path)
+        return self._index(database, name, nodes)
+
+    def _index(self, database: str, name: str, nodes: dict[str, Node]) -> Entry | None:
+        above, _, leaf = name.rpartition("/")
+        table, _, index = above.rpartition("/")
+        node = nodes.get(table)
+        if leaf != paths.IMPL_TABLE or node is None or kind_of(node) != "table":
+            return None
+        return index_entry(self.view(node, paths.joined(database, table)), index)
+
+    def view(self, node: Node, path: str) -> TableView:
+        """A table's row, decoded once as long as it stays the same."""
+        known = self._views.get(node.id)
+        if known is None or known.node is not node or known.table.path != path:
+            known = self._views[node.id] = table_view(node, path)
+        return known
+
+    async def _nodes(self, database: str) -> dict[str, Node]:
+        home = await self.engine.node(SPACE, database)
+        return {} if home is None else {node.name: node for node in await self.engine.children(home.id)}
+
+    async def system_rows(self, entry: SystemEntry) -> list[Row]:
+        """The rows that a table of the system has now, of all its columns."""
+        return await system_rows(self, entry)
+
+    # --- tables ----------------------------------------------------------------------------------------------------
+
+    async def create(
+        self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER, replace: bool = False
+    ) -> TableView:
+        """A new table; `replace`: in the place of one that is there. Faults: the name is taken, or what no table can have."""
+        database, name = await self.new_place(path)
+        with judged(CREATING):
+            definition = new_table(spec, owner, self.terms, now)
+        node = await self._write(lambda: self.tree.make(database, name, definition, now, replace))
+        self.engine.reaper.changed(node.id)
+        return self.view(node, paths.joined(path))
+
+    async def alter(self, path: str, spec: AlterSpec, now: Instant) -> TableView:
+        """Change a table, all at once; what that leaves to be built is begun. Faults: it is not there, or what cannot be."""
+        view = await self.table(path)
+
+        def change(node: Node) -> Definition:
+            with judged(ALTERING):
+                return altered(node.definition, spec, self.terms, now)
+
+        try:
+            node = await self.engine.definitions.replace(view.node.id, change, now)
+        except NotFound:
+            raise not_found(path) from None
+        self.builds.begin(self.view(node, view.table.path))
+        return self.view(node, view.table.path)
+
+    async def drop(self, path: str) -> None:
+        """Remove a table with all it holds. Faults: it is not there."""
+        view = await self.table(path)
+        await self._drop(view.node, path)
+
+    async def rename(self, moves: Iterable[tuple[str, str, bool]], now: Instant) -> None:
+        """Other paths for tables, all or none: (source, destination, whether that is replaced). Faults: see `Tree.move`."""
+        meant: list[Move] = []
+        for source, destination, replace in moves:
+            meant.append(Move(await self.split(source), await self.new_place(destination), replace))
+        replaced = await self._write(lambda: self.tree.move(meant, now))
+        for id in replaced:
+            self.engine.reaper.changed(id)
+
+    async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
+        """Tables that nobody saw get their names: (id, database, name) each. Faults: see `Tree.publish`."""
+        await self._write(lambda: self.tree.publish(copies, now))
+
+    # --- views and directories -------------------------------------------------------------------------------------
+
+    async def create_view(self, path: str, text: str, now: Instant, owner: str = OWNER) -> None:
+        """A new view of a query. Faults: the name is taken."""
+        database, name = await self.new_place(path)
+        body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
+        await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
+
+    async def drop_view(self, path: str) -> None:
+        """Faults: it is not there, or no view."""
+        entry = await self.find(path)
+        if entry is None:
+            raise not_found(path)
+        if not isinstance(entry, ViewEntry):
+            raise wrong_kind(path, "view")
+        await self._drop(entry.node, path)
+
+    async def make_directory(self, path: str, now: Instant, owner: str = OWNER) -> bool:
+        """A new directory and those above it; False: it is there already. Faults: there is something else."""
+        entry = await self.find(path)
+        if isinstance(entry, DirectoryEntry):
+            return False
+        if entry is not None:
+            raise wrong_kind(path, "directory")
+        database, name = await self.new_place(path)
+        body = msgspec.to_builtins(DirectoryBody(created=now, owner=owner))
+        await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
+        return True
+
+    async def remove_directory(self, path: str) -> None:
+        """Remove an empty directory. Faults: it is not there, it is a database, or something is in it."""
+        database, name = await self.split(path)
+        if not name:
+            raise fault(f"Check failed: path: '{path}', error: path is a database", status="PRECONDITION_FAILED")
+        await self._write(lambda: self.tree.drop_directory(database, name))
+
+    async def modify(self, path: str, judge: Callable[[Node], dict[str, Any]], now: Instant) -> None:
+        """Another body for what is at a path, as `judge` makes it. Faults: nothing is there."""
+        entry = await self.find(path)
+        if entry is None or isinstance(entry, (SystemEntry, IndexEntry)):
+            raise not_found(path)
+        database, name = await self.split(path)
+        if entry.node is None:
+            if name:
+                body = msgspec.to_builtins(DirectoryBody(created=now))
+                node = await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
+            else:
+                node = await self._write(lambda: self.tree.database(database, now))
+        else:
+            node = entry.node
+        await self._write(lambda: self.tree.change(node.id, database, name, judge))
+
+    # --- statements ------------------------------------------------------------------------------------------------
+
+    async def define(self, call: Call, statement: ast.Definition, prefix: str | None = None) -> None:
+        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. Faults: why it cannot be."""
+        await ddl.define(self, call, statement, prefix)
+
+    async def show_create(self, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
+        """`CreateQuery`, `Path` and `PathType` of what would make a table or view anew. Faults: it is not there."""
+        return await ddl.show_create(self, call, statement, prefix)
+
+    # --- what is left from before ----------------------------------------------------------------------------------
+
+    async def resume(self, now: Instant) -> None:
+        """After a start: go on with what is not complete, and let rules be what the server's settings say."""
+        await drop_unfinished(self.engine)
+
+        def change(node: Node) -> Definition:
+            return ruled(node.definition, self.terms, now)
+
+        for view in await self.tables():
+            if _plain(change(view.node)) != _plain(view.node.definition):
+                with contextlib.suppress(NotFound):
+                    await self.engine.definitions.replace(view.node.id, change, now)
+            self.builds.begin(view)
+
+    async def close(self) -> None:
+        """Leave what is being built as it is; `resume` goes on with it."""
+        await self.builds.close()
+
+    async def new_place(self, path: str) -> tuple[str, str]:
+        """(database, name below it) of an absolute path where something is to be made. Faults: nothing can be there."""
+        database, name = await self.split(path)
+        try:
+            if not name:
+                raise Invalid(f"Check failed: path: '{path}', error: path is a database")
+            paths.check_new(f"/{name}")
+        except Invalid as error:
+            raise fault(error.message, status="SCHEME_ERROR", code=SCHEME_CODE) from None
+        return database, name
+
+    async def _drop(self, node: Node, path: str) -> None:
+        try:
+            await self.engine.definitions.drop(node.id)
+        except NotFound:
+            raise not_found(path) from None
+
+    async def _write(self, decide: Callable[[], Decision[T]]) -> T:
+        return (await self.engine.store.write(decide)).reply
+
+
+def _plain(definition: Definition) -> Definition:
+    """A definition, but for what its changes stamp on rules."""
+    rules = tuple(msgspec.structs.replace(rule, version=0, not_before=None) for rule in definition.rules)
+    return msgspec.structs.replace(definition, rules=rules)

@@ -1,0 +1,94 @@
+"""Columns: types as the catalogue writes them, and what makes a column that no table can have."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Final
+
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.specs import ColumnSpec
+from mayflydb.frontends.ydb.tables import StoredColumn
+from mayflydb.query.yql.types import (
+    DOUBLE,
+    FLOAT,
+    JSON,
+    JSON_DOCUMENT,
+    PRIMITIVES,
+    TZ_DATE,
+    TZ_DATETIME,
+    TZ_TIMESTAMP,
+    YSON,
+    DecimalType,
+    OptionalType,
+    Primitive,
+    Type,
+    bare,
+    format_type,
+)
+
+MOST_COLUMNS: Final = 200
+MOST_KEY_COLUMNS: Final = 20
+LONGEST_NAME: Final = 255
+
+KEYLESS: Final = frozenset((YSON, JSON, JSON_DOCUMENT, DOUBLE, FLOAT))
+"""Types whose values do not order tables."""
+
+UNSTORED: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
+"""Types of values that no column holds."""
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
+_DECIMAL: Final = re.compile(r"Decimal\((\d+),(\d+)\)\Z")
+
+
+@lru_cache(maxsize=1024)
+def type_of(text: str) -> Type:
+    """The type that `format_type` writes so. ValueError: no column has it."""
+    if text.endswith("?"):
+        return OptionalType(type_of(text[:-1]))
+    known = PRIMITIVES.get(text)
+    if known is not None:
+        return known
+    decimal = _DECIMAL.match(text)
+    if decimal is None:
+        raise ValueError(f"no type of a column: {text}")
+    return DecimalType(int(decimal[1]), int(decimal[2]))
+
+
+def check_columns(columns: Sequence[ColumnSpec]) -> None:
+    """New columns, each for itself. Invalid: what no table can have."""
+    for column in columns:
+        if len(column.name) > LONGEST_NAME:
+            raise Invalid(f"Column name too long '{column.name}'. Limit: {LONGEST_NAME}")
+        if _NAME.match(column.name) is None:
+            raise Invalid(f"Invalid name for column '{column.name}'")
+        plain = bare(column.type)
+        if not isinstance(plain, (Primitive, DecimalType)) or plain in UNSTORED:
+            raise Invalid(f"Type '{plain}' specified for column '{column.name}' is not supported by storage")
+
+
+def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
+    """The primary key of new columns. Invalid: what it cannot be of."""
+    if not key:
+        raise Invalid("At least one key column must be specified")
+    by_name = {column.name: column for column in columns}
+    seen: set[str] = set()
+    for name in key:
+        column = by_name.get(name)
+        if column is None:
+            raise Invalid(f"Unknown column '{name}' specified in key column list")
+        if name in seen:
+            raise Invalid(f"Column '{name}' specified more than once in key column list")
+        seen.add(name)
+        if column.family not in ("", "default"):
+            raise Invalid(f"Key column '{name}' must belong to the default family")
+        if bare(column.type) in KEYLESS:
+            raise Invalid(f"Column {name} has wrong key type {bare(column.type)}")
+    if len(key) > MOST_KEY_COLUMNS:
+        raise Invalid(f"Too many key columns: current: 0, new: {len(key)}. Limit: {MOST_KEY_COLUMNS}")
+
+
+def stored(column: ColumnSpec, number: int) -> StoredColumn:
+    """A column as the catalogue keeps it."""
+    return StoredColumn(number, column.name, format_type(column.type), column.family, column.default)

@@ -1,0 +1,116 @@
+"""Copies of tables: filled where nobody sees them, from one snapshot of all their sources, and then named together."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Definition, Node, Slot
+from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.engine import Engine, Scope
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.rows import Layout
+from mayflydb.frontends.ydb.schemes.faults import exists
+from mayflydb.frontends.ydb.schemes.indexes import is_primary
+from mayflydb.frontends.ydb.schemes.making import body_of, built, ruled
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.errors import Conflict, NotFound
+from mayflydb.model.instant import Instant
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
+
+HIDDEN: Final = "ydb copies"
+"""The space of tables that are being filled."""
+
+BATCH: Final = 256
+
+
+class Copy(msgspec.Struct, frozen=True):
+    """Absolute paths."""
+
+    source: str
+    destination: str
+    omit_indexes: bool = False
+
+
+async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> None:
+    """Make copies, all or none, of tables as they are at one instant. Faults: one is not there, or a name is taken."""
+    engine = schemes.engine
+    places = [await schemes.new_place(each.destination) for each in copies]
+    for each in copies:
+        if await schemes.find(each.destination) is not None:
+            raise exists(each.destination)
+    snapshot, views = await _begun(schemes, copies, now)
+    made: list[Node] = []
+    try:
+        for each, view in zip(copies, views, strict=True):
+            definition = _definition(schemes, view, each.omit_indexes, now)
+            made.append(await _hidden(engine, definition, now))
+            await _fill(engine, snapshot, view, schemes.view(made[-1], each.destination), now)
+        named = [(node.id, *place) for node, place in zip(made, places, strict=True)]
+        await schemes.publish(named, now)
+    except BaseException:
+        for node in made:
+            with contextlib.suppress(NotFound):
+                await engine.definitions.drop(node.id)
+        raise
+    finally:
+        snapshot.close()
+    for node in made:
+        engine.reaper.changed(node.id)
+
+
+async def drop_unfinished(engine: Engine) -> None:
+    """After a start: remove what copies left behind that did not come to their end."""
+    space = await engine.node(HIDDEN)
+    for node in [] if space is None else await engine.children(space.id):
+        with contextlib.suppress(NotFound):
+            await engine.definitions.drop(node.id)
+
+
+async def _begun(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:
+    """A snapshot, and the tables as they are in it."""
+    while True:
+        views = [await schemes.table(each.source) for each in copies]
+        snapshot = await Snapshot.begin(schemes.engine, now, await schemes.parents())
+        if [await schemes.find(each.source) for each in copies] == views:
+            return snapshot, views
+        snapshot.close()
+
+
+def _definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Instant) -> Definition:
+    before = view.node.definition
+    indexes = tuple(
+        msgspec.structs.replace(index, state="ready")
+        for index in before.indexes
+        if index.state != "dropped" and (is_primary(index) or not omit_indexes)
+    )
+    slots = tuple(Slot(slot.number, "ready") for slot in before.slots if slot.state != "dropped")
+    body = msgspec.structs.replace(body_of(before), created=now)
+    copy = Definition(built(body), now, indexes=indexes, slots=slots, numbered=before.numbered)
+    return ruled(copy, schemes.terms, now)
+
+
+async def _hidden(engine: Engine, definition: Definition, now: Instant) -> Node:
+    space = await engine.definitions.space(HIDDEN, now)
+    count = len(await engine.children(space.id))
+    while True:
+        try:
+            return await engine.definitions.create(space.id, str(count), definition)
+        except Conflict:
+            count += 1
+
+
+async def _fill(engine: Engine, snapshot: Snapshot, source: TableView, copy: TableView, now: Instant) -> None:
+    layout = Layout(copy)
+    async for batch in snapshot.scan(source.node.id, Scope(), None, BATCH):
+        commands = [
+            Command(Mode.CREATE, each.partition, each.key, layout.draft(layout.decode(each.value), each.key))
+            for each in batch.records
+        ]
+        if commands:
+            await engine.write_all(copy.node.id, commands, now)

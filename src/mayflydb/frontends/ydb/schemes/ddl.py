@@ -1,0 +1,139 @@
+"""Statements of YQL that change the scheme, done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from mayflydb.frontends.ydb import user_statements
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.schemes import permissions
+from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
+from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, executing, exists, judged, wrong_kind
+from mayflydb.frontends.ydb.schemes.from_yql import alteration, table_spec
+from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.query.yql import definitions as ast
+from mayflydb.query.yql.faults import fault, no_table, unsupported
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.syntax import At
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
+
+CLUSTER = "db"
+"""What texts call the one cluster there is."""
+
+
+async def define(schemes: Schemes, call: Call, statement: ast.Definition, prefix: str | None) -> None:
+    """Do what a statement says. Faults: why it cannot be."""
+    match statement:
+        case ast.CreateTable():
+            await _create_table(schemes, call, statement, prefix)
+        case ast.AlterTable():
+            await _alter_table(schemes, call, statement, prefix)
+        case ast.DropTable():
+            await _drop_table(schemes, call, statement, prefix)
+        case ast.CreateView():
+            await _create_view(schemes, call, statement, prefix)
+        case ast.DropView():
+            await _drop_view(schemes, call, statement, prefix)
+        case ast.Grant():
+            await _grant(schemes, call, statement, prefix)
+        case ast.UserSpec():
+            await user_statements.perform(call, statement)
+
+
+async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None) -> Row:
+    """(the statement, the path below the database, its kind). Faults: it is not there, or of another kind."""
+    path = resolve(call.database, prefix, statement.name)
+    entry = await schemes.find(path)
+    name = path.removeprefix(call.database + "/")
+    if isinstance(entry, TableView) and statement.kind == "TABLE":
+        return show_table(entry, name), name, "Table"
+    if isinstance(entry, ViewEntry) and statement.kind == "VIEW":
+        return show_view(entry, name), name, "View"
+    if entry is None:
+        raise no_table(CLUSTER, path, statement.at)
+    raise wrong_kind(path, statement.kind.lower())
+
+
+async def _create_table(schemes: Schemes, call: Call, statement: ast.CreateTable, prefix: str | None) -> None:
+    path = resolve(call.database, prefix, statement.table)
+    with judged(CREATING):
+        spec = table_spec(statement)
+    if statement.if_not_exists and isinstance(await schemes.find(path), TableView):
+        return
+    with executing("CREATE TABLE"):
+        await schemes.create(path, spec, call.now, call.user, statement.or_replace)
+
+
+async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, prefix: str | None) -> None:
+    path = resolve(call.database, prefix, statement.table)
+    entry = await _need(schemes, path, statement.at)
+    with judged(ALTERING):
+        change = alteration(statement)
+    with executing("ALTER TABLE"):
+        if not isinstance(entry, TableView):
+            raise wrong_kind(path, "table")
+        if change.rename_to is not None:
+            destination = resolve(call.database, prefix, change.rename_to)
+            await schemes.rename([(path, destination, False)], call.now)
+            return
+        view = await schemes.alter(path, change.spec, call.now)
+    if change.spec.add_indexes:
+        # The statement is done when its indexes can be read.
+        await schemes.builds.complete(view)
+
+
+async def _drop_table(schemes: Schemes, call: Call, statement: ast.DropTable, prefix: str | None) -> None:
+    if statement.kind != "TABLE":
+        raise unsupported(f"DROP {statement.kind}", statement.at)
+    path = resolve(call.database, prefix, statement.table)
+    entry = await schemes.find(path)
+    if entry is None and statement.if_exists:
+        return
+    await _need(schemes, path, statement.at)
+    with executing("DROP TABLE"):
+        await schemes.drop(path)
+
+
+async def _create_view(schemes: Schemes, call: Call, statement: ast.CreateView, prefix: str | None) -> None:
+    path = resolve(call.database, prefix, statement.name)
+    asked = {setting.name.lower(): setting.value for setting in statement.settings}
+    if asked.get("security_invoker") not in (True, b"true", "true", "TRUE"):
+        raise fault("CREATE VIEW statement must be created WITH (security_invoker = TRUE)", statement.at)
+    for name in asked.keys() - {"security_invoker"}:
+        raise fault(f"{name.upper()} parameter is not supported by VIEW", statement.at)
+    if await schemes.find(path) is not None:
+        if statement.if_not_exists:
+            return
+        with executing("CREATE VIEW"):
+            raise exists(path)
+    with executing("CREATE VIEW"):
+        await schemes.create_view(path, statement.text, call.now, call.user)
+
+
+async def _drop_view(schemes: Schemes, call: Call, statement: ast.DropView, prefix: str | None) -> None:
+    path = resolve(call.database, prefix, statement.name)
+    entry = await schemes.find(path)
+    if entry is None and statement.if_exists:
+        return
+    with executing("DROP VIEW"):
+        await schemes.drop_view(path)
+
+
+async def _grant(schemes: Schemes, call: Call, statement: ast.Grant, prefix: str | None) -> None:
+    names = permissions.names_of(statement)
+    change = permissions.revoked if statement.revoke else permissions.granted
+    for each in statement.paths:
+        path = resolve(call.database, prefix, each)
+        with executing("REVOKE" if statement.revoke else "GRANT"):
+            await schemes.modify(path, lambda node: change(node.body, statement.subjects, names), call.now)
+
+
+async def _need(schemes: Schemes, path: str, at: At) -> Entry:
+    entry = await schemes.find(path)
+    if entry is None:
+        raise no_table(CLUSTER, path, at)
+    return entry

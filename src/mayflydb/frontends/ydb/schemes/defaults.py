@@ -1,0 +1,159 @@
+"""Values that columns have where a row names none: literals of YQL, as text in the catalogue."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from mayflydb.query.yql.conversions import implicit
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.names import SIMPLE
+from mayflydb.query.yql.parser import parse
+from mayflydb.query.yql.schemas import Run
+from mayflydb.query.yql.syntax import Call, Item, Literal_, Select, Syntax, Unary
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.texts import from_text, to_text
+from mayflydb.query.yql.types import (
+    BOOL,
+    DOUBLE,
+    FLOAT,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    INTEGERS,
+    JSON,
+    NULL,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    UTF8,
+    YSON,
+    DecimalType,
+    Type,
+    Value,
+    bare,
+    format_long,
+)
+
+_INTEGERS: Final = {
+    "": (INT32, INT64, UINT64),
+    "u": (UINT32,),
+    "l": (INT64,),
+    "ul": (UINT64,),
+    "s": (INT16,),
+    "us": (UINT16,),
+    "t": (INT8,),
+    "ut": (UINT8,),
+}
+_STRINGS: Final = {"": STRING, "s": STRING, "u": UTF8, "y": YSON, "j": JSON}
+_NO_RUN: Final = Run(0, {}, None)  # type: ignore[arg-type]  # A literal asks nothing of it.
+
+
+def default_text(tree: Tree, type: Type) -> str:
+    """A default as it was written, for a column of this type, as the catalogue keeps it. Faults: the column cannot hold it."""
+    return text_of(_value(tree, type), type)
+
+
+def text_of(value: Value, type: Type) -> str:
+    """A value of a type as a literal."""
+    plain = bare(type)
+    if value is None:
+        return "NULL"
+    if plain == BOOL:
+        return "true" if value else "false"
+    if plain in INTEGERS:
+        return str(value)
+    text = to_text(plain, value)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\0", "\\0")
+    if plain == STRING:
+        return f'"{_escaped(value)}"'
+    if plain == UTF8:
+        return f'"{escaped}"u'
+    if isinstance(plain, DecimalType):
+        return f'Decimal("{escaped}",{plain.precision},{plain.scale})'
+    return f'{plain}("{escaped}")'
+
+
+def _escaped(value: bytes) -> str:
+    return "".join(chr(each) if 32 <= each < 127 and each not in b'"\\' else f"\\x{each:02x}" for each in value)
+
+
+@lru_cache(maxsize=4096)
+def value_of(text: str, type: Type) -> Value:
+    """The value of a literal in a column of this type. Faults: it is none that the column can hold."""
+    statement = parse(f"SELECT {text}").statements[0]
+    assert isinstance(statement, Select)
+    item = statement.items[0]
+    assert isinstance(item, Item)
+    return _value(item.value, type)
+
+
+def _value(tree: Tree, type: Type) -> Value:
+    literal = _literal(tree, type)
+    if literal.type == NULL:
+        if bare(type) == type:
+            raise _mismatch(tree, literal.type, type)
+        return None
+    converted = implicit(literal, type)
+    if converted is None:
+        raise _mismatch(tree, literal.type, type)
+    return converted.evaluate((), _NO_RUN)
+
+
+def _mismatch(tree: Syntax, source: Type, type: Type) -> Fault:
+    return fault(f"Failed to convert default value: {format_long(source)} to {format_long(type)}", tree.at)
+
+
+def _literal(tree: Tree, type: Type) -> Expression:
+    match tree:
+        case Unary(operator="-", operand=Literal_(kind="integer" | "float" | "double") as operand):
+            positive = _literal(operand, type)
+            return _constant(positive.type, -positive.value)
+        case Literal_(kind="null"):
+            return _constant(NULL, None)
+        case Literal_(kind="bool", value=value):
+            return _constant(BOOL, value)
+        case Literal_(kind="integer", value=int(value), suffix=suffix):
+            types = _INTEGERS.get(suffix, (INT32, INT64, UINT64))
+            fits = [each for each in types if value < 1 << _bits(each)]
+            return _constant((fits or [types[-1]])[0], value)
+        case Literal_(kind="float" | "double", value=value, suffix=suffix):
+            return _constant(FLOAT if suffix == "f" else DOUBLE, float(value or 0))
+        case Literal_(kind="string", value=value, suffix=suffix):
+            return _string(value, _STRINGS.get(suffix, STRING))
+        case Call(name=name, arguments=arguments) if arguments:
+            return _constructed(tree, name, bare(type))
+        case _:
+            raise fault("Default expression of a column must be a literal", tree.at)
+
+
+def _bits(type: Type) -> int:
+    name = str(type)
+    bits = int(name.lstrip("UIint"))
+    return bits if name.startswith("U") else bits - 1
+
+
+def _string(value: object, type: Type) -> Expression:
+    raw = value if isinstance(value, bytes) else str(value).encode()
+    return _constant(type, raw if type in (STRING, YSON) else raw.decode())
+
+
+def _constructed(tree: Call, name: str, wanted: Type) -> Expression:
+    """`Timestamp("...")`, `Decimal("1.5", 22, 9)`."""
+    first = tree.arguments[0].value
+    type = wanted if name.lower() == "decimal" else SIMPLE.get(name.lower())
+    if type is None or not (isinstance(first, Literal_) and first.kind == "string"):
+        raise fault("Default expression of a column must be a literal", tree.at)
+    text = first.value.decode() if isinstance(first.value, bytes) else str(first.value)
+    value = from_text(type, text)
+    if value is None:
+        raise fault(f'Invalid value "{text}" for type {type}', tree.at)
+    return _constant(type, value)
+
+
+def _constant(type: Type, value: Value) -> Expression:
+    return Expression(type, lambda row, run: value, True, True, value)

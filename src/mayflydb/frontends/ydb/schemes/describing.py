@@ -1,0 +1,137 @@
+"""Messages that tell what is there: entries of directories, and tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, Entry, IndexEntry, SystemEntry, ViewEntry, created_of
+from mayflydb.frontends.ydb.schemes.from_wire import UNITS
+from mayflydb.frontends.ydb.schemes.paths import leaf
+from mayflydb.frontends.ydb.schemes.physical import describe_partitioning, describe_rest
+from mayflydb.frontends.ydb.tables import TableView, TtlSettings
+from mayflydb.frontends.ydb.values import type_bytes, typed_value
+from mayflydb.model.instant import MILLISECOND
+from mayflydb.query.yql.schemas import Column, Index, Table
+
+DIRECTORY: Final = 1
+TABLE: Final = 2
+DATABASE: Final = 4
+COLUMN_TABLE: Final = 13
+VIEW: Final = 20
+SYS_VIEW: Final = 24
+
+READY: Final = 1
+BUILDING: Final = 2
+
+_UNIT_NUMBERS: Final = {unit: number for number, unit in UNITS.items()}
+_INDEX_FIELDS: Final = {
+    "sync": "global_index",
+    "async": "global_async_index",
+    "unique": "global_unique_index",
+}
+_COMPRESSION: Final = {"off": 1, "lz4": 2}
+
+
+def path_of(entry: Entry) -> str:
+    """The absolute path of an entry."""
+    return entry.table.path if isinstance(entry, TableView) else entry.path
+
+
+def entry_message(entry: Entry) -> Any:
+    """An entry as listings have it."""
+    found = message("Ydb.Scheme.Entry")(name=leaf(path_of(entry)), owner="root@builtin", type=_type_of(entry))
+    if isinstance(entry, DirectoryEntry) and entry.is_database:
+        found.name = entry.path
+    if isinstance(entry, (TableView, ViewEntry, DirectoryEntry)):
+        found.owner = entry.body.owner
+        for subject, names in entry.body.permissions.items():
+            for into in (found.permissions, found.effective_permissions):
+                into.add(subject=subject, permission_names=names)
+    created = created_of(entry)
+    if created:
+        found.created_at.plan_step = created // MILLISECOND
+        found.created_at.tx_id = 1
+    return found
+
+
+def _type_of(entry: Entry) -> int:
+    match entry:
+        case TableView(body=body):
+            return COLUMN_TABLE if body.column_store else TABLE
+        case ViewEntry():
+            return VIEW
+        case DirectoryEntry(is_database=True):
+            return DATABASE
+        case SystemEntry():
+            return SYS_VIEW
+        case IndexEntry():
+            return TABLE
+        case _:
+            return DIRECTORY
+
+
+def describe_table(entry: TableView | IndexEntry | SystemEntry) -> Any:
+    """A DescribeTableResult, without statistics."""
+    result = message("Ydb.Table.DescribeTableResult")()
+    result.self.CopyFrom(entry_message(entry))
+    _describe_columns(entry.table, result)
+    if isinstance(entry, TableView):
+        for index in entry.table.indexes:
+            _describe_index(index, result.indexes.add())
+        body = entry.body
+        if body.ttl is not None:
+            describe_ttl(body.ttl, result.ttl_settings)
+        result.attributes.update(body.attributes)
+        for family in body.families or ({"name": "default"},):
+            _describe_family(family, result.column_families.add())
+        describe_rest(body.settings, result)
+        result.store_type = 2 if body.column_store else 1
+        describe_partitioning(body.settings, result.partitioning_settings)
+    return result
+
+
+def _describe_columns(table: Table, result: Any) -> None:
+    for column in table.columns:
+        _describe_column(column, result.columns.add())
+    result.primary_key.extend(table.key)
+
+
+def _describe_column(column: Column, into: Any) -> None:
+    into.name = column.name
+    into.type.ParseFromString(type_bytes(column.type))
+    into.not_null = column.not_null
+    into.family = column.family
+    if column.has_default:
+        into.from_literal.ParseFromString(typed_value(column.type, column.default))
+
+
+def _describe_index(index: Index, into: Any) -> None:
+    into.name = index.name
+    into.index_columns.extend(index.columns)
+    into.data_columns.extend(index.cover)
+    getattr(into, _INDEX_FIELDS[index.kind]).SetInParent()
+    into.status = READY if index.ready else BUILDING
+
+
+def describe_ttl(ttl: TtlSettings, into: Any) -> None:
+    """Fill in TtlSettings; a run interval only where somebody has set one."""
+    if ttl.unit is None:
+        into.date_type_column.column_name = ttl.column
+        into.date_type_column.expire_after_seconds = ttl.expire_after
+    else:
+        into.value_since_unix_epoch.column_name = ttl.column
+        into.value_since_unix_epoch.column_unit = _UNIT_NUMBERS[ttl.unit]
+        into.value_since_unix_epoch.expire_after_seconds = ttl.expire_after
+    if ttl.run_interval is not None:
+        into.run_interval_seconds = ttl.run_interval
+
+
+def _describe_family(family: Mapping[str, Any], into: Any) -> None:
+    into.name = family["name"]
+    if "data" in family:
+        into.data.media = str(family["data"])
+    into.compression = _COMPRESSION.get(str(family.get("compression", "off")), 1)
+    if "cache_mode" in family:
+        into.keep_in_memory = 1 if family["cache_mode"] == "in_memory" else 2

@@ -1,0 +1,189 @@
+"""From requests to what tables are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from mayflydb.frontends.ydb.schemes.defaults import text_of, value_of
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.physical import SWITCHES, partitioning
+from mayflydb.frontends.ydb.schemes.specs import (
+    AlterSpec,
+    ColumnChange,
+    ColumnSpec,
+    DropTtl,
+    IndexSpec,
+    KeepTtl,
+    Kind,
+    TableSpec,
+    TtlAction,
+    TtlSpec,
+)
+from mayflydb.frontends.ydb.tables import Unit
+from mayflydb.frontends.ydb.values import read_typed, type_of
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.types import bare, is_optional, optional
+
+UNITS: Final[dict[int, Unit]] = {
+    1: "SECONDS",
+    2: "MILLISECONDS",
+    3: "MICROSECONDS",
+    4: "NANOSECONDS",
+}
+"""By number of ValueSinceUnixEpochModeSettings.Unit."""
+
+_KINDS: Final[dict[str | None, Kind]] = {
+    None: "sync",
+    "global_index": "sync",
+    "global_async_index": "async",
+    "global_unique_index": "unique",
+}
+
+COLUMN_STORE: Final = 2
+
+
+def table_spec(request: Any) -> TableSpec:
+    """The table that a CreateTableRequest asks for. Faults, Invalid: what it asks for is wrong, or not supported."""
+    if request.temporary:
+        raise _unsupported("A temporary table")
+    if request.tiering:
+        raise _unsupported("Tiering")
+    physical = partitioning(request.partitioning_settings) | _physical(request, "")
+    match request.WhichOneof("partitions"):
+        case "uniform_partitions":
+            physical["UNIFORM_PARTITIONS"] = request.uniform_partitions
+        case "partition_at_keys":
+            points = [read_typed(each) for each in request.partition_at_keys.split_points]
+            physical["PARTITION_AT_KEYS"] = [_border(value) for _, value in points]
+    return TableSpec(
+        columns=tuple(_column(each) for each in request.columns),
+        key=tuple(request.primary_key),
+        indexes=tuple(_index(each) for each in request.indexes),
+        ttl=ttl_spec(request.ttl_settings) if request.HasField("ttl_settings") else None,
+        attributes=dict(request.attributes),
+        settings=physical,
+        families=tuple(_family(each) for each in request.column_families),
+        column_store=request.store_type == COLUMN_STORE,
+    )
+
+
+def alter_spec(request: Any) -> AlterSpec:
+    """The changes that an AlterTableRequest asks for. Faults, Invalid: as in `table_spec`."""
+    if request.add_changefeeds or request.drop_changefeeds:
+        raise _unsupported("A changefeed")
+    if request.WhichOneof("tiering_action") is not None:
+        raise _unsupported("Tiering")
+    families = (*request.add_column_families, *request.alter_column_families)
+    renamed = ((each.source_name, each.destination_name, each.replace_destination) for each in request.rename_indexes)
+    return AlterSpec(
+        add_columns=tuple(_column(each) for each in request.add_columns),
+        drop_columns=tuple(request.drop_columns),
+        change_columns=tuple(_change(each) for each in request.alter_columns),
+        add_indexes=tuple(_index(each) for each in request.add_indexes),
+        drop_indexes=tuple(request.drop_indexes),
+        rename_indexes=tuple(renamed),
+        ttl=_ttl_action(request),
+        attributes=dict(request.alter_attributes),
+        settings=partitioning(request.alter_partitioning_settings) | _physical(request, "set_"),
+        families=tuple(_family(each) for each in families),
+    )
+
+
+def _ttl_action(request: Any) -> TtlAction:
+    match request.WhichOneof("ttl_action"):
+        case "set_ttl_settings":
+            return ttl_spec(request.set_ttl_settings)
+        case "drop_ttl_settings":
+            return DropTtl()
+        case _:
+            return KeepTtl()
+
+
+def ttl_spec(given: Any) -> TtlSpec:
+    """TTL as a request has it. Invalid: no mode, or an unknown unit."""
+    interval = given.run_interval_seconds or None
+    match given.WhichOneof("mode"):
+        case "date_type_column":
+            mode = given.date_type_column
+            return TtlSpec(mode.column_name, mode.expire_after_seconds, None, interval)
+        case "value_since_unix_epoch":
+            mode = given.value_since_unix_epoch
+            unit = UNITS.get(mode.column_unit)
+            if unit is None:
+                raise Invalid(f"Unsupported unit: {mode.column_unit}", "UNSUPPORTED")
+            return TtlSpec(mode.column_name, mode.expire_after_seconds, unit, interval)
+        case _:
+            raise Invalid("TTL mode is undefined", "BAD_REQUEST")
+
+
+def _column(given: Any) -> ColumnSpec:
+    type = type_of(given.type)
+    if given.HasField("not_null"):
+        type = bare(type) if given.not_null else optional(type)
+    family = "" if given.family == "default" else given.family
+    match given.WhichOneof("default_value"):
+        case "from_sequence":
+            raise _unsupported("A column whose default is a sequence")
+        case "from_literal":
+            _, value = read_typed(given.from_literal)
+            text = text_of(value, type)
+            # Whether the column can hold it is found out the same way as when it is read again.
+            value_of(text, type)
+            return ColumnSpec(given.name, type, family, text)
+        case _:
+            return ColumnSpec(given.name, type, family)
+
+
+def _change(given: Any) -> ColumnChange:
+    if given.WhichOneof("default_value") is not None:
+        raise Invalid(f"Cannot set default from literal for column '{given.name}'")
+    if given.HasField("type") and not is_optional(type_of(given.type)):
+        raise Invalid(f"Cannot alter type for column '{given.name}'")
+    nullable = given.HasField("not_null") and not given.not_null
+    return ColumnChange(given.name, nullable, given.family or None)
+
+
+def _index(given: Any) -> IndexSpec:
+    kind = _KINDS[given.WhichOneof("type")]
+    return IndexSpec(given.name, tuple(given.index_columns), tuple(given.data_columns), kind)
+
+
+def _family(given: Any) -> dict[str, Any]:
+    family: dict[str, Any] = {"name": given.name}
+    if given.HasField("data"):
+        family["data"] = given.data.media
+    if given.compression:
+        family["compression"] = {1: "off", 2: "lz4"}.get(given.compression, "off")
+    if given.keep_in_memory:
+        family["cache_mode"] = "in_memory" if given.keep_in_memory == 1 else "regular"
+    return family
+
+
+def _physical(request: Any, prefix: str) -> dict[str, Any]:
+    """Bloom filter, replicas and compaction policy; `prefix`: what stands before their names in a change."""
+    found: dict[str, Any] = {}
+    bloom = getattr(request, f"{prefix}key_bloom_filter")
+    if bloom:
+        found["KEY_BLOOM_FILTER"] = SWITCHES[bloom]
+    replicas = getattr(request, f"{prefix}read_replicas_settings")
+    match replicas.WhichOneof("settings"):
+        case "per_az_read_replicas_count":
+            found["READ_REPLICAS_SETTINGS"] = f"PER_AZ:{replicas.per_az_read_replicas_count}"
+        case "any_az_read_replicas_count":
+            found["READ_REPLICAS_SETTINGS"] = f"ANY_AZ:{replicas.any_az_read_replicas_count}"
+    policy = getattr(request, f"{prefix}compaction_policy")
+    if policy:
+        found["COMPACTION_POLICY"] = policy
+    return found
+
+
+def _border(value: Any) -> list[Any]:
+    """A split point, whose value is a tuple, as the catalogue can hold it."""
+    parts: Iterable[Any] = value if isinstance(value, tuple) else (value,)
+    plain = [each.decode(errors="replace") if isinstance(each, bytes) else each for each in parts]
+    return [each if isinstance(each, (int, float, str)) or each is None else str(each) for each in plain]
+
+
+def _unsupported(what: str) -> Exception:
+    return fault(f"{what} is not supported", status="UNSUPPORTED")

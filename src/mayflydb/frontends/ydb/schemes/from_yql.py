@@ -1,0 +1,266 @@
+"""From statements of YQL to what tables are to be."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final, cast
+
+import msgspec
+
+from mayflydb.frontends.ydb.schemes import settings
+from mayflydb.frontends.ydb.schemes.defaults import default_text
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.specs import (
+    AlterSpec,
+    ColumnChange,
+    ColumnSpec,
+    DropTtl,
+    IndexSpec,
+    KeepTtl,
+    Kind,
+    TableSpec,
+    TtlAction,
+    TtlSpec,
+)
+from mayflydb.frontends.ydb.schemes.ttl import check_tiers
+from mayflydb.frontends.ydb.tables import Unit
+from mayflydb.query.yql import definitions as ast
+from mayflydb.query.yql import intervals
+from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
+from mayflydb.query.yql.names import resolve, serial
+from mayflydb.query.yql.syntax import Call, Expression, Literal_
+from mayflydb.query.yql.types import bare, optional
+
+SECOND: Final = 1_000_000
+
+
+# --- CREATE TABLE ----------------------------------------------------------------------------------------------------
+
+
+def table_spec(statement: ast.CreateTable) -> TableSpec:
+    """The table that a statement asks for. Faults: what it asks for is wrong, or not supported."""
+    _check_kind(statement)
+    if statement.primary_key is None:
+        raise fault("Primary key is required for ydb tables.", statement.at)
+    physical, ttl, column_store = _settings(statement.settings)
+    if isinstance(ttl, DropTtl):
+        ttl = KeepTtl()
+    if statement.partition_by:
+        physical["PARTITION_BY"] = list(statement.partition_by)
+    return TableSpec(
+        columns=tuple(_column(each) for each in statement.columns),
+        key=statement.primary_key,
+        indexes=tuple(_index(each) for each in statement.indexes),
+        ttl=None if isinstance(ttl, KeepTtl) else ttl,
+        settings=physical,
+        families=tuple(_family(each.name, each.settings) for each in statement.families),
+        column_store=column_store,
+    )
+
+
+def _check_kind(statement: ast.CreateTable) -> None:
+    if statement.kind != "TABLE":
+        raise unsupported(f"CREATE {statement.kind}", statement.at)
+    if statement.temporary:
+        raise unsupported("CREATE TEMPORARY TABLE", statement.at)
+    if statement.as_query is not None:
+        raise unsupported("CREATE TABLE AS", statement.at)
+    if statement.changefeeds:
+        raise unsupported("CHANGEFEED", statement.changefeeds[0].at)
+
+
+def _column(given: ast.ColumnSpec) -> ColumnSpec:
+    if given.type is None:
+        raise fault(f"Column {given.name} has no type", given.at)
+    if serial(given.type) is not None:
+        raise unsupported(f"Type {given.type.name} of a column", given.at)
+    type = resolve(given.type)
+    type = bare(type) if given.not_null else optional(type)
+    default = None if given.default is None else default_text(given.default, type)
+    return ColumnSpec(given.name, type, _family_name(given.family), default)
+
+
+def _family_name(name: str | None) -> str:
+    return "" if name in (None, "default") else str(name)
+
+
+def _index(given: ast.IndexSpec) -> IndexSpec:
+    if given.local:
+        raise unsupported("A local index", given.at)
+    if given.using is not None and given.using.lower() != "secondary":
+        raise unsupported(f"An index USING {given.using}", given.at)
+    if given.unique and given.asynchronous:
+        raise fault("ASYNC is not applicable to a unique index", given.at)
+    for setting in given.settings:
+        settings.read(setting)
+    kind: Kind = "unique" if given.unique else "async" if given.asynchronous else "sync"
+    return IndexSpec(given.name, given.columns, given.cover, kind)
+
+
+def _family(name: str, given: Sequence[ast.Setting]) -> dict[str, Any]:
+    family: dict[str, Any] = {"name": name}
+    for setting in given:
+        word = setting.name.upper()
+        if word not in ("DATA", "COMPRESSION", "COMPRESSION_LEVEL", "CACHE_MODE"):
+            raise fault(f"Unknown table setting: {setting.name}", setting.at)
+        value = setting.value.decode() if isinstance(setting.value, bytes) else setting.value
+        if not isinstance(value, (str, int)):
+            raise fault(f"{word} value should be a string literal", setting.at)
+        family[word.lower()] = value
+    return family
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+
+def _settings(given: Sequence[ast.Setting]) -> tuple[dict[str, Any], TtlAction, bool]:
+    """(physical ones, TTL, whether it is a column table)."""
+    physical: dict[str, Any] = {}
+    ttl: TtlAction = KeepTtl()
+    column_store = False
+    for setting in given:
+        if isinstance(setting.value, ast.Ttl):
+            ttl = ttl_spec(setting.value)
+        elif setting.name.upper() == "STORE":
+            column_store = _store(setting)
+        else:
+            name, value = settings.read(setting)
+            physical[name] = value
+    return physical, ttl, column_store
+
+
+def _store(setting: ast.Setting) -> bool:
+    word = setting.value.upper() if isinstance(setting.value, str) else ""
+    if word not in ("ROW", "COLUMN"):
+        raise fault("STORE value should be one of: ROW, COLUMN", setting.at)
+    return word == "COLUMN"
+
+
+def ttl_spec(given: ast.Ttl) -> TtlSpec:
+    """TTL as it was written. Faults: no Interval, or a wrong one; Invalid: tiers."""
+    spans = [_span(interval) for interval, _ in given.tiers]
+    if len(given.tiers) > 1 or given.tiers[0][1] is not None:
+        check_tiers([(span, source) for span, (_, source) in zip(spans, given.tiers, strict=True)])
+    return TtlSpec(given.column, spans[-1], cast(Unit | None, given.unit))
+
+
+def _span(given: Expression) -> int:
+    """Whole seconds of an Interval literal."""
+    match given:
+        case Call(name=name, arguments=(argument,)) if name.lower() == "interval" and argument.name is None:
+            literal = argument.value
+        case _:
+            raise _no_interval(given)
+    if not (isinstance(literal, Literal_) and literal.kind == "string" and isinstance(literal.value, bytes | str)):
+        raise _no_interval(given)
+    text = literal.value.decode(errors="replace") if isinstance(literal.value, bytes) else literal.value
+    length = intervals.parse(text)
+    if length is None:
+        raise fault(f'Invalid value "{text}" for type Interval', given.at)
+    if length < 0:
+        raise fault("Interval value cannot be negative", given.at)
+    return length // SECOND
+
+
+def _no_interval(given: Expression) -> Fault:
+    texts = ("Literal of Interval type is expected for TTL", "Invalid TTL settings")
+    return Fault("GENERIC_ERROR", *(Issue(text, position=given.at) for text in texts))
+
+
+# --- ALTER TABLE -----------------------------------------------------------------------------------------------------
+
+
+class Alteration(msgspec.Struct, frozen=True):
+    """What an ALTER TABLE asks for: a change, or another name."""
+
+    spec: AlterSpec
+    rename_to: str | None = None
+
+
+def alteration(statement: ast.AlterTable) -> Alteration:
+    """All actions of a statement as one change. Faults: an action is wrong, or not supported."""
+    actions = statement.actions
+    for action in actions:
+        if isinstance(action, ast.RenameTo):
+            if len(actions) > 1:
+                raise fault("RENAME TO can not be used together with another table action", action.at)
+            return Alteration(AlterSpec(), action.to)
+    spec = AlterSpec()
+    for action in actions:
+        spec = _with(spec, action)
+    return Alteration(spec)
+
+
+def _with(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
+    replace = msgspec.structs.replace
+    match action:
+        case ast.AddColumn(column=column):
+            return replace(spec, add_columns=(*spec.add_columns, _column(column)))
+        case ast.DropColumn(name=name):
+            return replace(spec, drop_columns=(*spec.drop_columns, name))
+        case ast.AlterColumn():
+            return replace(spec, change_columns=(*spec.change_columns, _column_change(action)))
+        case ast.AddIndex(index=index):
+            return replace(spec, add_indexes=(*spec.add_indexes, _index(index)))
+        case ast.DropIndex(name=name):
+            return replace(spec, drop_indexes=(*spec.drop_indexes, name))
+        case ast.RenameIndex(name=name, to=to):
+            return replace(spec, rename_indexes=(*spec.rename_indexes, (name, to, False)))
+        case ast.AlterIndex(settings=given):
+            for setting in given:
+                settings.read(setting)
+            return spec
+        case _:
+            return _with_settings(spec, action)
+
+
+def _with_settings(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
+    replace = msgspec.structs.replace
+    match action:
+        case ast.SetSettings(settings=given):
+            return _set(spec, given)
+        case ast.ResetSettings(names=names):
+            return _reset(spec, action, names)
+        case ast.AddFamily(family=family):
+            return replace(spec, families=(*spec.families, _family(family.name, family.settings)))
+        case ast.AlterFamily(name=name, settings=given):
+            return replace(spec, families=(*spec.families, _family(name, given)))
+        case _:
+            raise unsupported("CHANGEFEED", action.at)
+
+
+def _set(spec: AlterSpec, given: Sequence[ast.Setting]) -> AlterSpec:
+    for setting in given:
+        if setting.name.upper() in settings.UNALTERABLE:
+            raise fault(f"{setting.name.upper()} alter is not supported", setting.at)
+    physical, ttl, _ = _settings(given)
+    ttl = spec.ttl if isinstance(ttl, KeepTtl) else ttl
+    return msgspec.structs.replace(spec, settings={**spec.settings, **physical}, ttl=ttl)
+
+
+def _reset(spec: AlterSpec, action: ast.ResetSettings, names: Sequence[str]) -> AlterSpec:
+    physical: dict[str, None] = {}
+    ttl: TtlAction = spec.ttl
+    for name in names:
+        word = name.upper()
+        if word == "TTL":
+            ttl = DropTtl()
+        elif word in settings.KNOWN and word not in settings.UNALTERABLE:
+            physical[word] = None
+        else:
+            raise fault(f"{word} reset is not supported", action.at)
+    return msgspec.structs.replace(spec, settings={**spec.settings, **physical}, ttl=ttl)
+
+
+def _column_change(action: ast.AlterColumn) -> ColumnChange:
+    match action.change:
+        case "SET FAMILY":
+            return ColumnChange(action.name, family=_family_name(action.family))
+        case "DROP NOT NULL":
+            return ColumnChange(action.name, nullable=True)
+        case "DROP DEFAULT":
+            return ColumnChange(action.name, default="")
+        case "SET DEFAULT":
+            raise Invalid(f"Cannot set default from literal for column '{action.name}'")
+        case _:
+            raise unsupported(f"ALTER COLUMN {action.change}", action.at)

@@ -1,0 +1,78 @@
+"""Secondary indexes as descriptions have them, and as the engine does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from mayflydb.engine.building import Wanted
+from mayflydb.engine.catalog import Index as EngineIndex
+from mayflydb.frontends.ydb.schemes.columns import KEYLESS
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.specs import IndexSpec
+from mayflydb.query.yql.schemas import Index
+from mayflydb.query.yql.types import Type, bare
+
+MOST_INDEXES: Final = 20
+
+PRIMARY_SPEC: Final[dict[str, Any]] = {"primary": True}
+
+
+def wanted(spec: IndexSpec) -> Wanted:
+    """What the engine is told of a new index."""
+    told = {"name": spec.name, "columns": list(spec.columns), "cover": list(spec.cover), "kind": spec.kind}
+    return Wanted(unique=spec.kind == "unique", spec=told)
+
+
+def is_primary(index: EngineIndex) -> bool:
+    """Whether it is the one that orders the table."""
+    return bool((index.spec or {}).get("primary"))
+
+
+def secondary(indexes: Sequence[EngineIndex]) -> dict[str, EngineIndex]:
+    """The secondary ones that stand, ready or not, by name."""
+    return {name_of(each): each for each in indexes if each.state != "dropped" and not is_primary(each)}
+
+
+def name_of(index: EngineIndex) -> str:
+    """The name of a secondary index."""
+    assert index.spec is not None
+    name: str = index.spec["name"]
+    return name
+
+
+def described(index: EngineIndex) -> Index:
+    """A secondary index as queries see it."""
+    spec = index.spec or {}
+    ready = index.state == "ready"
+    return Index(spec["name"], tuple(spec["columns"]), tuple(spec["cover"]), spec["kind"], ready)
+
+
+def check_index(spec: IndexSpec, columns: Mapping[str, Type], key: Sequence[str], taken: Sequence[str]) -> None:
+    """A new index of a table with these columns, besides those whose names are taken. Invalid: what it cannot be."""
+    if not spec.name:
+        raise Invalid("Index must have a name")
+    if spec.name in taken:
+        raise Invalid(f"index '{spec.name}' already exists")
+    if not spec.columns:
+        raise Invalid("At least one column must be specified")
+    for name in spec.columns:
+        _check_column(name, spec, columns)
+    for name in spec.cover:
+        if name not in columns:
+            raise Invalid(f"Index data column: {name} is not present in table columns")
+        if name in key or name in spec.columns:
+            raise Invalid(f"The same column can't be used as key column and data column for one index: {name}")
+    if tuple(spec.columns) == tuple(key):
+        raise Invalid("Index keys are the same as table primary key, index is useless")
+    if len(taken) >= MOST_INDEXES:
+        raise Invalid(f"indexes count has reached maximum value in the table, limit: {MOST_INDEXES}")
+
+
+def _check_column(name: str, spec: IndexSpec, columns: Mapping[str, Type]) -> None:
+    if name not in columns:
+        raise Invalid(f"Index column with name: {name} is not present in table columns")
+    if spec.columns.count(name) > 1:
+        raise Invalid(f"Index column with name: {name} is specified more than once")
+    if bare(columns[name]) in KEYLESS:
+        raise Invalid(f"Column '{name}' has wrong key type {bare(columns[name])} for being key")

@@ -1,0 +1,308 @@
+"""Definitions of tables: what a description comes to as a row of the catalogue, and what a change of it does. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.building import added
+from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
+from mayflydb.engine.dates import with_slot, without_slot
+from mayflydb.expiry.passes import following, stopped
+from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.ydb.schemes.columns import MOST_COLUMNS, check_columns, check_key, stored, type_of
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.indexes import PRIMARY_SPEC, check_index, secondary, wanted
+from mayflydb.frontends.ydb.schemes.specs import (
+    AlterSpec,
+    ColumnChange,
+    ColumnSpec,
+    DropTtl,
+    IndexSpec,
+    KeepTtl,
+    TableSpec,
+    TtlSpec,
+)
+from mayflydb.frontends.ydb.schemes.ttl import check_ttl
+from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings
+from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
+from mayflydb.query.yql.types import Type, format_type, is_optional, optional
+from mayflydb.store.interface import FIRST_ORDERED
+
+HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
+"""The attribute by which a table's due rows vanish at their deadline."""
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """What holds for all tables of a server. `least_interval`: no run interval may be shorter. `hides`: due rows
+    vanish at their deadline, whatever a table says. `run_interval`: how often a table is swept that says nothing of it."""
+
+    least_interval: Span = 15 * MINUTE
+    hides: bool = False
+    run_interval: Span = HOUR
+
+
+def body_of(definition: Definition) -> TableBody:
+    """What a row of the catalogue says of a table."""
+    return msgspec.convert(definition.body, TableBody)
+
+
+def built(body: TableBody) -> dict[str, Any]:
+    """The same for the catalogue."""
+    found: dict[str, Any] = msgspec.to_builtins(body)
+    return found
+
+
+# --- new tables ------------------------------------------------------------------------------------------------------
+
+
+def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Definition:
+    """The definition of a new table, which is empty: all its indexes are complete. Invalid: what none can have."""
+    columns = {column.name: column.type for column in spec.columns}
+    _check_distinct(spec.columns)
+    check_columns(spec.columns)
+    if len(columns) > MOST_COLUMNS:
+        raise Invalid(f"Too many columns: current: 0, new: {len(columns)}, dropping: 0. Limit: {MOST_COLUMNS}")
+    if spec.ttl is not None:
+        check_ttl(spec.ttl, columns, (), now, terms.least_interval)
+    check_key(spec.columns, spec.key)
+    _check_families(spec.columns, spec.families)
+    for place, index in enumerate(spec.indexes):
+        check_index(index, columns, spec.key, [each.name for each in spec.indexes[:place]])
+    body = TableBody(
+        columns=tuple(stored(column, number) for number, column in enumerate(spec.columns)),
+        key=spec.key,
+        numbered=len(spec.columns),
+        created=now,
+        owner=owner,
+        attributes=dict(spec.attributes),
+        settings=dict(spec.settings),
+        families=spec.families,
+        column_store=spec.column_store,
+    )
+    primary = Index(FIRST_ORDERED, (), "ready", spec=PRIMARY_SPEC)
+    definition = Definition({}, now, indexes=(primary,), numbered=FIRST_ORDERED)
+    node, _ = added(Node(0, 0, "", definition), [wanted(each) for each in spec.indexes], "ready")
+    definition = node.definition
+    if spec.ttl is not None:
+        definition, slot = with_slot(definition)
+        definition = msgspec.structs.replace(definition, slots=(Slot(slot, "ready"),))
+        body = msgspec.structs.replace(body, ttl=settings_of(spec.ttl, slot))
+    return ruled(msgspec.structs.replace(definition, body=built(body)), terms, now)
+
+
+def settings_of(ttl: TtlSpec, slot: int) -> TtlSettings:
+    """TTL settings as the catalogue keeps them."""
+    return TtlSettings(ttl.column, ttl.expire_after, ttl.unit, ttl.run_interval, slot)
+
+
+def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
+    """A definition with the rule that its TTL settings come to, and the schedule by which it purges."""
+    body = body_of(definition)
+    before = definition.schedule
+    if body.ttl is None:
+        # What is left of it keeps the next one from coming too early.
+        return msgspec.structs.replace(definition, rules=(), schedule=before and stopped(before, now))
+    hides = terms.hides or hides_by(body.attributes)
+    rule = Rule("column", body.ttl.expire_after, hides=hides, slot=body.ttl.slot, passes=True)
+    interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
+    schedule = following(before, interval, now)
+    if before is not None and before.until is None and before.every == schedule.every:
+        schedule = before
+    return msgspec.structs.replace(definition, rules=(rule,), schedule=schedule)
+
+
+def hides_by(attributes: Mapping[str, str]) -> bool:
+    """Whether a table's attributes ask for due rows to vanish."""
+    return attributes.get(HIDE_ATTRIBUTE, "").lower() in ("true", "1", "yes", "on")
+
+
+def _check_distinct(columns: tuple[ColumnSpec, ...]) -> None:
+    seen: set[str] = set()
+    for column in columns:
+        if column.name in seen:
+            raise Invalid(f"Column '{column.name}' specified more than once")
+        seen.add(column.name)
+
+
+def _check_families(columns: tuple[ColumnSpec, ...], families: tuple[dict[str, Any], ...]) -> None:
+    known = {"", "default", *(family["name"] for family in families)}
+    for column in columns:
+        if column.family not in known:
+            raise Invalid(f"Unknown column family '{column.family}' of column '{column.name}'")
+
+
+# --- changes ---------------------------------------------------------------------------------------------------------
+
+
+def altered(definition: Definition, spec: AlterSpec, terms: Terms, now: Instant) -> Definition:
+    """A table's definition after a change, whose new indexes and date slots are to be built. Invalid: what cannot be."""
+    body = body_of(definition)
+    definition = _reindexed(definition, body, spec)
+    body, types = _recolumned(body, spec)
+    _check_used(definition, body, spec)
+    body = msgspec.structs.replace(
+        body,
+        attributes=_merged(body.attributes, {name: value or None for name, value in spec.attributes.items()}),
+        settings=_merged(body.settings, spec.settings),
+    )
+    definition, body = _retimed(definition, body, spec, types, terms, now)
+    return ruled(msgspec.structs.replace(definition, body=built(body)), terms, now)
+
+
+def _merged(before: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in {**before, **changes}.items() if value is not None}
+
+
+def _recolumned(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, Type]]:
+    """The table with its columns changed, and the types of all, those included that are dropped."""
+    types = {column.name: type_of(column.type) for column in body.columns}
+    _check_distinct(spec.add_columns)
+    check_columns(spec.add_columns)
+    for column in spec.add_columns:
+        if column.name in types:
+            raise Invalid(f"Column '{column.name}' specified more than once")
+        if not is_optional(column.type) and column.default is None:
+            raise Invalid("Cannot add not null column without default value", code=2017)
+    families = _families(body.families, spec.families)
+    _check_families(spec.add_columns, families)
+    _check_dropped(body, spec, types)
+    changes = {change.name: change for change in spec.change_columns}
+    for name in changes:
+        if name not in types:
+            raise Invalid(f"Column '{name}' cannot be altered (does not exist)")
+    kept = tuple(
+        _changed(column, changes.get(column.name), body.key)
+        for column in body.columns
+        if column.name not in spec.drop_columns
+    )
+    new = tuple(stored(column, number) for number, column in enumerate(spec.add_columns, body.numbered))
+    if len(kept) + len(new) > MOST_COLUMNS:
+        raise Invalid(
+            f"Too many columns: current: {len(body.columns)}, new: {len(new)}, dropping: {len(spec.drop_columns)}. "
+            f"Limit: {MOST_COLUMNS}"
+        )
+    after = msgspec.structs.replace(body, columns=(*kept, *new), numbered=body.numbered + len(new), families=families)
+    return after, {**types, **{column.name: column.type for column in spec.add_columns}}
+
+
+def _check_dropped(body: TableBody, spec: AlterSpec, types: Mapping[str, Type]) -> None:
+    for place, name in enumerate(spec.drop_columns):
+        if name in {column.name for column in spec.add_columns}:
+            raise Invalid(f"Add + drop same column: '{name}'")
+        if name not in types:
+            raise Invalid(f"Can't drop unknown column: '{name}'")
+        if name in body.key:
+            raise Invalid(f"Can't drop key column: '{name}'")
+        if name in spec.drop_columns[:place]:
+            raise Invalid(f"Duplicate drop column: {name}")
+        if body.ttl is not None and body.ttl.column == name and isinstance(spec.ttl, KeepTtl):
+            raise Invalid(f"Can't drop TTL column: '{name}', disable TTL first")
+
+
+def _changed(column: StoredColumn, change: ColumnChange | None, key: tuple[str, ...]) -> StoredColumn:
+    if change is None:
+        return column
+    if change.family not in (None, "default") and column.name in key:
+        raise Invalid(f"Key column '{column.name}' must belong to the default family")
+    type = type_of(column.type)
+    return msgspec.structs.replace(
+        column,
+        type=format_type(optional(type)) if change.nullable else column.type,
+        family=column.family if change.family is None else change.family,
+        default=column.default if change.default is None else change.default or None,
+    )
+
+
+def _families(before: tuple[dict[str, Any], ...], changes: tuple[dict[str, Any], ...]) -> tuple[dict[str, Any], ...]:
+    merged = {family["name"]: family for family in before}
+    for change in changes:
+        merged[change["name"]] = {**merged.get(change["name"], {}), **change}
+    return tuple(merged.values())
+
+
+def _check_used(definition: Definition, body: TableBody, spec: AlterSpec) -> None:
+    for index in secondary(definition.indexes).values():
+        told = index.spec or {}
+        for name in spec.drop_columns:
+            if name in told["columns"]:
+                raise Invalid("Impossible drop column because table has an index with that column")
+            if name in told["cover"]:
+                raise Invalid("Impossible drop column because table index covers that column")
+    types = {column.name: type_of(column.type) for column in body.columns}
+    standing = [name for name in secondary(definition.indexes) if name not in {each.name for each in spec.add_indexes}]
+    for place, new in enumerate(spec.add_indexes):
+        check_index(new, types, body.key, [*standing, *(each.name for each in spec.add_indexes[:place])])
+
+
+# --- indexes of a change ---------------------------------------------------------------------------------------------
+
+
+def _reindexed(definition: Definition, body: TableBody, spec: AlterSpec) -> Definition:
+    standing = secondary(definition.indexes)
+    gone = {standing[name].number for name in spec.drop_indexes if name in standing}
+    for name in spec.drop_indexes:
+        if name not in standing:
+            raise Invalid(f"Check failed: index '{name}' does not exist", "SCHEME_ERROR", 2003)
+    indexes = tuple(
+        msgspec.structs.replace(index, state="dropped") if index.number in gone else index
+        for index in definition.indexes
+    )
+    for source, destination, replace in spec.rename_indexes:
+        indexes = _renamed(indexes, source, destination, replace)
+    taken = secondary(indexes)
+    for new in spec.add_indexes:
+        _check_addable(new, taken)
+    definition = msgspec.structs.replace(definition, indexes=indexes, numbered=next_number(definition) - 1)
+    node, _ = added(Node(0, 0, "", definition), [wanted(each) for each in spec.add_indexes])
+    return node.definition
+
+
+def _check_addable(new: IndexSpec, taken: Mapping[str, Index]) -> None:
+    if new.name in taken:
+        raise Invalid(f"index '{new.name}' already exists")
+    if new.kind == "unique":
+        # Rows that are there already may break it.
+        raise Invalid("Adding a unique index to an existing table is not supported", "UNSUPPORTED")
+
+
+def _renamed(indexes: tuple[Index, ...], source: str, destination: str, replace: bool) -> tuple[Index, ...]:
+    standing = secondary(indexes)
+    if source not in standing:
+        raise Invalid(f"Check failed: index '{source}' does not exist", "SCHEME_ERROR", 2003)
+    other = standing.get(destination)
+    if other is not None and not replace:
+        raise Invalid(f"index '{destination}' already exists", "SCHEME_ERROR", 2003)
+    found: list[Index] = []
+    for index in indexes:
+        if other is not None and index.number == other.number:
+            index = msgspec.structs.replace(index, state="dropped")
+        elif index.number == standing[source].number:
+            index = msgspec.structs.replace(index, spec={**(index.spec or {}), "name": destination})
+        found.append(index)
+    return tuple(found)
+
+
+# --- TTL of a change -------------------------------------------------------------------------------------------------
+
+
+def _retimed(
+    definition: Definition, body: TableBody, spec: AlterSpec, types: Mapping[str, Type], terms: Terms, now: Instant
+) -> tuple[Definition, TableBody]:
+    """The table under other TTL settings: a new slot only where dates are to be taken from elsewhere."""
+    before = body.ttl
+    if isinstance(spec.ttl, KeepTtl):
+        return definition, body
+    if isinstance(spec.ttl, DropTtl):
+        if before is not None:
+            definition = without_slot(definition, before.slot)
+        return definition, msgspec.structs.replace(body, ttl=None)
+    check_ttl(spec.ttl, types, spec.drop_columns, now, terms.least_interval)
+    if before is not None and (before.column, before.unit) == (spec.ttl.column, spec.ttl.unit):
+        return definition, msgspec.structs.replace(body, ttl=settings_of(spec.ttl, before.slot))
+    if before is not None:
+        definition = without_slot(definition, before.slot)
+    definition, slot = with_slot(definition)
+    return definition, msgspec.structs.replace(body, ttl=settings_of(spec.ttl, slot))

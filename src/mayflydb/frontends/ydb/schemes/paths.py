@@ -1,0 +1,77 @@
+"""Paths: absolute ones begin with a slash and lie below a database; others are completed by database and prefix.
+
+Source of limits and of texts about names: `ydb/core/tx/schemeshard/schemeshard_path.cpp` of https://github.com/ydb-platform/ydb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+
+MOST_PARTS: Final = 32
+LONGEST_PART: Final = 255
+SYSTEM: Final = ".sys"
+IMPL_TABLE: Final = "indexImplTable"
+
+
+def joined(*parts: str) -> str:
+    """One absolute path of parts, without double slashes."""
+    return "/" + "/".join(each for part in parts for each in part.split("/") if each)
+
+
+def resolve(database: str, prefix: str | None, name: str) -> str:
+    """The absolute path that a name stands for; `prefix` is that of PRAGMA TablePathPrefix, absolute or below the database."""
+    if name.startswith("/"):
+        return joined(name)
+    if prefix and prefix.startswith("/"):
+        return joined(prefix, name)
+    return joined(database, prefix or "", name)
+
+
+def split(databases: Iterable[str], path: str) -> tuple[str, str] | None:
+    """The database that an absolute path lies in, the longest one, and the rest, "" for itself; None: it lies in none."""
+    path = joined(path)
+    found = [each for each in databases if path == each or path.startswith(each + "/")]
+    if not found:
+        return None
+    database = max(found, key=len)
+    return database, path[len(database) + 1 :]
+
+
+def parents(name: str) -> list[str]:
+    """The directories above a name, outermost first."""
+    parts = name.split("/")
+    return ["/".join(parts[:count]) for count in range(1, len(parts))]
+
+
+def leaf(path: str) -> str:
+    """The last part."""
+    return path.rpartition("/")[2]
+
+
+def check_new(path: str) -> None:
+    """Whether something may be made under a path below a database. Invalid if not."""
+    parts = path.strip("/").split("/")
+    if len(parts) > MOST_PARTS:
+        raise Invalid(f"Check failed: path: '{path}', error: paths depth limit exceeded, limit: {MOST_PARTS}")
+    for part in parts:
+        problem = _problem(part)
+        if problem is not None:
+            raise Invalid(f"Check failed: path: '{path}', error: {problem}")
+
+
+def _problem(part: str) -> str | None:
+    if len(part) > LONGEST_PART:
+        return f"path part is too long: {len(part)}, limit: {LONGEST_PART}"
+    if part == SYSTEM:
+        return f"path part '{SYSTEM}' is reserved by the system"
+    if not part.strip("."):
+        return f"is not allowed path part contains only dots '{part}'"
+    if part.startswith("."):
+        return f"path part '{part}' is reserved by the system"
+    for character in part:
+        if not "!" <= character <= "~":
+            return f"symbol '{character}' is not allowed in the path part '{part}'"
+    return None

@@ -1,0 +1,91 @@
+"""Who may do what with an entry: kept and described by YDB's names, and asked by nobody.
+
+Names: https://ydb.tech/docs/en/yql/reference/syntax/grant#permissions-list.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from mayflydb.query.yql.definitions import Grant
+from mayflydb.query.yql.faults import fault
+
+FULL: Final = "ydb.generic.full"
+GRANTING: Final = "ydb.access.grant"
+
+_WORDS: Final[Mapping[str, str]] = {
+    "ALL": FULL,
+    "ALL PRIVILEGES": FULL,
+    "CONNECT": "ydb.database.connect",
+    "CREATE": "ydb.database.create",
+    "DROP": "ydb.database.drop",
+    "MODIFY TABLES": "ydb.tables.modify",
+    "SELECT TABLES": "ydb.tables.read",
+    "LIST": "ydb.generic.list",
+    "SELECT": "ydb.generic.read",
+    "INSERT": "ydb.generic.write",
+    "GRANT": GRANTING,
+    "USE": "ydb.generic.use",
+    "USE LEGACY": "ydb.generic.use_legacy",
+    "MANAGE": "ydb.generic.manage",
+    "FULL": FULL,
+    "FULL LEGACY": "ydb.generic.full_legacy",
+    "SELECT ROW": "ydb.granular.select_row",
+    "UPDATE ROW": "ydb.granular.update_row",
+    "ERASE ROW": "ydb.granular.erase_row",
+    "SELECT ATTRIBUTES": "ydb.granular.read_attributes",
+    "MODIFY ATTRIBUTES": "ydb.granular.write_attributes",
+    "CREATE DIRECTORY": "ydb.granular.create_directory",
+    "CREATE TABLE": "ydb.granular.create_table",
+    "CREATE QUEUE": "ydb.granular.create_queue",
+    "REMOVE SCHEMA": "ydb.granular.remove_schema",
+    "DESCRIBE SCHEMA": "ydb.granular.describe_schema",
+    "ALTER SCHEMA": "ydb.granular.alter_schema",
+}
+
+
+def names_of(statement: Grant) -> tuple[str, ...]:
+    """YDB's names for the permissions of a statement. Faults: one that is none."""
+    names: list[str] = []
+    for each in statement.permissions:
+        name = _WORDS.get(each.upper(), each.lower() if each.lower().startswith("ydb.") else None)
+        if name is None:
+            raise fault(f"Unknown permission name: {each}", statement.at)
+        names.append(name)
+    return (*names, GRANTING) if statement.grant_option else tuple(names)
+
+
+def granted(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
+    """An entry's body in which subjects may do these besides."""
+    return _with(body, {each: tuple(dict.fromkeys((*_of(body, each), *names))) for each in subjects})
+
+
+def revoked(body: Mapping[str, Any], subjects: Iterable[str], names: Sequence[str]) -> dict[str, Any]:
+    """An entry's body in which subjects may not do these; ALL takes everything."""
+    left = {each: () if FULL in names else tuple(n for n in _of(body, each) if n not in names) for each in subjects}
+    return _with(body, left)
+
+
+def replaced(body: Mapping[str, Any], subject: str, names: Sequence[str]) -> dict[str, Any]:
+    """An entry's body in which a subject may do these, and nothing else."""
+    return _with(body, {subject: tuple(names)})
+
+
+def cleared(body: Mapping[str, Any]) -> dict[str, Any]:
+    """An entry's body in which nobody was given anything."""
+    return {**body, "permissions": {}}
+
+
+def owned(body: Mapping[str, Any], owner: str) -> dict[str, Any]:
+    """An entry's body with another owner."""
+    return {**body, "owner": owner}
+
+
+def _of(body: Mapping[str, Any], subject: str) -> tuple[str, ...]:
+    return tuple(body.get("permissions", {}).get(subject, ()))
+
+
+def _with(body: Mapping[str, Any], changes: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    merged = {**body.get("permissions", {}), **{subject: list(names) for subject, names in changes.items()}}
+    return {**body, "permissions": {subject: names for subject, names in merged.items() if names}}

@@ -1,0 +1,67 @@
+"""Physical settings in messages: by their names in YQL, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SWITCHES: Final = {1: "ENABLED", 2: "DISABLED"}
+"""FeatureFlag.Status"""
+
+_NUMBERS: Final = {word: number for number, word in SWITCHES.items()}
+
+_SWITCHED: Final = {
+    "partitioning_by_size": "AUTO_PARTITIONING_BY_SIZE",
+    "partitioning_by_load": "AUTO_PARTITIONING_BY_LOAD",
+}
+_COUNTED: Final = {
+    "partition_size_mb": "AUTO_PARTITIONING_PARTITION_SIZE_MB",
+    "min_partitions_count": "AUTO_PARTITIONING_MIN_PARTITIONS_COUNT",
+    "max_partitions_count": "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT",
+}
+
+SIZE_MB: Final = 2048
+"""How large partitions become in YDB where nobody has said anything."""
+
+
+def partitioning(given: Any) -> dict[str, Any]:
+    """What PartitioningSettings say."""
+    found: dict[str, Any] = {}
+    if given.partition_by:
+        found["PARTITION_BY"] = list(given.partition_by)
+    for field, name in _SWITCHED.items():
+        if getattr(given, field):
+            found[name] = SWITCHES[getattr(given, field)]
+    for field, name in _COUNTED.items():
+        if getattr(given, field):
+            found[name] = getattr(given, field)
+    return found
+
+
+def describe_partitioning(settings: Mapping[str, Any], into: Any) -> None:
+    """Fill in PartitioningSettings; what nobody has set is as YDB has it."""
+    into.partition_by.extend(settings.get("PARTITION_BY", ()))
+    into.partitioning_by_size = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]
+    into.partitioning_by_load = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_LOAD", "DISABLED")]
+    if into.partitioning_by_size == 1:
+        into.partition_size_mb = settings.get("AUTO_PARTITIONING_PARTITION_SIZE_MB", SIZE_MB)
+    into.min_partitions_count = settings.get("AUTO_PARTITIONING_MIN_PARTITIONS_COUNT", partitions(settings))
+    into.max_partitions_count = settings.get("AUTO_PARTITIONING_MAX_PARTITIONS_COUNT", 0)
+
+
+def describe_rest(settings: Mapping[str, Any], into: Any) -> None:
+    """Fill in what of a DescribeTableResult is physical otherwise."""
+    if "KEY_BLOOM_FILTER" in settings:
+        into.key_bloom_filter = _NUMBERS[settings["KEY_BLOOM_FILTER"]]
+    replicas = settings.get("READ_REPLICAS_SETTINGS")
+    if replicas is not None:
+        kind, _, count = replicas.partition(":")
+        field = "per_az_read_replicas_count" if kind == "PER_AZ" else "any_az_read_replicas_count"
+        setattr(into.read_replicas_settings, field, int(count))
+
+
+def partitions(settings: Mapping[str, Any]) -> int:
+    """How many partitions a table is said to have."""
+    if "UNIFORM_PARTITIONS" in settings:
+        return max(1, int(settings["UNIFORM_PARTITIONS"]))
+    return len(settings.get("PARTITION_AT_KEYS", ())) + 1

@@ -1,0 +1,118 @@
+"""Physical settings of tables: kept and described by their names in YQL, and of no effect, since nothing here is sharded.
+
+Names and texts: `yql/essentials/sql/v1/sql_translation.cpp` of https://github.com/ydb-platform/ydb.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from mayflydb.query.yql.definitions import Setting
+from mayflydb.query.yql.faults import Fault, fault, unsupported
+from mayflydb.query.yql.syntax import Expression, Literal_, Unary
+
+_REPLICAS: Final = re.compile(r"(PER_AZ|ANY_AZ)\s*:\s*([0-9]+)\Z", re.IGNORECASE)
+
+
+def _wrong(setting: Setting, expected: str) -> Fault:
+    return fault(f"{setting.name.upper()} value should be {expected}", setting.at)
+
+
+def _switch(setting: Setting) -> str:
+    value = setting.value
+    if isinstance(value, bool):
+        return "ENABLED" if value else "DISABLED"
+    word = _text(value)
+    if word is None or word.upper() not in ("ENABLED", "DISABLED"):
+        raise _wrong(setting, "one of: ENABLED, DISABLED")
+    return word.upper()
+
+
+def _count(setting: Setting) -> int:
+    value: Any = setting.value
+    if isinstance(value, Literal_) and value.kind == "integer":
+        value = value.value
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise _wrong(setting, "an integer")
+    return value
+
+
+def _replicas(setting: Setting) -> str:
+    match = _REPLICAS.match(_text(setting.value) or "")
+    if match is None:
+        raise _wrong(setting, "one of: PER_AZ:<count>, ANY_AZ:<count>")
+    return f"{match[1].upper()}:{int(match[2])}"
+
+
+def _name(setting: Setting) -> str:
+    word = _text(setting.value)
+    if not word:
+        raise _wrong(setting, "a string literal")
+    return word
+
+
+def _borders(setting: Setting) -> list[list[Any]]:
+    value = setting.value
+    if not isinstance(value, tuple):
+        raise _wrong(setting, "a list of keys")
+    return [[_constant(setting, part) for part in (each if isinstance(each, tuple) else (each,))] for each in value]
+
+
+def _constant(setting: Setting, value: Expression) -> Any:
+    if isinstance(value, Unary) and value.operator == "-":
+        return -_constant(setting, value.operand)
+    if not isinstance(value, Literal_):
+        raise _wrong(setting, "a list of literals")
+    return value.value.decode() if isinstance(value.value, bytes) else value.value
+
+
+def _text(value: Any) -> str | None:
+    if isinstance(value, Literal_):
+        value = value.value
+    if isinstance(value, bytes):
+        return value.decode()
+    return value if isinstance(value, str) else None
+
+
+KNOWN: Final[Mapping[str, Callable[[Setting], Any]]] = {
+    "AUTO_PARTITIONING_BY_SIZE": _switch,
+    "AUTO_PARTITIONING_BY_LOAD": _switch,
+    "AUTO_PARTITIONING_PARTITION_SIZE_MB": _count,
+    "AUTO_PARTITIONING_MIN_PARTITIONS_COUNT": _count,
+    "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT": _count,
+    "UNIFORM_PARTITIONS": _count,
+    "PARTITION_AT_KEYS": _borders,
+    "KEY_BLOOM_FILTER": _switch,
+    "READ_REPLICAS_SETTINGS": _replicas,
+    "COMPACTION_POLICY": _name,
+    "PARTITION_COUNT": _count,
+}
+"""What reads the value of each."""
+
+FOREIGN: Final = frozenset(
+    {
+        "TIERING",
+        "DATA_SOURCE",
+        "LOCATION",
+        "EXTERNAL_DATA_CHANNELS_COUNT",
+        "STORE_EXTERNAL_BLOBS",
+        "METADATA_CACHE_SIZE",
+    }
+)
+"""Those of what is not there at all."""
+
+UNALTERABLE: Final = frozenset({"UNIFORM_PARTITIONS", "PARTITION_AT_KEYS", "STORE", "PARTITION_COUNT"})
+"""They are said when a table is made, and not later."""
+
+
+def read(setting: Setting) -> tuple[str, Any]:
+    """(name, value) of a physical setting. Faults: there is no such setting, or its value is wrong."""
+    name = setting.name.upper()
+    if name in FOREIGN:
+        raise unsupported(f"Table setting {name}", setting.at)
+    known = KNOWN.get(name)
+    if known is None:
+        raise fault(f"Unknown table setting: {setting.name}", setting.at)
+    return name, known(setting)

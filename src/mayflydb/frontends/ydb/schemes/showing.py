@@ -1,0 +1,104 @@
+"""SHOW CREATE: the statement that would make a table or view anew."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mayflydb.frontends.ydb.schemes.columns import type_of
+from mayflydb.frontends.ydb.schemes.entries import ViewEntry
+from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
+from mayflydb.query.yql.schemas import Index
+from mayflydb.query.yql.types import bare, is_optional
+
+_KINDS: Final = {"sync": "GLOBAL SYNC", "async": "GLOBAL ASYNC", "unique": "GLOBAL UNIQUE SYNC"}
+
+
+def quoted(name: str) -> str:
+    """A name in backticks."""
+    return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
+
+
+def interval(seconds: int) -> str:
+    """Days, then hours, minutes and seconds, without parts that are zero: `P7D`, `PT1H`, `PT0S`."""
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    time = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M"), (left, "S")) if count)
+    if not days and not time:
+        return "PT0S"
+    return "P" + (f"{days}D" if days else "") + (f"T{time}" if time else "")
+
+
+def ttl_text(ttl: TtlSettings) -> str:
+    """`INTERVAL('P7D') DELETE ON at`, as a setting has it."""
+    unit = "" if ttl.unit is None else f" AS {ttl.unit}"
+    return f"INTERVAL('{interval(ttl.expire_after)}') DELETE ON {ttl.column}{unit}"
+
+
+def show_table(view: TableView, name: str) -> str:
+    """`CREATE TABLE` for a table under a name."""
+    lines = [_column(column) for column in view.body.columns]
+    lines += [_index(index) for index in view.table.indexes]
+    lines += [_family(family) for family in view.body.families]
+    lines.append(f"PRIMARY KEY ({', '.join(map(quoted, view.table.key))})")
+    body = ",\n".join(f"    {line}" for line in lines)
+    partition = view.body.settings.get("PARTITION_BY")
+    by = f"\nPARTITION BY HASH ({', '.join(map(quoted, partition))})" if partition else ""
+    options = _options(view)
+    with_ = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
+    return f"CREATE TABLE {quoted(name)} (\n{body}\n){by}{with_};\n"
+
+
+def _column(column: StoredColumn) -> str:
+    type = type_of(column.type)
+    parts = [quoted(column.name), str(bare(type))]
+    if column.family:
+        parts.append(f"FAMILY {quoted(column.family)}")
+    if not is_optional(type):
+        parts.append("NOT NULL")
+    if column.default is not None:
+        parts.append(f"DEFAULT {column.default}")
+    return " ".join(parts)
+
+
+def _index(index: Index) -> str:
+    cover = f" COVER ({', '.join(map(quoted, index.cover))})" if index.cover else ""
+    return f"INDEX {quoted(index.name)} {_KINDS[index.kind]} ON ({', '.join(map(quoted, index.columns))}){cover}"
+
+
+def _family(family: dict[str, Any]) -> str:
+    settings = ", ".join(f"{name.upper()} = {_value(value)}" for name, value in family.items() if name != "name")
+    return f"FAMILY {quoted(family['name'])} ({settings})"
+
+
+def _options(view: TableView) -> list[str]:
+    settings = {name: value for name, value in view.body.settings.items() if name != "PARTITION_BY"}
+    options = [f"{name} = {_setting(name, value)}" for name, value in settings.items()]
+    if view.body.column_store:
+        options.append("STORE = COLUMN")
+    if view.body.ttl is not None:
+        options.append(f"TTL = {ttl_text(view.body.ttl)}")
+    return options
+
+
+def _setting(name: str, value: Any) -> str:
+    if name == "PARTITION_AT_KEYS":
+        return "(" + ", ".join(_border(each) for each in value) + ")"
+    return value if value in ("ENABLED", "DISABLED") else _value(value)
+
+
+def _border(values: list[Any]) -> str:
+    parts = [_value(value) for value in values]
+    return parts[0] if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    return "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'" if isinstance(value, str) else str(value)
+
+
+def show_view(entry: ViewEntry, name: str) -> str:
+    """`CREATE VIEW` for a view under a name."""
+    text = entry.body.text.strip().rstrip(";")
+    return f"CREATE VIEW {quoted(name)} WITH (security_invoker = TRUE) AS\n{text};\n"

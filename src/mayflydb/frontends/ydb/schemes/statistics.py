@@ -1,0 +1,91 @@
+"""How large tables are said to be: in rows, bytes, and partitions, which are there in name only."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from mayflydb.frontends.ydb.schemes.columns import type_of
+from mayflydb.frontends.ydb.schemes.physical import partitions
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.values import typed_value
+from mayflydb.model.instant import MICROSECOND, SECOND, Instant
+from mayflydb.query.yql.types import (
+    INTEGERS,
+    STRING,
+    UINT32,
+    UINT64,
+    UTF8,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    optional,
+)
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
+
+NODE: Final = 1
+KILOBYTE: Final = 1024
+
+_BITS: Final = {UINT32: 32, UINT64: 64}
+
+
+async def describe_statistics(schemes: Schemes, view: TableView, into: Any, request: Any, now: Instant) -> None:
+    """Fill in TableStats: the partitions share what there is."""
+    rows, kilobytes = await schemes.engine.insight.usage(view.node, now)
+    size = kilobytes * KILOBYTE
+    count = partitions(view.body.settings)
+    into.rows_estimate = rows
+    into.store_size = size
+    into.partitions = count
+    _describe_instant(view.body.created, into.creation_time)
+    _describe_instant(view.node.definition.written, into.modification_time)
+    if request.include_partition_stats:
+        for number in range(count):
+            each = into.partition_stats.add()
+            each.rows_estimate = share(rows, count, number)
+            each.store_size = share(size, count, number)
+            if request.include_shard_nodes_info:
+                each.leader_node_id = NODE
+
+
+def share(total: int, count: int, number: int) -> int:
+    """What one of `count` partitions has of a total, if each has the same."""
+    return total // count + (number < total % count)
+
+
+def _describe_instant(instant: Instant, into: Any) -> None:
+    into.seconds = instant // SECOND
+    into.nanos = instant % SECOND // MICROSECOND * 1000
+
+
+def describe_bounds(view: TableView, result: Any) -> None:
+    """Fill in where the partitions begin, but for the first one."""
+    types = {column.name: optional(type_of(column.type)) for column in view.body.columns}
+    key = [types[name] for name in view.body.key]
+    for values in _borders(view, key):
+        bound = tuple(key[: len(values)])
+        result.shard_key_bounds.add().ParseFromString(typed_value(TupleType(bound), tuple(values)))
+
+
+def _borders(view: TableView, key: list[Type]) -> list[list[Value]]:
+    settings = view.body.settings
+    if "UNIFORM_PARTITIONS" in settings:
+        count, bits = partitions(settings), _BITS.get(bare(key[0]))  # type: ignore[call-overload]
+        return [] if bits is None else [[(number << bits) // count] for number in range(1, count)]
+    borders = [
+        [_held(value, type) for value, type in zip(each, key, strict=False)]
+        for each in settings.get("PARTITION_AT_KEYS", ())
+    ]
+    return borders if all(None not in each for each in borders) else []
+
+
+def _held(value: Any, type: Type) -> Value:
+    """A border of the catalogue as a value of its column; None: it is of a type that the catalogue does not tell exactly."""
+    plain = bare(type)
+    if plain in INTEGERS:
+        return value
+    if plain == UTF8:
+        return value
+    return value.encode() if plain == STRING and isinstance(value, str) else None

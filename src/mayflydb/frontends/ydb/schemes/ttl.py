@@ -1,0 +1,74 @@
+"""TTL settings: whether they may be, for whoever wants them.
+
+Texts: `ydb/core/tx/schemeshard/schemeshard_validate_ttl.cpp` of https://github.com/ydb-platform/ydb.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from mayflydb.frontends.ydb.schemes.faults import Invalid
+from mayflydb.frontends.ydb.schemes.specs import TtlSpec
+from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.query.yql.types import (
+    DATE,
+    DATE32,
+    DATETIME,
+    DATETIME64,
+    DYNUMBER,
+    TIMESTAMP,
+    TIMESTAMP64,
+    UINT32,
+    UINT64,
+    Type,
+    bare,
+)
+
+DATES: Final = frozenset((DATE, DATETIME, TIMESTAMP, DATE32, DATETIME64, TIMESTAMP64))
+COUNTS: Final = frozenset((UINT32, UINT64, DYNUMBER))
+
+_DAY: Final = 86400
+_YEAR: Final = 365
+
+
+def check_ttl(
+    ttl: TtlSpec, columns: Mapping[str, Type], dropped: Collection[str], now: Instant, least_interval: Span
+) -> None:
+    """Settings for a table with these columns, `dropped` ones among them. Invalid: the first that is wrong."""
+    type = columns.get(ttl.column)
+    if type is None:
+        raise Invalid(f"Cannot enable TTL on unknown column: '{ttl.column}'")
+    if ttl.column in dropped:
+        raise Invalid(f"Cannot enable TTL on dropped column: '{ttl.column}'")
+    _check_mode(ttl, bare(type))
+    seconds = now // SECOND
+    # Seconds that a setting holds, compared with seconds: no record lives or dies of it.
+    if ttl.expire_after > seconds:
+        days = seconds // _DAY
+        raise Invalid(
+            f"TTL should be less than {seconds} seconds ({days} days, {days // _YEAR} years). "
+            "The ttl behaviour is undefined before 1970."
+        )
+    least = least_interval // SECOND
+    if ttl.run_interval is not None and ttl.run_interval < least:
+        raise Invalid(f"TTL run interval cannot be less than limit: {least}")
+
+
+def _check_mode(ttl: TtlSpec, type: Type) -> None:
+    if type in DATES:
+        if ttl.unit is not None:
+            raise Invalid("To enable TTL on date type column 'DateTypeColumnModeSettings' should be specified")
+    elif type in COUNTS:
+        if ttl.unit is None:
+            raise Invalid("To enable TTL on integral type column 'ValueSinceUnixEpochModeSettings' should be specified")
+    else:
+        raise Invalid("Unsupported column type")
+
+
+def check_tiers(tiers: Sequence[tuple[int, str | None]]) -> None:
+    """Several intervals, (seconds, where rows are to go, None: nowhere): none of that is for tables of rows. Invalid: why."""
+    if any(source is not None for _, source in tiers):
+        raise Invalid("Only DELETE via TTL is allowed for row-oriented tables")
+    if len(tiers) > 1:
+        raise Invalid("Tier 0: only the last tier in TTL settings can have Delete action")

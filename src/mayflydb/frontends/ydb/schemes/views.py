@@ -1,0 +1,70 @@
+"""What a row of the catalogue looks like to queries."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.frontends.ydb.schemes.columns import type_of
+from mayflydb.frontends.ydb.schemes.defaults import value_of
+from mayflydb.frontends.ydb.schemes.entries import (
+    DirectoryBody,
+    DirectoryEntry,
+    Entry,
+    IndexEntry,
+    ViewBody,
+    ViewEntry,
+    kind_of,
+)
+from mayflydb.frontends.ydb.schemes.indexes import described, is_primary, secondary
+from mayflydb.frontends.ydb.schemes.making import body_of
+from mayflydb.frontends.ydb.schemes.paths import IMPL_TABLE
+from mayflydb.frontends.ydb.tables import StoredColumn, TableView
+from mayflydb.query.yql.schemas import Column, Table, View
+
+
+def entry_of(node: Node, path: str) -> Entry:
+    """What a row stands for."""
+    kind = kind_of(node)
+    if kind == "directory":
+        return DirectoryEntry(path, msgspec.convert(node.body, DirectoryBody), node)
+    if kind == "view":
+        body = msgspec.convert(node.body, ViewBody)
+        return ViewEntry(path, body, node, View(path, body.text))
+    return table_view(node, path)
+
+
+def table_view(node: Node, path: str) -> TableView:
+    """A table's row, decoded."""
+    body = body_of(node.definition)
+    indexes = secondary(node.definition.indexes)
+    version = (node.id, node.definition.version, *(each.number for each in indexes.values() if each.state == "ready"))
+    table = Table(
+        path,
+        tuple(_column(column) for column in body.columns),
+        body.key,
+        tuple(described(index) for index in indexes.values()),
+        version,
+    )
+    primary = next(index for index in node.definition.indexes if is_primary(index))
+    return TableView(node, body, table, tuple(column.number for column in body.columns), primary, indexes)
+
+
+def _column(column: StoredColumn) -> Column:
+    type = type_of(column.type)
+    if column.default is None:
+        return Column(column.name, type, family=column.family)
+    return Column(column.name, type, value_of(column.default, type), True, column.family)
+
+
+def index_entry(view: TableView, name: str) -> IndexEntry | None:
+    """What `t/name/indexImplTable` reads as: the index's columns, the key's, those it covers; None: there is no such index."""
+    index = next((each for each in view.table.indexes if each.name == name and each.ready), None)
+    if index is None:
+        return None
+    key = (*index.columns, *(each for each in view.table.key if each not in index.columns))
+    by_name = {column.name: column for column in view.table.columns}
+    columns = tuple(by_name[each] for each in (*key, *index.cover))
+    path = f"{view.table.path}/{name}/{IMPL_TABLE}"
+    table = Table(path, columns, key, (), view.table.version, writable=False)
+    return IndexEntry(path, view, name, table)

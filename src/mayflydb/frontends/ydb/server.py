@@ -1,0 +1,133 @@
+"""gRPC around the front end: ports, metadata, and bytes handed through."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Iterable
+from typing import Any, Final
+
+import grpc
+import grpc.aio
+
+from mayflydb.frontends.ydb.app import Asked, YdbApp
+from mayflydb.frontends.ydb.calls import Entrance
+from mayflydb.frontends.ydb.errors import Denied
+from mayflydb.frontends.ydb.methods import SERVICES, Method, methods
+
+LARGEST: Final = 64 << 20
+
+OPTIONS: Final = (
+    # Clients ping every ten seconds while a stream is open; a server that counts those as strikes hangs up after a minute.
+    ("grpc.http2.min_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.min_recv_ping_interval_without_data_ms", 1000),
+    ("grpc.http2.max_ping_strikes", 0),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # So that streams of clients that are gone end.
+    ("grpc.keepalive_time_ms", 60_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_receive_message_length", LARGEST),
+    ("grpc.max_send_message_length", LARGEST),
+    # Otherwise a second server would take the same port, and half of the connections.
+    ("grpc.so_reuseport", 0),
+)
+
+CLOSING: Final = (("x-ydb-server-hints", "session-close"),)
+"""Metadata that tells a client to look for another session."""
+
+_DATABASE, _TICKET, _TRACE = "x-ydb-database", "x-ydb-auth-ticket", "x-ydb-trace-id"
+
+
+class Door:
+    """One port, open from `open` to `close`."""
+
+    def __init__(self, app: YdbApp, entrance: Entrance) -> None:
+        self._app = app
+        self._entrance = entrance
+        self._server = grpc.aio.server(options=OPTIONS)
+        known: dict[str, list[Method]] = {}
+        for each in methods(app.handlers):
+            known.setdefault(each.service, []).append(each)
+        self._server.add_generic_rpc_handlers(
+            tuple(grpc.method_handlers_generic_handler(name, self._handlers(known[name])) for name in SERVICES)
+        )
+
+    def bind(self, address: str, credentials: tuple[bytes, bytes] | None = None) -> None:
+        """Listen on `127.0.0.1:2136`. `credentials`: private key and chain of certificates, PEM. OSError if it is taken."""
+        try:
+            if credentials is None:
+                bound = self._server.add_insecure_port(address)
+            else:
+                bound = self._server.add_secure_port(address, grpc.ssl_server_credentials([credentials]))
+        except RuntimeError as error:
+            raise OSError(str(error)) from error
+        if not bound:
+            raise OSError(f"{address} cannot be listened on")
+
+    async def open(self) -> None:
+        """Answer from now on."""
+        await self._server.start()
+
+    async def close(self, grace: float) -> None:
+        """Take no more calls, and let those in work finish."""
+        await self._server.stop(grace)
+
+    def _handlers(self, known: Iterable[Method]) -> dict[str, Any]:
+        return {each.method: self._handler(each) for each in known}
+
+    def _handler(self, method: Method) -> Any:
+        if method.asks_in_stream:
+            return grpc.stream_stream_rpc_method_handler(self._conversation(method))
+        if method.answers_in_stream:
+            return grpc.unary_stream_rpc_method_handler(self._stream(method))
+        return grpc.unary_unary_rpc_method_handler(self._unary(method))
+
+    def _unary(self, method: Method) -> Callable[[bytes, Any], Any]:
+        app = self._app
+        entrance = self._entrance
+
+        async def handle(data: bytes, context: Any) -> bytes:
+            try:
+                answer = await app.answer(method, data, _asked(context, entrance))
+            except Denied as denied:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
+                raise
+            if app.stopping:
+                context.set_trailing_metadata(CLOSING)
+            return answer
+
+        return handle
+
+    def _stream(self, method: Method) -> Callable[[bytes, Any], Any]:
+        async def handle(data: bytes, context: Any) -> AsyncIterator[bytes]:
+            try:
+                async for each in self._app.stream(method, data, _asked(context, self._entrance)):
+                    yield each
+            except Denied as denied:
+                await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
+
+        return handle
+
+    def _conversation(self, method: Method) -> Callable[[Any, Any], Any]:
+        """Those with requests in a stream are refused at their first one."""
+
+        async def handle(requests: AsyncIterator[bytes], context: Any) -> AsyncIterator[bytes]:
+            async for first in requests:
+                try:
+                    async for each in self._app.stream(method, first, _asked(context, self._entrance)):
+                        yield each
+                except Denied as denied:
+                    await context.abort(grpc.StatusCode.UNAUTHENTICATED, str(denied))
+                return
+
+        return handle
+
+
+def _asked(context: Any, entrance: Entrance) -> Asked:
+    asked = Asked(peer=context.peer(), remaining=context.time_remaining(), entrance=entrance)
+    for key, value in context.invocation_metadata():
+        if key == _DATABASE:
+            asked.database = value
+        elif key == _TICKET:
+            asked.ticket = value
+        elif key == _TRACE:
+            asked.trace = value
+    return asked

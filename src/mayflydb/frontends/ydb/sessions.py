@@ -1,0 +1,197 @@
+"""Sessions: of the table service, which end unused, and of the query service, which end with the stream that holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+from collections import OrderedDict
+from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from types import TracebackType
+from typing import TYPE_CHECKING, Final, Literal, Protocol
+
+from mayflydb.model.instant import Instant, Span
+from mayflydb.query.yql.faults import Fault, Issue, fault
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.calls import Call
+
+Kind = Literal["table", "query"]
+Hint = Literal["session_shutdown", "node_shutdown"]
+
+UNATTACHED: Final = 60.0
+"""Seconds that a session of the query service lives before anybody attaches to it."""
+
+DETACHED: Final = 5.0
+"""Seconds that it lives when its stream has ended."""
+
+
+class Held(Protocol):
+    """What a session has open."""
+
+    def close(self) -> None:
+        """Nothing more comes of it."""
+
+
+class Session:
+    """`transactions`: open ones by id. `used`: when its last request began. One request at a time has it."""
+
+    __slots__ = (
+        "_ended",
+        "_timer",
+        "attached",
+        "busy",
+        "closed",
+        "database",
+        "id",
+        "kind",
+        "transactions",
+        "used",
+        "user",
+    )
+
+    def __init__(self, id: str, kind: Kind, database: str, user: str, used: Instant) -> None:
+        self.id = id
+        self.kind = kind
+        self.database = database
+        self.user = user
+        self.used = used
+        self.transactions: dict[str, Held] = {}
+        self.busy = False
+        self.closed = False
+        self.attached = 0
+        self._ended: asyncio.Future[Hint | None] = asyncio.get_running_loop().create_future()
+        self._timer: asyncio.TimerHandle | None = None
+
+    async def ended(self) -> Hint | None:
+        """Wait until it is closed; why, where that was not for its client to say."""
+        return await asyncio.shield(self._ended)
+
+    def roll_back(self) -> None:
+        """Nothing comes of its transactions."""
+        open_ones, self.transactions = self.transactions, {}
+        for each in open_ones.values():
+            each.close()
+
+    # --- what Sessions does with it --------------------------------------------------------------------------------------
+
+    def finish(self, hint: Hint | None) -> None:
+        """It is closed; its transactions end now, or with the request that works on it."""
+        self.closed = True
+        self.watch(None)
+        if not self._ended.done():
+            self._ended.set_result(hint)
+        if not self.busy:
+            self.roll_back()
+
+    def watch(self, timer: asyncio.TimerHandle | None) -> None:
+        """This will close it, and nothing that was to do so before."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = timer
+
+
+class Work:
+    """A request that has a session to itself, until it lets go or ends."""
+
+    __slots__ = ("_held", "session")
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._held = True
+        session.busy = True
+
+    def release(self) -> None:
+        """Others may have it. To be called before the last message of an answer goes out: its client asks again at once."""
+        if not self._held:
+            return
+        self._held = False
+        self.session.busy = False
+        if self.session.closed:
+            self.session.roll_back()
+
+    def __enter__(self) -> Work:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class Sessions:
+    """Those of one server, on its event loop."""
+
+    def __init__(self, chance: Random, idle: Span, most: int) -> None:
+        """`idle`: how long those of the table service live unused. `most`: how many there may be at once."""
+        self._chance = chance
+        self._idle = idle
+        self._most = most
+        self._sessions: dict[str, Session] = {}
+        self._by_use: OrderedDict[str, Session] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._sessions)
+
+    def create(self, call: Call, kind: Kind) -> Session:
+        """A new one. Faults: OVERLOADED where there are too many."""
+        self._expire(call.now)
+        if len(self._sessions) >= self._most:
+            raise fault("Active sessions limit exceeded", status="OVERLOADED")
+        secret = base64.urlsafe_b64encode(self._chance.getrandbits(192).to_bytes(24)).decode()
+        id = f"ydb://session/3?node_id=1&id={secret}"
+        session = self._sessions[id] = Session(id, kind, call.database, call.user, call.now)
+        if kind == "table":
+            self._by_use[id] = session
+        else:
+            self._end_after(session, UNATTACHED)
+        return session
+
+    def find(self, call: Call, id: str) -> Session:
+        """The session of this id; that of somebody else is none. Faults: BAD_SESSION."""
+        self._expire(call.now)
+        session = self._sessions.get(id)
+        if session is None or session.user != call.user or session.database != call.database:
+            raise Fault("BAD_SESSION", Issue(f"Session not found: {id}"))
+        session.used = call.now
+        if session.kind == "table":
+            self._by_use.move_to_end(id)
+        return session
+
+    def enter(self, call: Call, id: str) -> Work:
+        """The session, for this request alone: `with sessions.enter(call, id) as work`. Faults: BAD_SESSION, SESSION_BUSY."""
+        session = self.find(call, id)
+        if session.busy:
+            raise Fault("SESSION_BUSY", Issue("Pending previous query completion"))
+        return Work(session)
+
+    def close(self, session: Session, hint: Hint | None = None) -> None:
+        """End it, and with it its transactions; those that a request works on end with that."""
+        if self._sessions.pop(session.id, None) is not None:
+            self._by_use.pop(session.id, None)
+            session.finish(hint)
+
+    def close_all(self, hint: Hint | None = None) -> None:
+        """End all of them."""
+        for session in list(self._sessions.values()):
+            self.close(session, hint)
+
+    def attach(self, session: Session) -> None:
+        """A stream holds it from now on."""
+        session.attached += 1
+        session.watch(None)
+
+    def detach(self, session: Session) -> None:
+        """That stream has ended."""
+        session.attached -= 1
+        if not (session.attached or session.closed):
+            self._end_after(session, DETACHED)
+
+    def _end_after(self, session: Session, seconds: float) -> None:
+        session.watch(asyncio.get_running_loop().call_later(seconds, self.close, session))
+
+    def _expire(self, now: Instant) -> None:
+        while self._by_use:
+            oldest = next(iter(self._by_use.values()))
+            if now - oldest.used <= self._idle or oldest.busy:
+                break
+            self.close(oldest)

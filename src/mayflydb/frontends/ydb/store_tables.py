@@ -1,0 +1,132 @@
+"""The tables that a query reads and writes, as they are in its transaction."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.reading import Reader
+from mayflydb.frontends.ydb.rows import Layouts, partition_of
+from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.transactions import Mode
+from mayflydb.frontends.ydb.writing import Writer
+from mayflydb.model.record import Record
+from mayflydb.query.yql.comparison import sort_key
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row, Table
+
+Readable: TypeAlias = TableView | IndexEntry | SystemEntry
+"""What can stand in FROM and has rows of its own."""
+
+Views: TypeAlias = Mapping[str, Readable]
+"""By absolute path, as a plan was bound to them."""
+
+SystemRows: TypeAlias = Callable[[SystemEntry], Awaitable[Sequence[Row]]]
+"""The rows that a table of the system has now, of all its columns."""
+
+
+class Accessed(msgspec.Struct):
+    """How many rows of a table a query read, wrote and deleted."""
+
+    reads: int = 0
+    updates: int = 0
+    deletes: int = 0
+
+    def count(self, effect: Effect) -> None:
+        """A write more."""
+        if effect.verb == "DELETE":
+            self.deletes += len(effect.rows)
+        else:
+            self.updates += len(effect.rows)
+
+
+class StoreTables:
+    """`Tables` over a snapshot. `accessed` gets what is done with each."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        views: Views,
+        layouts: Layouts,
+        mode: Mode,
+        accessed: dict[str, Accessed],
+        system_rows: SystemRows,
+    ) -> None:
+        self._accessed = accessed
+        self._snapshot = snapshot
+        self._views = views
+        self._layouts = layouts
+        self._mode = mode
+        self._system_rows = system_rows
+
+    async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
+        """The rows, batch by batch. Errors: faults of the access, WriteConflict, OwnerNotFound."""
+        view = self._views[access.table]
+        counts = self._counts(access.table)
+        if isinstance(view, SystemEntry):
+            rows = within(access, view.table, await self._system_rows(view))
+            counts.reads += len(rows)
+            yield rows
+            return
+        if isinstance(view, IndexEntry):
+            access = msgspec.structs.replace(access, table=view.view.table.path, index=view.index)
+            view = view.view
+        self._check_index(view, access.index)
+        async for rows in Reader(self._snapshot, self._layouts.of(view)).read(access):
+            counts.reads += len(rows)
+            yield rows
+
+    async def write(self, effect: Effect) -> Sequence[Row]:
+        """Do it; what `returning` asks for. Errors: constraints, WriteConflict, OwnerNotFound."""
+        self._counts(effect.table).count(effect)
+        view = self._views[effect.table]
+        assert isinstance(view, TableView)
+        # Snapshots are told apart by what was written, and by nothing else.
+        blind = self._mode == "serializable_read_write"
+        return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)
+
+    async def record(self, container: int, key: bytes) -> Record | None:
+        """The record with this key in a table. Errors: WriteConflict, OwnerNotFound."""
+        return await self._snapshot.get(container, partition_of(key), key)
+
+    def _counts(self, path: str) -> Accessed:
+        return self._accessed.setdefault(path, Accessed())
+
+    def _check_index(self, view: TableView, name: str | None) -> None:
+        """An index that follows the table later may be read only by who takes what is stale."""
+        if name is None or self._mode == "stale_read_only":
+            return
+        if any(index.name == name and index.kind == "async" for index in view.table.indexes):
+            text = (
+                f"Read from async index '{name}' of table '{view.table.path}' is possible only in stale read only mode"
+            )
+            raise fault(f"{text}, and the transaction's is {self._mode}", status="BAD_REQUEST")
+
+
+def within(access: Access, table: Table, rows: Sequence[Row]) -> list[Row]:
+    """What an access asks for of rows that are at hand; they have all columns of their table."""
+    names = [column.name for column in table.columns]
+    key = [names.index(name) for name in table.key]
+    order = [sort_key(table.columns[place].type) for place in key]
+    picked = [names.index(name) for name in access.columns]
+
+    def place_of(row: Row) -> list[object]:
+        return [by(row[place]) for by, place in zip(order, key, strict=True)]
+
+    def lies_in(place: list[object], part: KeyRange) -> bool:
+        lower = [by(value) for by, value in zip(order, part.lower, strict=False)]
+        upper = [by(value) for by, value in zip(order, part.upper, strict=False)]
+        low, high = place[: len(lower)], place[: len(upper)]
+        return (low > lower or (low == lower and not part.lower_open) or not lower) and (
+            high < upper or (high == upper and not part.upper_open) or not upper
+        )
+
+    placed = sorted(((place_of(row), row) for row in rows), key=lambda each: each[0], reverse=access.descending)
+    found: dict[int, Row] = {}
+    for part in access.ranges or (KeyRange(),):
+        found.update({id(row): row for place, row in placed if lies_in(place, part)})
+    return [tuple(row[place] for place in picked) for row in found.values()][: access.limit]

@@ -1,0 +1,58 @@
+"""CREATE, ALTER and DROP of users and groups."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.query.yql.definitions import UserSpec
+from mayflydb.query.yql.faults import fault, unsupported
+
+_LOGIN: Final = {"LOGIN": True, "NOLOGIN": False}
+_MEMBERS: Final = {"ADD USER": True, "WITH USER": True, "USER": True, "DROP USER": False}
+
+
+async def perform(call: Call, statement: UserSpec) -> None:
+    """Do what a statement says. Faults: UNAUTHORIZED for who may not, GENERIC_ERROR, unsupported phrases by name."""
+    if not await call.app.accounts.administers(call.user):
+        raise fault("Access denied", status="UNAUTHORIZED", code=2018)
+    if statement.kind == "GROUP":
+        await _group(call, statement)
+    else:
+        await _user(call, statement)
+
+
+async def _user(call: Call, statement: UserSpec) -> None:
+    accounts = call.app.accounts
+    if statement.verb == "DROP":
+        for name in statement.names:
+            if not (statement.if_exists and await accounts.find(name) is None):
+                await accounts.drop(name)
+        return
+    password: str | None = None
+    login: bool | None = None
+    for phrase, value in statement.options:
+        if phrase == "PASSWORD":
+            password = value or ""
+        elif phrase in _LOGIN:
+            login = _LOGIN[phrase]
+        elif phrase != "ENCRYPTED":
+            raise unsupported(f"{phrase} of a user", statement.at)
+    for name in statement.names:
+        if statement.verb == "CREATE":
+            await accounts.create(name, password, login is not False, call.now)
+        else:
+            await accounts.change(name, password, login, call.now)
+
+
+async def _group(call: Call, statement: UserSpec) -> None:
+    accounts = call.app.accounts
+    for group in statement.names:
+        if statement.verb == "CREATE":
+            await accounts.create_group(group, call.now)
+        elif statement.verb == "DROP":
+            await accounts.drop_group(group, call.now, statement.if_exists)
+        for phrase, value in statement.options:
+            if phrase not in _MEMBERS or value is None:
+                raise unsupported(f"{phrase} of a group", statement.at)
+            await accounts.join(value, group, _MEMBERS[phrase], call.now)

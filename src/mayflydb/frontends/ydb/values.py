@@ -1,0 +1,549 @@
+"""Types and values on the wire, both ways. A value becomes bytes without an object in between.
+
+Encoders and decoders are made once for each type: most calls are of a type that has been seen before.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache, lru_cache
+from typing import Any, Final, TypeAlias
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.query.yql import texts
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.types import (
+    EMPTY_DICT,
+    EMPTY_LIST,
+    NULL,
+    PRIMITIVES,
+    VOID,
+    DecimalType,
+    DictType,
+    EmptyDictType,
+    EmptyListType,
+    Just,
+    ListType,
+    NullType,
+    OptionalType,
+    Primitive,
+    StructType,
+    TaggedType,
+    TupleType,
+    Type,
+    Value,
+    VariantType,
+    VoidType,
+    format_long,
+)
+
+Encode: TypeAlias = Callable[[Value], bytes]
+"""From a value to the inside of a Value message."""
+
+Decode: TypeAlias = Callable[[Any], Value]
+"""From a Value message to a value."""
+
+NUMBERS: Final = {
+    "Bool": 0x06,
+    "Int8": 0x07,
+    "Uint8": 0x05,
+    "Int16": 0x08,
+    "Uint16": 0x09,
+    "Int32": 0x01,
+    "Uint32": 0x02,
+    "Int64": 0x03,
+    "Uint64": 0x04,
+    "Float": 0x21,
+    "Double": 0x20,
+    "Date": 0x30,
+    "Datetime": 0x31,
+    "Timestamp": 0x32,
+    "Interval": 0x33,
+    "TzDate": 0x34,
+    "TzDatetime": 0x35,
+    "TzTimestamp": 0x36,
+    "Date32": 0x40,
+    "Datetime64": 0x41,
+    "Timestamp64": 0x42,
+    "Interval64": 0x43,
+    "String": 0x1001,
+    "Utf8": 0x1200,
+    "Yson": 0x1201,
+    "Json": 0x1202,
+    "Uuid": 0x1203,
+    "JsonDocument": 0x1204,
+    "DyNumber": 0x1302,
+}
+"""PrimitiveTypeId by canonical name."""
+
+_BY_NUMBER: Final = {number: PRIMITIVES[name] for name, number in NUMBERS.items()}
+_NULL_FLAG: Final = b"\x50\x00"
+_MASK: Final = (1 << 64) - 1
+_DEEPEST: Final = 100
+
+# --- types ---------------------------------------------------------------------------------------------------------------
+
+
+@cache
+def type_bytes(type: Type) -> bytes:
+    """The inside of a Type message."""
+    match type:
+        case Primitive(name):
+            return b"\x08" + wire.varint(NUMBERS[name])
+        case DecimalType(precision, scale):
+            return wire.block(2, wire.number(1, precision) + wire.number(2, scale))
+        case OptionalType(item):
+            return wire.block(101, wire.block(1, type_bytes(item)))
+        case ListType(item):
+            return wire.block(102, wire.block(1, type_bytes(item)))
+        case TupleType() | StructType():
+            return wire.block(103 if isinstance(type, TupleType) else 104, _members(type))
+        case DictType(key, payload):
+            return wire.block(105, wire.block(1, type_bytes(key)) + wire.block(2, type_bytes(payload)))
+        case VariantType(over):
+            return wire.block(106, wire.block(1 if isinstance(over, TupleType) else 2, _members(over)))
+        case TaggedType(tag, item):
+            return wire.block(107, wire.text(1, tag) + wire.block(2, type_bytes(item)))
+    special = {VoidType: 201, NullType: 202, EmptyListType: 203, EmptyDictType: 204}[type.__class__]
+    return wire.varint(special << 3) + b"\x00"
+
+
+def _members(type: Type) -> bytes:
+    if isinstance(type, TupleType):
+        return b"".join(wire.block(1, type_bytes(item)) for item in type.items)
+    assert isinstance(type, StructType)
+    return b"".join(wire.block(1, wire.text(1, name) + wire.block(2, type_bytes(item))) for name, item in type.members)
+
+
+def type_of(given: Any) -> Type:
+    """The type that a Type message says. Faults: BAD_REQUEST for one that says none."""
+    return _type_of(given.SerializeToString(deterministic=True))
+
+
+@lru_cache(4096)
+def _type_of(data: bytes) -> Type:
+    return _read_type(message("Ydb.Type").FromString(data), 0)
+
+
+def _read_type(given: Any, depth: int) -> Type:
+    kind = given.WhichOneof("type")
+    if depth > _DEEPEST:
+        raise _bad("a type is nested too deep")
+    if kind == "type_id":
+        found = _BY_NUMBER.get(given.type_id)
+        if found is None:
+            raise _bad(f"Unknown type id: {given.type_id}")
+        return found
+    if kind == "decimal_type":
+        precision, scale = given.decimal_type.precision, given.decimal_type.scale
+        if not (1 <= precision <= 35 and scale <= precision):
+            raise _bad(f"Invalid decimal type: Decimal({precision},{scale})")
+        return DecimalType(precision, scale)
+    reader = _READERS.get(kind)
+    if reader is None:
+        if kind == "pg_type":
+            raise fault("Types of PostgreSQL are not supported", status="UNSUPPORTED")
+        raise _bad("a type is missing")
+    return reader(getattr(given, kind), depth + 1)
+
+
+def _read_tuple(given: Any, depth: int) -> TupleType:
+    return TupleType(tuple(_read_type(each, depth) for each in given.elements))
+
+
+def _read_struct(given: Any, depth: int) -> StructType:
+    return StructType(tuple((each.name, _read_type(each.type, depth)) for each in given.members))
+
+
+def _read_variant(given: Any, depth: int) -> VariantType:
+    if given.WhichOneof("type") == "tuple_items":
+        return VariantType(_read_tuple(given.tuple_items, depth))
+    return VariantType(_read_struct(given.struct_items, depth))
+
+
+_READERS: Final[dict[str | None, Callable[[Any, int], Type]]] = {
+    "optional_type": lambda given, depth: OptionalType(_read_type(given.item, depth)),
+    "list_type": lambda given, depth: ListType(_read_type(given.item, depth)),
+    "tuple_type": _read_tuple,
+    "struct_type": _read_struct,
+    "dict_type": lambda given, depth: DictType(_read_type(given.key, depth), _read_type(given.payload, depth)),
+    "variant_type": _read_variant,
+    "tagged_type": lambda given, depth: TaggedType(given.tag, _read_type(given.type, depth)),
+    "void_type": lambda given, depth: VOID,
+    "null_type": lambda given, depth: NULL,
+    "empty_list_type": lambda given, depth: EMPTY_LIST,
+    "empty_dict_type": lambda given, depth: EMPTY_DICT,
+}
+
+
+def columns_block(columns: Iterable[tuple[str, Type]]) -> bytes:
+    """The `columns` of a ResultSet."""
+    return b"".join(wire.block(1, wire.text(1, name) + wire.block(2, type_bytes(type))) for name, type in columns)
+
+
+# --- values to bytes -----------------------------------------------------------------------------------------------------
+
+
+def _packer(tag: bytes, form: str) -> Encode:
+    pack = struct.Struct(f"<{len(tag)}s{form}").pack
+    return lambda value: pack(tag, value)
+
+
+def _sized(tag: bytes, content: bytes) -> bytes:
+    size = len(content)
+    return tag + (bytes((size,)) if size < 128 else wire.varint(size)) + content
+
+
+def _bytes(value: Value) -> bytes:
+    return _sized(b"\x42", value)
+
+
+def _text(value: Value) -> bytes:
+    return _sized(b"\x4a", value.encode())
+
+
+def _bool(value: Value) -> bytes:
+    return b"\x08\x01" if value else b"\x08\x00"
+
+
+_HALVES = struct.Struct("<cQ2sQ")
+
+
+def _int128(value: Value) -> bytes:
+    return _HALVES.pack(b"\x79", value & _MASK, b"\x81\x01", value >> 64 & _MASK)
+
+
+def _uuid(value: bytes) -> bytes:
+    return b"\x79" + value[:8] + b"\x81\x01" + value[8:]
+
+
+_SMALL, _UNSIGNED, _LARGE, _LARGE_UNSIGNED = (
+    _packer(tag, form) for tag, form in ((b"\x15", "i"), (b"\x1d", "I"), (b"\x21", "q"), (b"\x29", "Q"))
+)
+
+_PRIMITIVE_ENCODERS: Final[dict[str, Encode]] = {
+    "Bool": _bool,
+    **dict.fromkeys(("Int8", "Int16", "Int32", "Date32"), _SMALL),
+    **dict.fromkeys(("Uint8", "Uint16", "Uint32", "Date", "Datetime"), _UNSIGNED),
+    **dict.fromkeys(("Int64", "Interval", "Datetime64", "Timestamp64", "Interval64"), _LARGE),
+    **dict.fromkeys(("Uint64", "Timestamp"), _LARGE_UNSIGNED),
+    "Float": _packer(b"\x35", "f"),
+    "Double": _packer(b"\x39", "d"),
+    **dict.fromkeys(("String", "Yson"), _bytes),
+    **dict.fromkeys(("Utf8", "Json", "JsonDocument"), _text),
+    "Uuid": _uuid,
+}
+
+
+@cache
+def encoder(type: Type) -> Encode:
+    """From values of this type to the inside of a Value message."""
+    match type:
+        case Primitive(name):
+            found = _PRIMITIVE_ENCODERS.get(name)
+            return found or _written(type)
+        case DecimalType():
+            return _int128
+        case OptionalType(item):
+            return _optional_encoder(item)
+        case ListType(item):
+            return _items_encoder(item)
+        case TupleType(items):
+            return _row_encoder(items)
+        case StructType(members):
+            return _row_encoder(tuple(item for _, item in members))
+        case DictType(key, payload):
+            return _pairs_encoder(encoder(key), encoder(payload))
+        case VariantType(over):
+            return _variant_encoder(over)
+        case TaggedType(_, item):
+            return encoder(item)
+        case EmptyListType() | EmptyDictType():
+            return lambda value: b""
+    return lambda value: _NULL_FLAG
+
+
+def _written(type: Type) -> Encode:
+    return lambda value: _text(texts.to_text(type, value))
+
+
+def _optional_encoder(item: Type) -> Encode:
+    inner = encoder(item)
+    if isinstance(item, (OptionalType, NullType)):
+
+        def nested(value: Value) -> bytes:
+            return _NULL_FLAG if value is None else _sized(b"\x5a", inner(value.value))
+
+        return nested
+    return lambda value: _NULL_FLAG if value is None else inner(value)
+
+
+def _items_encoder(item: Type) -> Encode:
+    inner = encoder(item)
+    return lambda value: b"".join([_sized(b"\x62", inner(each)) for each in value])
+
+
+def _row_encoder(types: Sequence[Type]) -> Encode:
+    items = tuple(item_encoder(each) for each in types)
+    return lambda value: b"".join([encode(each) for encode, each in zip(items, value, strict=True)])
+
+
+def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
+    def encode(value: Value) -> bytes:
+        return b"".join(
+            [_sized(b"\x6a", _sized(b"\x0a", key(k)) + _sized(b"\x12", payload(v))) for k, v in value.items()]
+        )
+
+    return encode
+
+
+def _variant_encoder(over: Type) -> Encode:
+    inners = [encoder(each) for each in _alternatives(over)]
+
+    def encode(value: Value) -> bytes:
+        index, content = value
+        return _sized(b"\x5a", inners[index](content)) + wire.number(14, index)
+
+    return encode
+
+
+def _alternatives(over: Type) -> tuple[Type, ...]:
+    if isinstance(over, TupleType):
+        return over.items
+    assert isinstance(over, StructType)
+    return tuple(item for _, item in over.members)
+
+
+_FIXED: Final[dict[str, tuple[bytes, str]]] = {
+    **dict.fromkeys(("Int8", "Int16", "Int32", "Date32"), (b"\x62\x05\x15", "i")),
+    **dict.fromkeys(("Uint8", "Uint16", "Uint32", "Date", "Datetime"), (b"\x62\x05\x1d", "I")),
+    **dict.fromkeys(("Int64", "Interval", "Datetime64", "Timestamp64", "Interval64"), (b"\x62\x09\x21", "q")),
+    **dict.fromkeys(("Uint64", "Timestamp"), (b"\x62\x09\x29", "Q")),
+    "Float": (b"\x62\x05\x35", "f"),
+    "Double": (b"\x62\x09\x39", "d"),
+}
+"""Types whose values always take the same room: the bytes in front, and the form of the rest."""
+
+
+@cache
+def item_encoder(type: Type) -> Encode:
+    """As `encoder`, with what makes it an element of `items`."""
+    if isinstance(type, OptionalType) and not isinstance(type.item, (OptionalType, NullType)):
+        present = item_encoder(type.item)
+        return lambda value: b"\x62\x02\x50\x00" if value is None else present(value)
+    if isinstance(type, Primitive) and type.name in _FIXED:
+        return _packer(*_FIXED[type.name])
+    inner = encoder(type)
+    return lambda value: _sized(b"\x62", inner(value))
+
+
+def rows_encoder(types: Iterable[Type]) -> Callable[[Sequence[Row]], bytes]:
+    """From rows of these types to the `rows` of a ResultSet."""
+    return _rows_encoder(tuple(types))
+
+
+@cache
+def _rows_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Row]], bytes]:
+    items = tuple(item_encoder(each) for each in types)
+
+    def encode(rows: Sequence[Row]) -> bytes:
+        pieces: list[bytes] = []
+        for row in rows:
+            content = b"".join([item(value) for item, value in zip(items, row, strict=True)])
+            size = len(content)
+            pieces += (b"\x12", bytes((size,)) if size < 128 else wire.varint(size), content)
+        return b"".join(pieces)
+
+    return encode
+
+
+def typed_value(type: Type, value: Value) -> bytes:
+    """The inside of a TypedValue message."""
+    return wire.block(1, type_bytes(type)) + wire.block(2, encoder(type)(value))
+
+
+# --- messages to values --------------------------------------------------------------------------------------------------
+
+
+def _bad(text: str) -> Fault:
+    return fault(text, status="BAD_REQUEST")
+
+
+def _taken(type: Type, field: str, low: int | None = None, high: int | None = None) -> Decode:
+    """A value that lies in this field; within these limits, both included."""
+
+    def decode(given: Any) -> Value:
+        if given.WhichOneof("value") != field:
+            raise _mismatch(type, given)
+        value = getattr(given, field)
+        if low is not None and high is not None and not low <= value <= high:
+            raise _bad(f"Value {value} is out of range for type {format_long(type)}")
+        return value
+
+    return decode
+
+
+def _mismatch(type: Type, given: Any) -> Fault:
+    found = given.WhichOneof("value") or ("items" if given.items else "pairs" if given.pairs else "nothing")
+    return _bad(f"Invalid value representation for type: {format_long(type)}, found {found}")
+
+
+_DAYS: Final = 49_673
+_SECONDS: Final = _DAYS * 86_400
+_MICROSECONDS: Final = _SECONDS * 1_000_000
+
+_LIMITS: Final[dict[str, tuple[str, int | None, int | None]]] = {
+    "Bool": ("bool_value", None, None),
+    "Int8": ("int32_value", -(1 << 7), (1 << 7) - 1),
+    "Int16": ("int32_value", -(1 << 15), (1 << 15) - 1),
+    "Int32": ("int32_value", None, None),
+    "Int64": ("int64_value", None, None),
+    "Uint8": ("uint32_value", 0, (1 << 8) - 1),
+    "Uint16": ("uint32_value", 0, (1 << 16) - 1),
+    "Uint32": ("uint32_value", None, None),
+    "Uint64": ("uint64_value", None, None),
+    "Float": ("float_value", None, None),
+    "Double": ("double_value", None, None),
+    "String": ("bytes_value", None, None),
+    "Yson": ("bytes_value", None, None),
+    "Utf8": ("text_value", None, None),
+    "Date": ("uint32_value", 0, _DAYS - 1),
+    "Datetime": ("uint32_value", 0, _SECONDS - 1),
+    "Timestamp": ("uint64_value", 0, _MICROSECONDS - 1),
+    "Interval": ("int64_value", 1 - _MICROSECONDS, _MICROSECONDS - 1),
+    "Date32": ("int32_value", -53_375_809, 53_375_807),
+    "Datetime64": ("int64_value", -4_611_669_897_600, 4_611_669_811_199),
+    "Timestamp64": ("int64_value", -4_611_669_897_600_000_000, 4_611_669_811_199_999_999),
+    "Interval64": ("int64_value", -9_223_339_708_799_999_999, 9_223_339_708_799_999_999),
+}
+"""Where the values of a type lie, and between which limits, where the field could hold more."""
+
+
+@cache
+def decoder(type: Type) -> Decode:
+    """From Value messages to values of this type. Faults: BAD_REQUEST for what is none."""
+    match type:
+        case Primitive(name) if name in _LIMITS:
+            return _taken(type, *_LIMITS[name])
+        case Primitive("Uuid"):
+            return _uuid_decoder(type)
+        case Primitive():
+            return _text_decoder(type)
+        case DecimalType():
+            return _decimal_decoder(type)
+        case OptionalType(item):
+            return _optional_decoder(item)
+        case ListType(item):
+            inner = decoder(item)
+            return lambda given: [inner(each) for each in given.items]
+        case TupleType() | StructType():
+            return _row_decoder(type)
+        case DictType(key, payload):
+            return _pairs_decoder(decoder(key), decoder(payload))
+        case VariantType(over):
+            return _variant_decoder(type, over)
+        case TaggedType(_, item):
+            return decoder(item)
+    return _constant_decoder(type)
+
+
+def _constant_decoder(type: Type) -> Decode:
+    if isinstance(type, EmptyListType):
+        return lambda given: []
+    return lambda given: {} if isinstance(type, EmptyDictType) else None
+
+
+def _text_decoder(type: Type) -> Decode:
+    taken = _taken(type, "text_value")
+
+    def decode(given: Any) -> Value:
+        text = taken(given)
+        value = texts.from_text(type, text)
+        if value is None:
+            raise _bad(f"Invalid {format_long(type)} value")
+        return value
+
+    return decode
+
+
+def _low_and_high(type: Type, given: Any) -> tuple[int, int]:
+    if given.WhichOneof("value") != "low_128":
+        raise _mismatch(type, given)
+    return given.low_128, given.high_128
+
+
+def _uuid_decoder(type: Type) -> Decode:
+    def decode(given: Any) -> Value:
+        low, high = _low_and_high(type, given)
+        return low.to_bytes(8, "little") + high.to_bytes(8, "little")
+
+    return decode
+
+
+def _decimal_decoder(type: DecimalType) -> Decode:
+    largest, infinite = 10**type.precision, 10**35
+
+    def decode(given: Any) -> Value:
+        low, high = _low_and_high(type, given)
+        value = (high << 64 | low) - ((high >> 63) << 128)
+        if abs(value) >= largest and value not in (infinite, -infinite, infinite + 1):
+            raise _bad(f"Value is out of range for type {format_long(type)}")
+        return value
+
+    return decode
+
+
+def _optional_decoder(item: Type) -> Decode:
+    inner = decoder(item)
+    if isinstance(item, (OptionalType, NullType)):
+
+        def nested(given: Any) -> Value:
+            kind = given.WhichOneof("value")
+            if kind == "nested_value":
+                return Just(inner(given.nested_value))
+            # Some clients write what is there without a level around it.
+            return None if kind == "null_flag_value" else Just(inner(given))
+
+        return nested
+    return lambda given: None if given.WhichOneof("value") == "null_flag_value" else inner(given)
+
+
+def _row_decoder(type: TupleType | StructType) -> Decode:
+    inners = tuple(decoder(each) for each in _alternatives(type))
+
+    def decode(given: Any) -> Value:
+        items = given.items
+        if len(items) != len(inners):
+            raise _bad(f"Invalid number of items for type: {format_long(type)}, found {len(items)}")
+        return tuple([inner(each) for inner, each in zip(inners, items, strict=True)])
+
+    return decode
+
+
+def _pairs_decoder(key: Decode, payload: Decode) -> Decode:
+    return lambda given: {hashable(key(pair.key)): payload(pair.payload) for pair in given.pairs}
+
+
+def hashable(value: Value) -> Value:
+    """A value that may be a key of a dict."""
+    return tuple(map(hashable, value)) if isinstance(value, list) else value
+
+
+def _variant_decoder(type: Type, over: Type) -> Decode:
+    inners = [decoder(each) for each in _alternatives(over)]
+
+    def decode(given: Any) -> Value:
+        if given.variant_index >= len(inners) or given.WhichOneof("value") != "nested_value":
+            raise _bad(f"Invalid value representation for type: {format_long(type)}")
+        return given.variant_index, inners[given.variant_index](given.nested_value)
+
+    return decode
+
+
+def read_typed(given: Any) -> tuple[Type, Value]:
+    """Type and value of a TypedValue message. Faults: BAD_REQUEST."""
+    type = type_of(given.type)
+    return type, decoder(type)(given.value)

@@ -1,0 +1,164 @@
+"""Answers, packed by hand: an object for each message would cost several times what its bytes do.
+
+Field numbers: https://github.com/ydb-platform/ydb-api-protos `ydb_operation.proto`, `ydb_query.proto`, `ydb_issue_message.proto`,
+`ydb_value.proto`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Final
+
+from mayflydb.frontends.ydb.descriptors import enum_number
+from mayflydb.query.yql.faults import Issue, Position
+
+_SMALL: Final = tuple(bytes((number,)) for number in range(128))
+
+ANY_PREFIX: Final = "type.googleapis.com/"
+
+
+def varint(number: int) -> bytes:
+    """A whole number, not negative."""
+    if number < 128:
+        return _SMALL[number]
+    out = bytearray()
+    while number > 127:
+        out.append(number & 127 | 128)
+        number >>= 7
+    out.append(number)
+    return bytes(out)
+
+
+def block(field: int, content: bytes) -> bytes:
+    """A field of bytes, text or a message."""
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def number(field: int, value: int) -> bytes:
+    """A field of a whole number; nothing for 0, which is what a missing one means."""
+    return varint(field << 3) + varint(value) if value else b""
+
+
+def text(field: int, value: str) -> bytes:
+    """A field of text; nothing for an empty one."""
+    return block(field, value.encode()) if value else b""
+
+
+@cache
+def status_number(status: str) -> int:
+    """400000 for SUCCESS, 0 for STATUS_CODE_UNSPECIFIED."""
+    return enum_number("Ydb.StatusIds.StatusCode", status)
+
+
+def issue(given: Issue) -> bytes:
+    """An IssueMessage."""
+    place = b"" if given.position is None else _position(given.position)
+    inner = b"".join(block(6, issue(each)) for each in given.issues)
+    end = block(3, place) if place else b""
+    start = block(1, place) if place else b""
+    return start + text(2, given.message) + end + number(4, given.code) + number(5, given.severity) + inner
+
+
+def _position(position: Position) -> bytes:
+    return number(1, position.row) + number(2, position.column)
+
+
+def issues(field: int, given: Iterable[Issue]) -> bytes:
+    """A repeated field of them."""
+    return b"".join(block(field, issue(each)) for each in given)
+
+
+@cache
+def any_of(type_name: str) -> bytes:
+    """How an Any begins that holds a message of this name, `Ydb.Table.ExecuteQueryResult`."""
+    return block(1, (ANY_PREFIX + type_name).encode())
+
+
+def packed(type_name: str, content: bytes) -> bytes:
+    """An Any."""
+    return any_of(type_name) + block(2, content)
+
+
+@cache
+def _head(status: str) -> bytes:
+    return b"\x10\x01" + number(3, status_number(status))
+
+
+def operation(
+    status: str = "SUCCESS",
+    result: bytes = b"",
+    type_name: str = "",
+    issues: Sequence[Issue] = (),
+    *,
+    id: str = "",
+    ready: bool = True,
+    metadata: bytes = b"",
+) -> bytes:
+    """A response whose one field is its operation, done already unless `ready` is False.
+
+    `result`: the message of the name `type_name`, if there is one. `metadata`: an Any, packed.
+    """
+    return block(1, operation_message(status, result, type_name, issues, id=id, ready=ready, metadata=metadata))
+
+
+def operation_message(
+    status: str = "SUCCESS",
+    result: bytes = b"",
+    type_name: str = "",
+    issues: Sequence[Issue] = (),
+    *,
+    id: str = "",
+    ready: bool = True,
+    metadata: bytes = b"",
+) -> bytes:
+    """An Operation by itself, for lists of them."""
+    content = text(1, id) + (_head(status) if ready else b"")
+    if issues:
+        content += _issues(4, issues)
+    if type_name:
+        content += block(5, packed(type_name, result))
+    if metadata:
+        content += block(6, metadata)
+    return content
+
+
+_issues = issues
+
+
+@cache
+def _direct_head(status: str) -> bytes:
+    return number(1, status_number(status))
+
+
+def direct(status: str = "SUCCESS", rest: bytes = b"", issues: Sequence[Issue] = ()) -> bytes:
+    """A response that carries status and issues itself; `rest`: its other fields, packed."""
+    return _direct_head(status) + _issues(2, issues) + rest
+
+
+def part(
+    index: int = 0,
+    result_set: bytes | None = None,
+    *,
+    tx_id: str | None = None,
+    stats: bytes = b"",
+    status: str = "SUCCESS",
+    issues: Sequence[Issue] = (),
+) -> bytes:
+    """One message of ExecuteQuery's stream.
+
+    `result_set`: the inside of a ResultSet, None where there is none. `tx_id`: None where nothing is said of a transaction, empty
+    where it has ended. `stats`: a QueryStats.
+    """
+    pieces = [_direct_head(status)]
+    if issues:
+        pieces.append(_issues(2, issues))
+    if index:
+        pieces.append(b"\x18" + varint(index))
+    if result_set is not None:
+        pieces += (b"\x22", varint(len(result_set)), result_set)
+    if stats:
+        pieces += (b"\x2a", varint(len(stats)), stats)
+    if tx_id is not None:
+        pieces.append(block(6, text(1, tx_id)))
+    return b"".join(pieces)

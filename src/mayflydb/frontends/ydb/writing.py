@@ -1,0 +1,139 @@
+"""Writes of rows: what the verbs of YQL do with rows that are there, and with those that are not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+
+from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.reading import conflict, rows_of
+from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
+from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
+from mayflydb.model.record import Record
+from mayflydb.query.yql.schemas import Effect, Row
+from mayflydb.query.yql.types import Value
+
+EXISTS = "Conflict with existing key."
+TWICE = "Duplicated keys found."
+
+
+class Writer:
+    """Writes of one table in one transaction.
+
+    `blind`: an UPSERT, REPLACE or DELETE is no conflict with another transaction's write, unless the row was read here, too.
+    """
+
+    def __init__(self, snapshot: Snapshot, layout: Layout, blind: bool) -> None:
+        self._snapshot = snapshot
+        self._blind = blind
+        self._layout = layout
+        self._container = layout.view.node.id
+
+    async def write(self, effect: Effect) -> Sequence[Row]:
+        """Do it. Errors: PRECONDITION_FAILED for keys that are taken, WriteConflict, OwnerNotFound."""
+        done: list[Values] = []
+        rows = Rows(self._layout, effect.columns)
+        keyed = [(rows.key_of(row), row) for row in effect.rows]
+        if effect.verb == "INSERT":
+            keyed = await self._insertable(effect, keyed)
+        do = {"INSERT": self._insert, "UPDATE": self._update, "DELETE": self._delete}.get(effect.verb, self._put)
+        for key, row in keyed:
+            try:
+                after = await do(effect, rows, key, row)
+            except Conflict:
+                raise conflict(effect.table, EXISTS) from None
+            if after is not None:
+                done.append(after)
+        return () if effect.returning is None else rows_of(self._layout, effect.returning, done)
+
+    async def _insertable(self, effect: Effect, keyed: list[tuple[bytes, Row]]) -> list[tuple[bytes, Row]]:
+        """Those that may be inserted. All are looked at before any is written."""
+        if len({key for key, _ in keyed}) < len(keyed):
+            if not effect.ignore_existing:
+                raise conflict(effect.table, TWICE)
+            keyed = list({key: (key, row) for key, row in reversed(keyed)}.values())[::-1]
+        vacant = [(key, row) for key, row in keyed if await self._get(key) is None]
+        if len(vacant) < len(keyed) and not effect.ignore_existing:
+            raise conflict(effect.table, EXISTS)
+        return vacant
+
+    async def _get(self, key: bytes) -> Record | None:
+        return await self._snapshot.get(self._container, partition_of(key), key)
+
+    async def _insert(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values:
+        values = rows.new(row)
+        await self._run(Mode.CREATE, key, self._layout.draft(values, key))
+        return values
+
+    async def _put(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values | None:
+        blind = self._blind and effect.returning is None
+        if effect.verb == "REPLACE" or rows.whole:
+            values = rows.new(row)
+            await self._run(Mode.UPSERT, key, self._layout.draft(values, key), blind)
+            return values
+        merge = rows.merge(row, key)
+        written = await self._snapshot.run(
+            self._container, Command(Mode.UPSERT, partition_of(key), key, merge), blind=blind
+        )
+        return None if blind else self._layout.decode(written.record.value)
+
+    async def _update(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values | None:
+        before = await self._get(key)
+        if before is None:
+            return None
+        values = rows.over(self._layout.decode(before.value), row)
+        await self._run(Mode.REPLACE, key, self._layout.draft(values, key))
+        return values
+
+    async def _delete(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values | None:
+        blind = self._blind and effect.returning is None
+        try:
+            command = Command(Mode.DELETE, partition_of(key), key)
+            written = await self._snapshot.run(self._container, command, blind=blind)
+        except OwnerNotFound:
+            raise
+        except NotFound:
+            return None
+        return None if blind else self._layout.decode(written.record.value)
+
+    async def _run(self, mode: Mode, key: bytes, draft: Draft, blind: bool = False) -> None:
+        await self._snapshot.run(self._container, Command(mode, partition_of(key), key, draft), blind=blind)
+
+
+class Rows:
+    """Rows given by values of some columns, as rows of their table."""
+
+    def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
+        self._layout = layout
+        self._numbers = [layout.numbers[name] for name in columns]
+        places = [columns.index(name) for name in layout.view.table.key]
+        self._key = itemgetter(*places) if len(places) > 1 else _only(places[0])
+        self.whole = len(set(columns)) == len(layout.numbers)
+
+    def key_of(self, row: Row) -> bytes:
+        """The key of the record of a row."""
+        return self._layout.key_from(self._key(row))
+
+    def new(self, row: Row) -> Values:
+        """A row that has these values, and defaults where there are none."""
+        return self.over(self._layout.blank(), row)
+
+    def over(self, values: Values, row: Row) -> Values:
+        """A row with these values in it; it is changed."""
+        for number, value in zip(self._numbers, row, strict=True):
+            values[number] = value
+        return values
+
+    def merge(self, row: Row, key: bytes) -> Callable[[Record | None], Draft]:
+        """What an UPSERT makes of the record that is there, or is not."""
+
+        def merged(before: Record | None) -> Draft:
+            values = self._layout.blank() if before is None else self._layout.decode(before.value)
+            return self._layout.draft(self.over(values, row), key)
+
+        return merged
+
+
+def _only(place: int) -> Callable[[Row], tuple[Value, ...]]:
+    return lambda row: (row[place],)

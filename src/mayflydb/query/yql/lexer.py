@@ -1,0 +1,123 @@
+"""A text of YQL cut into tokens.
+
+Lexical rules: https://github.com/ydb-platform/ydb `yql/essentials/sql/v1/SQLv1Antlr4.g.in`, the default lexer, not the ANSI one.
+`>>`, `>>|` and `??` are no tokens, because types close with `>>` and end with `??`; whoever reads expressions puts them together.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from typing import Final
+
+from mayflydb.query.yql.faults import syntax_fault, unsupported
+from mayflydb.query.yql.keywords import KEYWORDS
+from mayflydb.query.yql.syntax import At
+
+ID: Final = "ID_PLAIN"
+QUOTED: Final = "ID_QUOTED"
+STRING: Final = "STRING_VALUE"
+INTEGER: Final = "INTEGER_VALUE"
+REAL: Final = "REAL"
+END: Final = "<EOF>"
+
+_SKIPPED: Final = r"(?>(?:[ \t\r\n\f]+|--[^\r\n]*|/\*(?s:.*?)\*/)*)"
+_STRING: Final = (
+    r"""'(?>(?:[^'\\]+|\\(?s:.))*)'(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
+    r"""|"(?>(?:[^"\\]+|\\(?s:.))*)"(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
+    r"""|(?>(?:@@(?s:.*?)@@)+)@?(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
+)
+_REAL: Final = r"(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)(?:[fF]|[pP](?:[fF][48]|[nN])?)?"
+_INTEGER: Final = r"(?:0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)(?:[pPuU]?[lLsStTiIbBnN]|[pPuU])?"
+_QUOTED: Final = r"`(?>(?:[^`\\]+|``|\\(?s:.))*)`"
+_SIGN: Final = r"\|<<|<=|<>|<<|<\||>=|\|\||\|>|==|!=|->|::|@(?!@)|/(?!\*)|[-=<>&|+~*%;.,()?:${}^\[\]]"
+_TOKEN: Final = re.compile(
+    rf"{_SKIPPED}(?:([A-Za-z_][A-Za-z0-9_]*)|({_SIGN})|({_STRING})|({_QUOTED})|({_REAL})|({_INTEGER})|(\Z))", re.ASCII
+)
+_BLANK: Final = re.compile(_SKIPPED)
+_KINDS: Final = (None, None, None, STRING, QUOTED, REAL, INTEGER, END)
+_WORD: Final = 1
+_SIGN_GROUP: Final = 2
+_END_GROUP: Final = 7
+_MODE: Final = re.compile(r"^\s*--!\s*(\w+)", re.MULTILINE)
+
+
+class Places:
+    """Rows and columns of offsets into a text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._rows = [0]
+        self._plain = text.isascii()
+        if "\n" in text:
+            self._rows.extend(each.end() for each in re.finditer("\n", text))
+
+    def at(self, offset: int) -> At:
+        """The place of an offset: row and column from 1, columns in bytes of UTF-8."""
+        row = bisect_right(self._rows, offset) if len(self._rows) > 1 else 1
+        start = self._rows[row - 1]
+        if self._plain:
+            return At(row, offset - start + 1)
+        return At(row, len(self._text[start:offset].encode("utf-8", "surrogatepass")) + 1)
+
+
+class Tokens:
+    """The tokens of a text, the last of which is the end.
+
+    `kinds`: of a keyword its name in capitals, of a sign itself, of all else one of the constants above. `texts`: as written.
+    `starts`: offsets in characters.
+    """
+
+    __slots__ = ("kinds", "places", "starts", "text", "texts")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.places = Places(text)
+        self.kinds: list[str] = []
+        self.texts: list[str] = []
+        self.starts: list[int] = []
+
+    def end(self, index: int) -> int:
+        """The offset behind a token."""
+        return self.starts[index] + len(self.texts[index])
+
+
+def tokens(text: str) -> Tokens:
+    """Cut a text. Faults: a character that begins no token; a text for another parser."""
+    found = Tokens(text)
+    if "--!" in text:
+        _check_mode(text, found.places)
+    kinds, texts, starts = found.kinds, found.texts, found.starts
+    match, keywords = _TOKEN.match, KEYWORDS
+    offset = 0
+    while True:
+        token = match(text, offset)
+        if token is None:
+            raise _unknown(text, offset, found.places)
+        group = token.lastindex
+        assert group is not None
+        value = token[group]
+        if group == _WORD:
+            kind = keywords.get(value) or keywords.get(value.upper(), ID)
+        elif group == _SIGN_GROUP:
+            kind = value
+        else:
+            kind = _KINDS[group] or END
+        kinds.append(kind)
+        texts.append(value)
+        offset = token.end()
+        starts.append(offset - len(value))
+        if group == _END_GROUP:
+            return found
+
+
+def _unknown(text: str, offset: int, places: Places) -> Exception:
+    blank = _BLANK.match(text, offset)
+    start = blank.end() if blank else offset
+    return syntax_fault(f"token recognition error at: '{text[start : start + 16]}'", places.at(start))
+
+
+def _check_mode(text: str, places: Places) -> None:
+    for mode in _MODE.finditer(text):
+        if mode[1] in ("ansi_lexer", "syntax_v0", "syntax_pg"):
+            raise unsupported(f"--!{mode[1]}", places.at(mode.start(1)))

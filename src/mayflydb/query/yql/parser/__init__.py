@@ -1,0 +1,35 @@
+"""Texts of YQL read into trees: a lexer, recursive descent for statements, precedence climbing for expressions.
+
+Each module reads one subject and is a class above those that it needs: `cursor`, `type_names`, `operands`, `expressions`,
+`grouping`, `queries`, `writes`, `settings`, `tables`, `access`, `statements`.
+"""
+
+from __future__ import annotations
+
+from mayflydb.query.yql.lexer import END, tokens
+from mayflydb.query.yql.parser.statements import Statements
+from mayflydb.query.yql.statements import Script
+from mayflydb.query.yql.syntax import Query, TypeName
+
+
+def parse(text: str) -> Script:
+    """A whole text. Faults: it cannot be read, or has what Mayfly has not."""
+    return Statements(tokens(text)).script()
+
+
+def read_type(text: str) -> TypeName:
+    """A type alone: `List<Struct<a: Utf8?>>`. Faults: it cannot be read."""
+    cursor = Statements(tokens(text))
+    found = cursor.type_name()
+    if cursor.kind != END:
+        cursor.fail(END)
+    return found
+
+
+def read_query(text: str) -> Query:
+    """A query alone, as a view has it. Faults: it cannot be read."""
+    cursor = Statements(tokens(text))
+    found = cursor.query()
+    if cursor.kind != END:
+        cursor.fail(END)
+    return found

@@ -1,0 +1,53 @@
+"""Which functions take types where others take values."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.query.yql.syntax import Argument, Call, Expression, Literal_, Name, TypeArgument, TypeName
+
+ALL: Final = frozenset(range(256))
+
+TYPES_OF: Final = {
+    **dict.fromkeys(
+        ("NOTHING", "LISTCREATE", "SETCREATE", "FORMATTYPE", "INSTANCEOF", "TYPEHANDLE", "CALLABLE"), frozenset({0})
+    ),
+    **dict.fromkeys(("OPTIONALTYPE", "LISTTYPE", "SETTYPE", "STREAMTYPE", "VARIANTTYPE", "TAGGEDTYPE"), frozenset({0})),
+    **dict.fromkeys(
+        ("OPTIONALITEMTYPE", "LISTITEMTYPE", "DICTKEYTYPE", "DICTPAYLOADTYPE", "VARIANTUNDERLYINGTYPE"), frozenset({0})
+    ),
+    **dict.fromkeys(("TUPLEELEMENTTYPE", "STRUCTMEMBERTYPE", "TYPEKIND"), frozenset({0})),
+    **dict.fromkeys(("DICTCREATE", "DICTTYPE"), frozenset({0, 1})),
+    **dict.fromkeys(("TUPLETYPE", "STRUCTTYPE"), ALL),
+    **dict.fromkeys(("VARIANT",), frozenset({2})),
+    **dict.fromkeys(("ENUM", "ENSURETYPE", "ENSURECONVERTIBLETO", "YSON::CONVERTTO", "YSON::PARSETO"), frozenset({1})),
+}
+"""By name in capitals: the numbers of the arguments that are types."""
+
+
+def with_types(name: str, arguments: tuple[Argument, ...]) -> tuple[Argument, ...]:
+    """The arguments of a call, with those that name types as types."""
+    places = TYPES_OF.get(name.upper())
+    if places is None:
+        return arguments
+    return tuple(_typed(each) if number in places else each for number, each in enumerate(arguments))
+
+
+def _typed(argument: Argument) -> Argument:
+    named = as_type(argument.value)
+    if named is None or isinstance(argument.value, TypeArgument):
+        return argument
+    return Argument(argument.at, TypeArgument(argument.value.at, named), argument.name)
+
+
+def as_type(operand: Expression) -> TypeName | None:
+    """The type that an operand names, if it may be one: `Int32`, `Decimal(22, 9)`, `List<Int32>`."""
+    if isinstance(operand, TypeArgument):
+        return operand.type
+    if isinstance(operand, Name):
+        return None if operand.quoted or ":" in operand.name else TypeName(operand.at, operand.name)
+    if not isinstance(operand, Call) or operand.name.upper() != "DECIMAL" or len(operand.arguments) != 2:
+        return None
+    digits = [each.value.value for each in operand.arguments if isinstance(each.value, Literal_)]
+    numbers = tuple(each for each in digits if isinstance(each, int) and not isinstance(each, bool))
+    return TypeName(operand.at, operand.name, numbers) if len(numbers) == len(operand.arguments) else None

@@ -1,0 +1,195 @@
+"""Expressions, by precedence.
+
+From loose to tight: OR; AND; XOR; `= == != <>`, LIKE, IN, BETWEEN, IS; `< <= > >=`; `<< >> |<< >>| & | ^` and then `??`; `+ -`;
+`* / %`; `||`; `+ - ~ NOT` before an operand; `[] () .` behind one. So `NOT a = b` is `(NOT a) = b`, as in YDB.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.parser.calls import as_type
+from mayflydb.query.yql.parser.operands import Operands
+from mayflydb.query.yql.syntax import (
+    Between,
+    Binary,
+    Expression,
+    In,
+    Like,
+    ListOf,
+    Subquery,
+    TupleOf,
+    TypeArgument,
+    Unary,
+)
+
+OR, AND, XOR, CONDITION, COMPARISON, BITS, SUM, PRODUCT, CONCATENATION, OPERAND = range(1, 11)
+
+POWERS: Final = {
+    "OR": OR,
+    "AND": AND,
+    "XOR": XOR,
+    **dict.fromkeys(("=", "==", "!=", "<>", "IS", "ISNULL", "NOTNULL", "NOT", "IN", "BETWEEN"), CONDITION),
+    **dict.fromkeys(("LIKE", "ILIKE", "GLOB", "REGEXP", "RLIKE", "MATCH"), CONDITION),
+    **dict.fromkeys(("<", "<=", ">", ">="), COMPARISON),
+    **dict.fromkeys(("<<", "|<<", "&", "|", "^", "?"), BITS),
+    **dict.fromkeys(("+", "-"), SUM),
+    **dict.fromkeys(("*", "/", "%"), PRODUCT),
+    "||": CONCATENATION,
+}
+"""How tightly each binds; what is not here ends an expression."""
+
+MATCHING: Final = frozenset({"LIKE", "ILIKE", "GLOB", "REGEXP", "RLIKE", "MATCH"})
+EQUALITIES: Final = {"=": "==", "==": "==", "!=": "!=", "<>": "!="}
+
+LONGEST_CHAIN: Final = 250
+"""Operators of one kind in a row that are still read as one deep tree; ANDs and ORs have no such limit."""
+_BALANCED_FROM: Final = 24
+
+
+class Expressions(Operands):
+    def expression(self, level: int = OR) -> Expression:
+        """An expression of operators that bind at least as tightly as `level`."""
+        left = self.operand()
+        length = 0
+        closed = chained = False
+        while True:
+            kind = self.kinds[self.index]
+            power = POWERS.get(kind, 0)
+            if kind == ">" and self.next_kind == ">" and self.adjacent(2):
+                power = BITS
+            if power < level:
+                return left
+            if kind == "?" and not self.is_coalescing():
+                left = self._optional(left)
+                continue
+            if power == CONDITION:
+                if closed or (chained and not self._is_equality()):
+                    return left
+                further = self._condition(left)
+                if further is None:
+                    return left
+                left, closed = further
+                chained = True
+            elif power <= AND:
+                left = self._logical(left, power)
+            else:
+                left = self._arithmetic(left, power)
+            length += 1
+            if length > LONGEST_CHAIN:
+                raise fault(f"More than {LONGEST_CHAIN} operators in a row are not supported", self.at())
+
+    def _logical(self, left: Expression, power: int) -> Expression:
+        """`a OR b OR c`; long chains become balanced trees, which mean the same and are less deep."""
+        operator = "OR" if power == OR else "AND"
+        parts = [left]
+        while self.accept(operator):
+            parts.append(self.expression(power + 1))
+        if len(parts) >= _BALANCED_FROM:
+            return _balanced(operator, parts)
+        for part in parts[1:]:
+            left = Binary(left.at, operator, left, part)
+        return left
+
+    def _arithmetic(self, left: Expression, power: int) -> Expression:
+        kind = self.kind
+        if kind == "?":
+            self.index += 2
+            self.enter()
+            right = self.expression(BITS)
+            self.leave()
+            return Binary(left.at, "??", left, right)
+        if kind == ">" and power == BITS:
+            kind = ">>"
+            self.index += 1
+            if self.next_kind == "|" and self.adjacent(2):
+                kind = ">>|"
+                self.index += 1
+        self.index += 1
+        return Binary(left.at, kind, left, self.expression(power + 1))
+
+    def _optional(self, operand: Expression) -> Expression:
+        """`Int32?` where an expression may stand."""
+        named = as_type(operand)
+        if named is None:
+            self.index += 1
+            self.fail("?")
+        return TypeArgument(operand.at, self.optionals(named))
+
+    # --- conditions -----------------------------------------------------------------------------------------------------
+
+    def _is_equality(self) -> bool:
+        """Whether the next condition is one that may follow another of its kind: `a = b = c`, but not `a = b IS NULL`."""
+        if self.kind == "IS":
+            return "DISTINCT" in (self.next_kind, self.kind_at(2) if self.next_kind == "NOT" else "")
+        return self.kind in EQUALITIES
+
+    def _condition(self, left: Expression) -> tuple[Expression, bool] | None:
+        """What a condition makes of its left side, and whether no other may follow; None: this NOT is none of it."""
+        kind = self.kind
+        at = left.at
+        if kind in EQUALITIES:
+            self.index += 1
+            return Binary(at, EQUALITIES[kind], left, self.expression(COMPARISON)), False
+        if kind == "IS":
+            return self._is(left)
+        if kind in ("ISNULL", "NOTNULL"):
+            self.index += 1
+            return Unary(at, "IS NULL" if kind == "ISNULL" else "IS NOT NULL", left), True
+        negated = kind == "NOT"
+        if negated:
+            kind = self.next_kind
+            if kind == "NULL":
+                self.index += 2
+                return Unary(at, "IS NOT NULL", left), True
+            if kind not in MATCHING and kind not in ("IN", "BETWEEN"):
+                return None
+            self.index += 1
+        self.index += 1
+        if kind == "IN":
+            compact = self.accept("COMPACT")
+            return In(at, left, self._within(), negated, compact), True
+        if kind == "BETWEEN":
+            return self._between(left, negated), True
+        pattern = self.expression(COMPARISON)
+        escape = None
+        if self.accept("ESCAPE"):
+            escape = self.expression(COMPARISON)
+        return Like(at, kind, left, pattern, escape, negated), True
+
+    def _is(self, left: Expression) -> tuple[Expression, bool]:
+        self.index += 1
+        negated = self.accept("NOT")
+        if self.accept("NULL"):
+            return Unary(left.at, "IS NOT NULL" if negated else "IS NULL", left), True
+        if not self.accept("DISTINCT"):
+            self.fail("DISTINCT", "NULL") if negated else self.fail("DISTINCT", "NOT", "NULL")
+        self.expect("FROM")
+        operator = "IS NOT DISTINCT FROM" if negated else "IS DISTINCT FROM"
+        return Binary(left.at, operator, left, self.expression(COMPARISON)), False
+
+    def _between(self, left: Expression, negated: bool) -> Between:
+        symmetric = self.accept_any(("SYMMETRIC", "ASYMMETRIC")) == "SYMMETRIC"
+        low = self.expression(COMPARISON)
+        self.expect("AND")
+        return Between(left.at, left, low, self.expression(COMPARISON), negated, symmetric)
+
+    def _within(self) -> Expression:
+        """The right side of IN: brackets are a list there, of one thing too."""
+        if self.kind != "(":
+            return self.unsigned()
+        start = self.at()
+        inner, single = self.bracket()
+        if self.kind in (".", "["):
+            return self.suffixes(inner)
+        if single and not isinstance(inner, Subquery):
+            return ListOf(start, (inner,))
+        return ListOf(start, inner.items) if isinstance(inner, TupleOf) and not single else inner
+
+
+def _balanced(operator: str, parts: list[Expression]) -> Expression:
+    if len(parts) == 1:
+        return parts[0]
+    middle = (len(parts) + 1) // 2
+    return Binary(parts[0].at, operator, _balanced(operator, parts[:middle]), _balanced(operator, parts[middle:]))

@@ -1,0 +1,260 @@
+"""GROUP BY, ORDER BY, windows, and the functions of JSON's standard."""
+
+from __future__ import annotations
+
+from itertools import chain, combinations
+from typing import Final, Literal
+
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.lexer import ID, INTEGER, QUOTED, STRING
+from mayflydb.query.yql.parser.expressions import Expressions
+from mayflydb.query.yql.parser.literals import split_integer
+from mayflydb.query.yql.syntax import (
+    Call,
+    Expression,
+    Frame,
+    GroupBy,
+    Item,
+    Json,
+    Member,
+    Name,
+    OrderItem,
+    TypeName,
+    Window,
+)
+
+_UNITS: Final[dict[str, Literal["ROWS", "RANGE", "GROUPS"]]] = {"ROWS": "ROWS", "RANGE": "RANGE", "GROUPS": "GROUPS"}
+_MOST_SETS: Final = 4096
+_Clause = tuple[str, Expression | None, TypeName | None]
+
+
+class Grouping(Expressions):
+    def named_item(self) -> Item:
+        """`value AS name`"""
+        at = self.at()
+        value = self.expression()
+        return Item(at, value, self.name() if self.accept("AS") else None)
+
+    def column_reference(self) -> Expression:
+        """`a`, or `t.a`"""
+        at = self.at()
+        found: Expression = Name(at, self.name(), self.kinds[self.index - 1] == QUOTED)
+        return Member(at, found, self.name()) if self.accept(".") else found
+
+    def order(self) -> tuple[OrderItem, ...]:
+        """`ORDER BY a, b DESC`"""
+        self.expect("ORDER", "BY")
+        return self.list_of(self._order_item, None)
+
+    def _order_item(self) -> OrderItem:
+        at = self.at()
+        value = self.expression()
+        return OrderItem(at, value, self.accept_any(("ASC", "DESC")) == "DESC")
+
+    # --- GROUP BY -------------------------------------------------------------------------------------------------------
+
+    def group(self) -> GroupBy:
+        at = self.at()
+        self.expect("GROUP")
+        compact = self.accept("COMPACT")
+        self.expect("BY")
+        if self.kind in ("ALL", "DISTINCT"):
+            self.refuse(f"GROUP BY {self.kind}")
+        items: list[Item] = []
+        hops: list[Call] = []
+        elements = self.list_of(lambda: self._element(items, hops), None)
+        if self.kind == "WITH":
+            self.refuse("WITH behind GROUP BY")
+        if len(hops) > 1:
+            raise fault("Duplicate hop specification", hops[1].at)
+        sets: tuple[tuple[int, ...], ...] | None = None
+        if any(element is not None for element in elements):
+            items, sets = _in_order(items, _product(elements, len(items), self))
+        return GroupBy(at, tuple(items), sets, compact, hops[0] if hops else None)
+
+    def _element(self, items: list[Item], hops: list[Call]) -> tuple[tuple[int, ...], ...] | None:
+        """One part of GROUP BY: its items go into the list; the sets of them that it stands for, or None for a plain one."""
+        following = self.next_kind
+        if self.kind in ("ROLLUP", "CUBE") and following == "(":
+            rollup = self.word() == "ROLLUP"
+            self.expect("(")
+            numbers = [_number(items, each) for each in self.list_of(self.named_item)]
+            if len(numbers) > 12:
+                raise fault("More than 12 columns of ROLLUP or CUBE are not supported", self.at())
+            lengths = range(len(numbers), -1, -1)
+            if rollup:
+                return tuple(tuple(numbers[:length]) for length in lengths)
+            return tuple(chain.from_iterable(combinations(numbers, length) for length in lengths))
+        if self.kind == "GROUPING" and following == "SETS":
+            self.index += 2
+            self.enter()
+            found = self.in_parentheses(lambda: self._element_of_sets(items))
+            self.leave()
+            return tuple(chain.from_iterable(found))
+        if self.kind == "HOP" and following == "(":
+            call = self.operand()
+            assert isinstance(call, Call)
+            hops.append(call)
+            return None
+        _number(items, self.named_item())
+        return None
+
+    def _element_of_sets(self, items: list[Item]) -> tuple[tuple[int, ...], ...]:
+        if self.kind == "HOP":
+            self.refuse("HOP in GROUPING SETS")
+        if self.kind in ("ROLLUP", "CUBE", "GROUPING"):
+            return self._element(items, []) or ()
+        if self.accept("("):
+            if self.accept(")"):
+                return ((),)
+            return (tuple(_number(items, each) for each in self.list_of(self.named_item)),)
+        return ((_number(items, self.named_item()),),)
+
+    # --- windows --------------------------------------------------------------------------------------------------------
+
+    def window_definition(self) -> tuple[str, Window]:
+        """`name AS (...)`"""
+        name = self.name()
+        self.expect("AS")
+        return name, self._window()
+
+    def over(self) -> Window | str:
+        return self._window() if self.kind == "(" else self.name()
+
+    def _window(self) -> Window:
+        at = self.at()
+        self.expect("(")
+        self.enter()
+        if self.kind in (ID, QUOTED):
+            self.refuse("A window that begins with another one")
+        partition: tuple[Item, ...] = ()
+        if self.accept("PARTITION"):
+            self.accept("COMPACT")
+            self.expect("BY")
+            partition = self.list_of(self.named_item, None)
+        order = self.order() if self.kind == "ORDER" else ()
+        frame = self._frame() if self.kind in _UNITS else None
+        self.leave()
+        self.expect(")")
+        return Window(at, partition, order, frame)
+
+    def _frame(self) -> Frame:
+        at = self.at()
+        unit = _UNITS[self.word()]
+        if self.accept("BETWEEN"):
+            lower = self._bound("PRECEDING")
+            self.expect("AND")
+            upper = self._bound("FOLLOWING")
+        else:
+            lower, upper = self._bound("PRECEDING"), 0
+        if self.kind == "EXCLUDE":
+            self.refuse("EXCLUDE of a window's frame")
+        return Frame(at, unit, lower, upper)
+
+    def _bound(self, unbounded: str) -> int | None:
+        """One end of a frame; UNBOUNDED goes only in the direction of its own end."""
+        if self.accept("CURRENT"):
+            self.expect("ROW")
+            return 0
+        if self.accept("UNBOUNDED"):
+            self.expect(unbounded)
+            return None
+        if self.kind != INTEGER:
+            self.refuse("A window's frame by an expression")
+        value, _ = split_integer(self.texts[self.index][:18])
+        self.index += 1
+        return -value if self.expect_any(("FOLLOWING", "PRECEDING")) == "PRECEDING" else value
+
+    # --- JSON -----------------------------------------------------------------------------------------------------------
+
+    def json(self) -> Json:
+        at = self.at()
+        function = self.word()
+        self.expect("(")
+        self.enter()
+        operand = self.expression()
+        self.expect(",")
+        if self.kind != STRING:
+            self.fail(STRING)
+        path = self.string()
+        clauses = self._passing()
+        if function == "JSON_VALUE":
+            clauses += self._value_clauses()
+        elif function == "JSON_EXISTS":
+            if self.kind != ")":
+                clauses.append((f"{self.expect_any(('TRUE', 'FALSE', 'UNKNOWN', 'ERROR'))} ON ERROR", None, None))
+                self.expect("ON", "ERROR")
+        else:
+            clauses += self._query_clauses()
+        self.leave()
+        self.expect(")")
+        return Json(at, function, operand, path, tuple(clauses))
+
+    def _passing(self) -> list[_Clause]:
+        if not self.accept("PASSING"):
+            return []
+        return list(self.list_of(self._variable, None))
+
+    def _variable(self) -> _Clause:
+        value = self.expression()
+        self.expect("AS")
+        return f"PASSING {self.tag()}", value, None
+
+    def _value_clauses(self) -> list[_Clause]:
+        clauses: list[_Clause] = []
+        if self.accept("RETURNING"):
+            clauses.append(("RETURNING", None, self.type_name()))
+        while self.kind != ")":
+            word = self.expect_any(("ERROR", "NULL", "DEFAULT"))
+            value = self.expression() if word == "DEFAULT" else None
+            self.expect("ON")
+            clauses.append((f"{word} ON {self.expect_any(('EMPTY', 'ERROR'))}", value, None))
+        return clauses
+
+    def _query_clauses(self) -> list[_Clause]:
+        clauses: list[_Clause] = []
+        if self.kind in ("WITH", "WITHOUT"):
+            words = [self.word()]
+            while self.kind != "WRAPPER":
+                words.append(self.expect_any(("CONDITIONAL", "UNCONDITIONAL", "ARRAY")))
+            self.index += 1
+            clauses.append((" ".join([each for each in words if each != "ARRAY"] + ["WRAPPER"]), None, None))
+        while self.kind != ")":
+            word = self.expect_any(("ERROR", "NULL", "EMPTY"))
+            if word == "EMPTY":
+                word = f"EMPTY {self.expect_any(('ARRAY', 'OBJECT'))}"
+            self.expect("ON")
+            clauses.append((f"{word} ON {self.expect_any(('EMPTY', 'ERROR'))}", None, None))
+        return clauses
+
+
+def _number(items: list[Item], item: Item) -> int:
+    """The number of an item among those of GROUP BY, to which it is added if it is new."""
+    for number, known in enumerate(items):
+        if known.value == item.value and known.name == item.name:
+            return number
+    items.append(item)
+    return len(items) - 1
+
+
+def _in_order(items: list[Item], sets: tuple[tuple[int, ...], ...]) -> tuple[list[Item], tuple[tuple[int, ...], ...]]:
+    """The same, with the items in the order in which the sets first have them."""
+    order = list(dict.fromkeys(chain.from_iterable(sets)))
+    places = {number: place for place, number in enumerate(order)}
+    renumbered = tuple(tuple(sorted(places[number] for number in each)) for each in sets)
+    return [items[number] for number in order], renumbered
+
+
+def _product(
+    elements: tuple[tuple[tuple[int, ...], ...] | None, ...], count: int, cursor: Grouping
+) -> tuple[tuple[int, ...], ...]:
+    """Every combination of one set of each element; the items of plain elements are in all of them."""
+    grouped = {number for element in elements if element is not None for each in element for number in each}
+    plain = tuple(number for number in range(count) if number not in grouped)
+    sets: list[tuple[int, ...]] = [plain]
+    for element in elements:
+        if element is not None:
+            sets = [tuple(dict.fromkeys(before + each)) for before in sets for each in element]
+        if len(sets) > _MOST_SETS:
+            raise fault(f"More than {_MOST_SETS} grouping sets are not supported", cursor.at())
+    return tuple(tuple(sorted(each)) for each in sets)

@@ -1,0 +1,88 @@
+"""What literals say: texts with their escapes, numbers with their suffixes.
+
+Escapes are those of C: `\\n`, `\\0`, `\\x41`, `\\101`, `\\u0041`, `\\U00000041`. Raw texts stand between `@@`, and `@@@@` in them
+is `@@`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+_ESCAPE: Final = re.compile(r"\\(?:([0-7]{1,3})|[xX]([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|((?s:.)))")
+_SIMPLE: Final = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v"}
+_SUFFIX: Final = re.compile(r"(?:[sSuUyYjJ]|[pP][tTbBvV]?)?\Z")
+_BASES: Final = {"x": 16, "o": 8, "b": 2}
+_INTEGER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+", re.ASCII)
+
+
+def split_text(token: str) -> tuple[bytes, str]:
+    """A STRING_VALUE as the bytes it stands for, and its suffix in lower case. ValueError: a bad escape."""
+    quote = token[0]
+    if quote == "@":
+        return _raw(token)
+    close = token.rindex(quote)
+    return unescape(token[1:close]), token[close + 1 :].lower()
+
+
+def _raw(token: str) -> tuple[bytes, str]:
+    suffix = _SUFFIX.search(token)
+    end = suffix.start() if suffix else len(token)
+    body = token[2:end]
+    trailing = body.endswith("@@@") and not body.endswith("@@@@")
+    body = body[:-3] + "@" if trailing else body[:-2]
+    return body.replace("@@@@", "@@").encode("utf-8", "surrogatepass"), token[end:].lower()
+
+
+def unescape(body: str) -> bytes:
+    """What stands between quotes, as bytes. ValueError: a bad escape."""
+    if "\\" not in body:
+        return body.encode("utf-8", "surrogatepass")
+    parts: list[bytes] = []
+    end = 0
+    for escape in _ESCAPE.finditer(body):
+        parts.append(body[end : escape.start()].encode("utf-8", "surrogatepass"))
+        parts.append(_escaped(escape))
+        end = escape.end()
+    parts.append(body[end:].encode("utf-8", "surrogatepass"))
+    return b"".join(parts)
+
+
+def _escaped(escape: re.Match[str]) -> bytes:
+    octal, byte, short, long, other = escape.groups()
+    if octal is not None:
+        if len(octal) == 3 and int(octal, 8) < 256:
+            return bytes([int(octal, 8)])
+        if octal == "0":
+            return b"\0"
+        raise ValueError(f"Invalid octal value near byte {escape.start() + 2}")
+    if byte is not None:
+        return bytes([int(byte, 16)])
+    code = short if short is not None else long
+    if code is not None:
+        point = int(code, 16)
+        if point > 0x10FFFF or 0xD800 <= point < 0xE000:
+            raise ValueError(f"Invalid unicode value near byte {escape.start() + 2}")
+        return chr(point).encode()
+    if other in "xX":
+        raise ValueError(f"Invalid hexadecimal value near byte {escape.start() + 4}")
+    if other in "uU":
+        raise ValueError(f"Invalid unicode value near byte {escape.start() + 4}")
+    return _SIMPLE.get(other, other).encode("utf-8", "surrogatepass")
+
+
+def unquote(name: str) -> str:
+    """What stands between backticks. ValueError: a bad escape, or bytes that are no UTF-8."""
+    body = name[1:-1]
+    if "\\" not in body and "`" not in body:
+        return body
+    return unescape(body.replace("``", "`")).decode("utf-8")
+
+
+def split_integer(token: str) -> tuple[int, str]:
+    """An INTEGER_VALUE as a number and its suffix in lower case."""
+    digits = _INTEGER.match(token)
+    assert digits is not None
+    text = digits[0]
+    base = _BASES.get(text[1:2].lower(), 10)
+    return int(text[2:], base) if base != 10 else int(text), token[digits.end() :].lower()

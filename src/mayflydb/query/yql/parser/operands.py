@@ -1,0 +1,511 @@
+"""What operators stand between: literals, names, calls, brackets, CASE and CAST, with `.x`, `[x]` and `(x)` behind them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Final
+
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.keywords import RESERVED
+from mayflydb.query.yql.lexer import END, ID, INTEGER, QUOTED, REAL, STRING
+from mayflydb.query.yql.parser.calls import with_types
+from mayflydb.query.yql.parser.literals import split_integer
+from mayflydb.query.yql.parser.type_names import COMPOSITE, TypeNames
+from mayflydb.query.yql.syntax import (
+    Apply,
+    Argument,
+    At,
+    Binding,
+    Call,
+    Case,
+    Cast,
+    DictOf,
+    Expression,
+    Json,
+    Lambda,
+    ListOf,
+    Literal_,
+    Member,
+    Name,
+    Parameter,
+    Query,
+    SourceOf,
+    StructOf,
+    Subquery,
+    Subscript,
+    TupleOf,
+    TypeArgument,
+    Unary,
+    Window,
+)
+
+_QUERY_BEGINS: Final = frozenset({"SELECT", "FROM", "PROCESS", "REDUCE"})
+_MAYBE_QUERY_BEGINS: Final = frozenset({"COMBINE", "DISCARD", "WITH"})
+_SIGNS: Final = {"-": "-", "+": "+", "~": "~", "NOT": "NOT"}
+_INTEGER_SUFFIXES: Final = frozenset({"", "l", "s", "t", "u", "ul", "us", "ut"})
+_MOST_DIGITS: Final = 80
+_BITS: Final = {"": 64, "l": 63, "s": 15, "t": 7, "u": 32, "ul": 64, "us": 16, "ut": 8}
+
+
+class Operands(TypeNames):
+    @abstractmethod
+    def expression(self) -> Expression:
+        """A whole expression."""
+
+    @abstractmethod
+    def query(self) -> Query:
+        """A query: SELECT, VALUES, or several with UNION and its kin between them."""
+
+    @abstractmethod
+    def further_queries(self, first: Query) -> Query:
+        """UNION and its kin with what follows, behind a first query."""
+
+    @abstractmethod
+    def over(self) -> Window | str:
+        """What stands behind OVER."""
+
+    @abstractmethod
+    def json(self) -> Json:
+        """`JSON_VALUE(...)` and its kin."""
+
+    def operand(self) -> Expression:
+        """An operand with its signs."""
+        sign = _SIGNS.get(self.kinds[self.index])
+        if sign is None:
+            return self.unsigned()
+        at = self.at()
+        self.index += 1
+        self.enter()
+        operand = self.operand()
+        self.leave()
+        return Unary(at, sign, operand)
+
+    def unsigned(self) -> Expression:
+        """An operand without a sign, and what stands behind it."""
+        read = _READERS.get(self.kinds[self.index])
+        found = read(self) if read is not None else self._named()
+        return self.suffixes(found) if self.kinds[self.index] in (".", "[", "(", "COLLATE") else found
+
+    def suffixes(self, found: Expression) -> Expression:
+        """`.name`, `.0`, `[index]`, `(arguments)`, as many as there are."""
+        length = 0
+        while True:
+            kind = self.kinds[self.index]
+            if kind == ".":
+                self.index += 1
+                found = self._member(found)
+            elif kind == "[":
+                self.index += 1
+                self.enter()
+                found = Subscript(found.at, found, self.expression())
+                self.leave()
+                self.expect("]")
+            elif kind == "(":
+                arguments, distinct, star = self._arguments()
+                if distinct or star:
+                    self.index -= 1
+                    self.fail(",", ")")
+                found = Apply(found.at, found, arguments)
+            elif kind == "COLLATE":
+                self.refuse("COLLATE")
+            else:
+                return found
+            length += 1
+            if length > _MOST_DIGITS:
+                raise fault(f"More than {_MOST_DIGITS} accesses in a row are not supported", self.at())
+
+    def _member(self, of: Expression) -> Expression:
+        kind, text = self.kind, self.texts[self.index]
+        if kind == INTEGER and text.isdigit() and len(text) <= 9:
+            self.index += 1
+            return Member(of.at, of, int(text))
+        if kind == REAL and text.replace(".", "", 1).isdigit() and len(text) <= 9:
+            self.index += 1
+            first, second = text.split(".")
+            inner = Member(of.at, of, int(first))
+            return Member(of.at, inner, int(second)) if second else self._member(inner)
+        if kind == "$":
+            self.refuse("A member by a named expression")
+        return Member(of.at, of, self.name())
+
+    # --- names and calls ------------------------------------------------------------------------------------------------
+
+    def _named(self) -> Expression:
+        """A name, a call, or a type where a value may stand."""
+        kind, following = self.kind, self.next_kind
+        at = self.at()
+        if following == "<" or following == "<>":
+            found = self._type_argument() if kind in COMPOSITE else None
+            if found is not None:
+                return found
+        if kind in RESERVED or not self.is_word():
+            self.fail_at_operand()
+        quoted = kind == QUOTED
+        name = self.name()
+        if following == "::":
+            self.index += 1
+            name = f"{name}::{self.name()}"
+        if self.kinds[self.index] != "(":
+            return Name(at, name, quoted)
+        return self._call(at, name)
+
+    def fail_at_operand(self) -> Any:
+        """No expression begins here."""
+        self.fail(
+            "(", "[", "{", "$", "-", "+", "~", "<|", "CASE", "CAST", "NOT", "NULL", ID, QUOTED, INTEGER, REAL, STRING
+        )
+
+    def _type_argument(self) -> Expression | None:
+        """`List<Int32>`; None if this is a comparison with something named like that."""
+        start, depth = self.index, self._depth
+        try:
+            return TypeArgument(self.at(), self.type_name())
+        except Fault:
+            self.index, self._depth = start, depth
+            return None
+
+    def _call(self, at: At, name: str) -> Call:
+        arguments, distinct, star = self._arguments()
+        ignore_nulls: bool | None = None
+        over: Window | str | None = None
+        if self.kind in ("IGNORE", "RESPECT") and self.next_kind == "NULLS":
+            ignore_nulls = self.kind == "IGNORE"
+            self.index += 2
+        if self.kind == "FILTER" and self.next_kind == "(":
+            self.refuse("FILTER of an aggregate function")
+        if self.accept("OVER"):
+            over = self.over()
+        return Call(at, name, with_types(name, arguments), distinct, star, over, ignore_nulls)
+
+    def _arguments(self) -> tuple[tuple[Argument, ...], bool, bool]:
+        """What stands in the brackets of a call: arguments, whether DISTINCT, whether a star."""
+        self.expect("(")
+        if self.accept(")"):
+            return (), False, False
+        if self.kind == "*" and self.next_kind == ")":
+            self.index += 2
+            return (), False, True
+        distinct = self.kind == "DISTINCT"
+        if distinct or self.kind == "ALL":
+            self.index += 1
+        self.enter()
+        arguments = self.list_of(self.argument)
+        self.leave()
+        return arguments, distinct, False
+
+    def argument(self) -> Argument:
+        """`value`, or `value AS name`."""
+        at = self.at()
+        value = self.expression()
+        return Argument(at, value, self.name() if self.accept("AS") else None)
+
+    # --- literals -------------------------------------------------------------------------------------------------------
+
+    def literal(self) -> Literal_:
+        """A literal without a sign."""
+        read = _LITERALS.get(self.kind)
+        if read is None:
+            self.fail("FALSE", INTEGER, "NULL", REAL, STRING, "TRUE")
+        return read(self)
+
+    def integer(self) -> Literal_:
+        at = self.at()
+        self.index += 1
+        text = self.texts[self.index - 1]
+        if len(text) > _MOST_DIGITS:
+            raise _overflow(text, at)
+        value, suffix = split_integer(text)
+        if suffix not in _INTEGER_SUFFIXES:
+            raise fault(f"Failed to parse number from string: {text}, unknown suffix {suffix}", at)
+        if value >> _BITS[suffix]:
+            raise _overflow(text, at)
+        return Literal_(at, "integer", value, suffix)
+
+    def real(self) -> Literal_:
+        at = self.at()
+        text = self.texts[self.index].lower()
+        self.index += 1
+        if "p" in text:
+            self.refuse("A number for PostgreSQL", self.index - 1)
+        single = text.endswith("f")
+        value = float(text.removesuffix("f"))
+        if value == float("inf"):
+            raise _overflow(text, at)
+        return Literal_(at, "float" if single else "double", value, "f" if single else "")
+
+    def string(self) -> Literal_:
+        """A text: bytes for a String or Yson, str for a Utf8 or Json."""
+        at = self.at()
+        value, suffix = self.bytes_of(self.index)
+        if suffix.startswith("p"):
+            self.refuse("A text for PostgreSQL")
+        if suffix in ("u", "j"):
+            text = self.text_of(self.index)
+            self.index += 1
+            return Literal_(at, "string", text, suffix)
+        self.index += 1
+        return Literal_(at, "string", value, suffix.removeprefix("s"))
+
+    def constant(self) -> Literal_:
+        """TRUE, FALSE or NULL."""
+        at, kind = self.at(), self.kind
+        self.index += 1
+        return Literal_(at, "null", None) if kind == "NULL" else Literal_(at, "bool", kind == "TRUE")
+
+    def parameter_name(self) -> str:
+        """`$name`, without the dollar."""
+        self.expect("$")
+        if self.kind in ("TRUE", "FALSE"):
+            self.index += 1
+            return self.texts[self.index - 1]
+        name = self.name()
+        if not name:
+            raise fault("Empty symbol name is not allowed", self.at(self.index - 2))
+        return name
+
+    def parameter(self) -> Parameter:
+        return Parameter(self.at(), self.parameter_name())
+
+    # --- brackets -------------------------------------------------------------------------------------------------------
+
+    def bracketed(self) -> Expression:
+        return self.bracket()[0]
+
+    def bracket(self) -> tuple[Expression, bool]:
+        """What parentheses hold, and whether it is one expression alone: a query, a tuple, a struct, a lambda's parameters."""
+        at = self.at()
+        if self._is_lambda():
+            return self._lambda(at), False
+        self.enter()
+        self.index += 1
+        found = self._inside(at)
+        self.leave()
+        return found
+
+    def _inside(self, at: At) -> tuple[Expression, bool]:
+        if self.begins_query():
+            query = self.query()
+            self.expect(")")
+            return Subquery(at, query), True
+        if self.accept(","):
+            self.expect(")")
+            return TupleOf(at, ()), False
+        if self.accept(")"):
+            return TupleOf(at, ()), False
+        first = self.argument()
+        if self.kind in ("UNION", "EXCEPT", "INTERSECT"):
+            query = self.further_queries(self._as_query(first.value))
+            self.expect(")")
+            return Subquery(at, query), True
+        if first.name is None and self.accept(")"):
+            return first.value, True
+        items = [first]
+        while self.accept(","):
+            if self.kind == ")":
+                break
+            items.append(self.argument())
+        self.expect(")")
+        names = [each.name for each in items if each.name is not None]
+        if not names:
+            return TupleOf(at, tuple(each.value for each in items)), False
+        if len(names) < len(items):
+            raise fault("Structure does not allow anonymous members", at)
+        return StructOf(at, tuple((each.name or "", each.value) for each in items)), False
+
+    def begins_query(self) -> bool:
+        """Whether a query comes, and no expression that begins with a word like that."""
+        kind = self.kind
+        if kind == "VALUES":
+            return self.next_kind == "("
+        return kind in _QUERY_BEGINS or (kind in _MAYBE_QUERY_BEGINS and self.is_word(1) and self.next_kind != "AS")
+
+    def _as_query(self, operand: Expression) -> Query:
+        if isinstance(operand, Subquery):
+            return operand.query
+        if isinstance(operand, Parameter):
+            return SourceOf(operand.at, parameter=operand.name)
+        return self.fail(")", ",")
+
+    def _is_lambda(self) -> bool:
+        """Whether what begins with this bracket ends with an arrow: only parameters may stand between."""
+        kinds, index = self.kinds, self.index + 1
+        while kinds[index] == "$":
+            index += 2
+            if index >= len(kinds):
+                return False
+            if kinds[index] == "?":
+                index += 1
+            if kinds[index] == ",":
+                index += 1
+        return kinds[index] == ")" and kinds[min(index + 1, len(kinds) - 1)] == "->"
+
+    def _lambda(self, at: At) -> Lambda:
+        self.index += 1
+        names, optional = self.parameters()
+        self.expect("->")
+        self.enter()
+        bindings: tuple[Binding, ...] = ()
+        if self.accept("("):
+            body = self.expression()
+            self.expect(")")
+        else:
+            self.expect("{")
+            bindings, body = self._block()
+        self.leave()
+        return Lambda(at, names, bindings, body, optional)
+
+    def parameters(self) -> tuple[tuple[str, ...], int]:
+        """`$a, $b?)`: names, and how many of the last ones may be left out. The bracket before is behind us."""
+        names: list[str] = []
+        optional = 0
+        while not self.accept(")"):
+            if names:
+                self.expect(",")
+                if self.accept(")"):
+                    break
+            names.append(self.parameter_name())
+            if self.accept("?"):
+                optional += 1
+            elif optional:
+                raise fault("Non-optional argument can not follow optional one", self.at())
+        return tuple(names), optional
+
+    def _block(self) -> tuple[tuple[Binding, ...], Expression]:
+        """`$x = ..; RETURN y; }`"""
+        bindings: list[Binding] = []
+        while True:
+            while self.accept(";"):
+                pass
+            if self.accept("RETURN"):
+                break
+            if self.kind == "IMPORT":
+                self.refuse("IMPORT")
+            if self.kind != "$":
+                self.fail("$", "RETURN")
+            bindings.append(self.binding())
+            self.expect(";")
+        body = self.expression()
+        while self.accept(";"):
+            pass
+        self.expect("}")
+        return tuple(bindings), body
+
+    @abstractmethod
+    def binding(self) -> Binding:
+        """`$a, $b = value`"""
+
+    def list_literal(self) -> ListOf:
+        at = self.at()
+        self.index += 1
+        return ListOf(at, self._items("]", self.expression))
+
+    def dict_literal(self) -> DictOf:
+        at = self.at()
+        self.index += 1
+        items = self._items("}", self._pair)
+        if len({payload is None for _, payload in items}) > 1:
+            raise fault("Expecting either a dict or a set, keys with values are mixed with keys alone", at)
+        return DictOf(at, items)
+
+    def _pair(self) -> tuple[Expression, Expression | None]:
+        key = self.expression()
+        return key, self.expression() if self.accept(":") else None
+
+    def struct_literal(self) -> StructOf:
+        at = self.at()
+        self.index += 1
+        return StructOf(at, self._items("|>", self._struct_member))
+
+    def _struct_member(self) -> tuple[str, Expression]:
+        if self.kind == "$":
+            self.refuse("A member's name by a named expression")
+        name = self.tag()
+        self.expect(":")
+        return name, self.expression()
+
+    def _items(self, close: str, read: Callable[[], Any]) -> tuple[Any, ...]:
+        if self.kind == "," and self.next_kind == close:
+            self.index += 1
+        if self.accept(close):
+            return ()
+        self.enter()
+        items = self.list_of(read, close)
+        self.leave()
+        return items
+
+    # --- special forms --------------------------------------------------------------------------------------------------
+
+    def case(self) -> Case:
+        at = self.at()
+        self.index += 1
+        self.enter()
+        operand = None if self.kind == "WHEN" else self.expression()
+        branches = []
+        while self.accept("WHEN"):
+            condition = self.expression()
+            if not self.accept("THEN"):
+                raise self.broken(f"missing THEN at '{self.shown()}'")
+            branches.append((condition, self.expression()))
+        if not branches:
+            self.fail("WHEN")
+        otherwise = self.expression() if self.accept("ELSE") else None
+        if not self.accept("END"):
+            self.fail(*(("END",) if otherwise is not None else ("ELSE", "END", "WHEN")))
+        if otherwise is None:
+            raise fault("ELSE is required", at)
+        self.leave()
+        return Case(at, operand, tuple(branches), otherwise)
+
+    def cast(self) -> Cast:
+        at = self.at()
+        bitwise = self.kind == "BITCAST"
+        self.index += 1
+        self.expect("(")
+        self.enter()
+        operand = self.expression()
+        self.leave()
+        self.expect("AS")
+        to = self.type_name()
+        self.expect(")")
+        return Cast(at, operand, to, bitwise)
+
+    def exists(self) -> Subquery:
+        at = self.at()
+        self.index += 1
+        self.expect("(")
+        self.enter()
+        query = self.query()
+        self.leave()
+        self.expect(")")
+        return Subquery(at, query, exists=True)
+
+    def refused_word(self) -> Any:
+        self.refuse(self.kind)
+
+
+def _overflow(text: str, at: At) -> Fault:
+    return fault(f"Failed to parse number from string: {text}, number limit overflow", at)
+
+
+_LITERALS: Final[dict[str, Callable[[Operands], Literal_]]] = {
+    STRING: Operands.string,
+    INTEGER: Operands.integer,
+    REAL: Operands.real,
+    **dict.fromkeys(("NULL", "TRUE", "FALSE"), Operands.constant),
+}
+_READERS: Final[dict[str, Callable[[Operands], Expression]]] = {
+    **_LITERALS,
+    "$": Operands.parameter,
+    "(": Operands.bracketed,
+    "[": Operands.list_literal,
+    "{": Operands.dict_literal,
+    "<|": Operands.struct_literal,
+    "CASE": Operands.case,
+    "CAST": Operands.cast,
+    "BITCAST": Operands.cast,
+    "EXISTS": Operands.exists,
+    **dict.fromkeys(("JSON_VALUE", "JSON_EXISTS", "JSON_QUERY"), lambda cursor: cursor.json()),
+    **dict.fromkeys(("CURRENT_TIME", "CURRENT_DATE", "CURRENT_TIMESTAMP", "EMPTY_ACTION"), Operands.refused_word),
+    END: Operands.fail_at_operand,
+}

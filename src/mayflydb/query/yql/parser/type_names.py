@@ -1,0 +1,151 @@
+"""Types as they are written: `Uint64`, `Decimal(22, 9)`, `List<Struct<a: Utf8?>>`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.lexer import ID, INTEGER, QUOTED, STRING
+from mayflydb.query.yql.parser.cursor import Cursor
+from mayflydb.query.yql.parser.literals import split_integer, split_text
+from mayflydb.query.yql.syntax import At, TypeName
+
+COMPOSITE: Final = frozenset(
+    (
+        "OPTIONAL",
+        "TUPLE",
+        "STRUCT",
+        "VARIANT",
+        "LIST",
+        "DICT",
+        "SET",
+        "ENUM",
+        "RESOURCE",
+        "TAGGED",
+        "STREAM",
+        "FLOW",
+        "CALLABLE",
+    )
+)
+"""What stands before `<` in a type."""
+
+_REFUSED: Final = frozenset({"CALLABLE", "STREAM", "FLOW"})
+_TAGS: Final = frozenset({"ENUM", "RESOURCE"})
+_COUNTS: Final = {"OPTIONAL": 1, "LIST": 1, "SET": 1, "DICT": 2}
+_BEHIND_TYPES: Final = frozenset(("?", ",", ")", ">", ";", "=", "<EOF>", "|>", "]", "}"))
+_MOST_DIGITS: Final = 9
+
+
+class TypeNames(Cursor):
+    def type_name(self) -> TypeName:
+        """A type, with as many `?` behind it as there are."""
+        self.enter()
+        at = self.at()
+        if self.kind in COMPOSITE and self.next_kind in ("<", "<>"):
+            found = self._composite(at)
+        elif self.kind == "$":
+            self.refuse("A type by a named expression")
+        elif self.kind == "DECIMAL" and self.next_kind == "(":
+            name = self.name()
+            found = TypeName(at, name, self.in_parentheses(self._digits))
+            if len(found.arguments) != 2:
+                raise fault("Decimal takes a precision and a scale", at)
+        elif self.kind == STRING:
+            self.fail(ID, QUOTED)
+        elif self.accept("NULL"):
+            found = TypeName(at, "Null")
+        else:
+            found = TypeName(at, self.name())
+        found = self.optionals(found)
+        self.leave()
+        return found
+
+    def optionals(self, found: TypeName) -> TypeName:
+        """The type with the `?` that come next."""
+        deeper = 0
+        while self.kind == "?" and not self.is_coalescing():
+            self.index += 1
+            found = TypeName(found.at, "Optional", (found,))
+            self.enter()
+            deeper += 1
+        self.leave(deeper)
+        return found
+
+    def is_coalescing(self) -> bool:
+        """Whether the question mark that comes is the first of an operator `??`, and says nothing of a type."""
+        return self.next_kind == "?" and self.kind_at(2) not in _BEHIND_TYPES
+
+    def _digits(self) -> int:
+        self.expect(INTEGER) if self.kind != "$" else self.refuse("A type's digits by a named expression")
+        number, _ = split_integer(self.texts[self.index - 1][:_MOST_DIGITS])
+        return number
+
+    def _composite(self, at: At) -> TypeName:
+        kind = self.kind
+        if kind in _REFUSED:
+            self.refuse(f"Type {self.texts[self.index]}")
+        name = self.texts[self.index]
+        self.index += 1
+        if self.accept("<>"):
+            if kind not in ("TUPLE", "STRUCT"):
+                self.index -= 1
+                self.fail("<")
+            return TypeName(at, name, (), () if kind == "STRUCT" else None)
+        self.expect("<")
+        if kind == "STRUCT" or (kind == "VARIANT" and self._is_member()):
+            return self._members(at, name)
+        if kind in _TAGS:
+            return TypeName(at, name, self.list_of(self.tag, ">"))
+        if kind == "TAGGED":
+            item = self.type_name()
+            self.expect(",")
+            tag = self.tag()
+            self.expect(">")
+            return TypeName(at, name, (item, tag))
+        items: tuple[TypeName, ...] = ()
+        if not (kind == "TUPLE" and self.accept(">")):
+            items = self.list_of(self.type_name, ">")
+        if len(items) != _COUNTS.get(kind, len(items)):
+            raise fault(f"{name} takes {_COUNTS[kind]} type arguments, but {len(items)} are given", at)
+        return TypeName(at, name, items)
+
+    def _is_member(self) -> bool:
+        return self.next_kind == ":" and (self.is_word() or self.kind == STRING)
+
+    def _members(self, at: At, name: str) -> TypeName:
+        if self.accept(">"):
+            return TypeName(at, name, (), ())
+        members = self.list_of(self._tagged, ">")
+        return TypeName(at, name, tuple(part for _, part in members), tuple(tag for tag, _ in members))
+
+    def _tagged(self) -> tuple[str, TypeName]:
+        tag = self.tag()
+        self.expect(":")
+        return tag, self.type_name()
+
+    def tag(self) -> str:
+        """A name, or a text that stands for one."""
+        if self.kind != STRING:
+            return self.name()
+        self.index += 1
+        return self.text_of(self.index - 1)
+
+    def text_of(self, index: int) -> str:
+        """What the STRING_VALUE at this token says. Faults: no UTF-8, a bad escape."""
+        value, _ = self.bytes_of(index)
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            raise fault("Invalid UTF-8 in string literal", self.at(index)) from None
+
+    def bytes_of(self, index: int) -> tuple[bytes, str]:
+        """What the STRING_VALUE at this token says, and its suffix. Faults: a bad escape."""
+        try:
+            return split_text(self.texts[index])
+        except ValueError as error:
+            raise fault(f"Failed to parse string literal: {error}", self.at(index)) from None
+
+    def text(self) -> str:
+        """A text literal, passed over."""
+        self.expect(STRING)
+        return self.text_of(self.index - 1)

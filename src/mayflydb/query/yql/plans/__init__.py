@@ -1,0 +1,11 @@
+"""Plans: what a tree of YQL becomes once tables and types are known, and how it runs over whatever tables it is given."""
+
+from __future__ import annotations
+
+from mayflydb.query.yql.plans.explaining import explain
+from mayflydb.query.yql.plans.paths import tables_of
+from mayflydb.query.yql.plans.plan import Part, Plan
+from mayflydb.query.yql.plans.running import execute
+from mayflydb.query.yql.plans.script import bind
+
+__all__ = ["Part", "Plan", "bind", "execute", "explain", "tables_of"]

@@ -1,0 +1,300 @@
+"""Which stretches of which key have to be read for a WHERE, and whether they come in the order that is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import msgspec
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Evaluate
+from mayflydb.query.yql.plans.binder import Binder
+from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, fitting
+from mayflydb.query.yql.plans.membership import items_of
+from mayflydb.query.yql.plans.rangesets import Listed as Tuples
+from mayflydb.query.yql.plans.rangesets import Union
+from mayflydb.query.yql.plans.relations import Ranges, Scan
+from mayflydb.query.yql.plans.trees import conjuncts
+from mayflydb.query.yql.schemas import KeyRange, Row, Run, Table
+from mayflydb.query.yql.syntax import Binary, In, Item, ListOf, Member, Name, OrderItem, Select, TupleOf
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.types import NULL, ListType, TupleType, Type, Value, bare, is_optional
+
+MOST_RANGES = 10_000
+"""More than these are read as fewer, longer ones."""
+
+
+class ColumnOrder(msgspec.Struct, frozen=True):
+    """A column of a key. `key`: its order."""
+
+    name: str
+    nullable: bool
+    key: Callable[[Value], Any]
+
+
+class KeyRanges(msgspec.Struct, frozen=True):
+    """Ranges of a key: `equal`, for each of its first columns the values that it may have; then bounds of the next one."""
+
+    columns: tuple[ColumnOrder, ...]
+    equal: tuple[tuple[Constraint, ...], ...]
+    bounds: tuple[Constraint, ...] = ()
+
+    def of(self, run: Run) -> tuple[KeyRange, ...]:
+        lists: list[list[Value]] = []
+        for column, group in zip(self.columns, self.equal, strict=False):
+            values = _meet(column, group, run)
+            if not values:
+                return ()
+            lists.append(values)
+        cut = len(lists)
+        while cut > 1 and prod(map(len, lists[:cut])) > MOST_RANGES:
+            cut -= 1
+        prefixes = product(*lists[:cut])
+        if cut < len(lists) or not self.bounds:
+            return tuple(KeyRange(prefix, prefix) for prefix in prefixes)
+        return tuple(self._bounded(run, prefixes))
+
+    def _bounded(self, run: Run, prefixes: Iterator[Row]) -> Iterator[KeyRange]:
+        column = self.columns[len(self.equal)]
+        low: tuple[Value, ...] = (None,) if column.nullable else ()
+        high: tuple[Value, ...] = ()
+        low_open, high_open = column.nullable, False
+        for each in self.bounds:
+            bound = each.bound(run)
+            if bound is None:
+                continue
+            if isinstance(bound, bool):
+                return
+            value, open_, upper = bound
+            if upper and (not high or _tighter(column, high[0], value, high_open, open_)):
+                high, high_open = (value,), open_
+            elif not upper and (not low or _tighter(column, value, low[0], low_open, open_)):
+                low, low_open = (value,), open_
+        if low and high:
+            first, last = column.key(low[0]), column.key(high[0])
+            if first > last or (first == last and (low_open or high_open)):
+                return
+        for prefix in prefixes:
+            yield KeyRange(prefix + low, prefix + high, low_open, high_open)
+
+
+def _tighter(column: ColumnOrder, more: Value, less: Value, was_open: bool, is_open: bool) -> bool:
+    """Whether a bound leaves less than the one before. `more` has to be the greater one for that."""
+    first, second = column.key(more), column.key(less)
+    return bool(first > second or (first == second and is_open and not was_open))
+
+
+def _meet(column: ColumnOrder, group: tuple[Constraint, ...], run: Run) -> list[Value]:
+    """The values that all of these allow, in order, each once."""
+    allowed: dict[Any, Value] | None = None
+    for each in group:
+        values = {column.key(value): value for value in each.values(run)}
+        allowed = values if allowed is None else {key: v for key, v in allowed.items() if key in values}
+    assert allowed is not None
+    if len(allowed) < 2:
+        return list(allowed.values())
+    return [allowed[key] for key in sorted(allowed)]
+
+
+class Choice(msgspec.Struct, frozen=True):
+    """How a table will be read. `ordered`: the rows come as asked; `exact`: just those of the WHERE do."""
+
+    scan: Scan
+    ordered: bool
+    exact: bool
+
+
+def choose(binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequence[OrderItem]) -> Choice:
+    """The way to read `scan`'s table for the WHERE of `tree`, and in this order if a key has it.
+
+    An index is taken if it was named, or if the primary key is of no use and the index is.
+    """
+    parts = conjuncts(tree.where)
+    found: list[Constraint] = []
+    exact = True
+    for part in parts:
+        known = constraints(binder, part)
+        exact = exact and bool(known) and all(each.exact for each in known)
+        found.extend(known)
+    best: tuple[tuple[str, ...], str | None] | None = None
+    chosen = _key(table, scan.index)
+    if scan.index is None and _use(chosen, found) == 0:
+        for index in table.indexes:
+            if index.ready and index.kind != "async":
+                columns = _key(table, index.name)
+                if _use(columns, found) > (_use(best[0], found) if best else 0):
+                    best = columns, index.name
+    index_name = scan.index
+    if best is not None:
+        chosen, index_name = best
+    ranges, used = _ranges(table, chosen, found)
+    if _use(chosen, found) == 0 and (other := _together(binder, table, chosen, parts)) is not None:
+        ranges, exact = other, False
+    ordered, descending = _in_order(chosen, found, order, tree, binder)
+    exact = exact and used == len(found) and (ranges is None or sum(map(_many, found)) < 2)
+    scan = msgspec.structs.replace(scan, index=index_name, ranges=ranges, descending=descending)
+    return Choice(scan, ordered, exact)
+
+
+def _together(binder: Binder, table: Table, key: tuple[str, ...], parts: Sequence[Tree]) -> Ranges | None:
+    """Ranges from a condition that is about several columns at once: OR, or tuples in a list."""
+    types = {each.name: each.type for each in table.columns}
+    orders = tuple(comparison.sort_key(types[name]) for name in key)
+    for part in parts:
+        found = _either(binder, table, key, part, orders)
+        if isinstance(part, In) and isinstance(part.operand, TupleOf) and not part.negated:
+            found = _tuples(binder, part, part.operand.items, key, orders)
+        if found is not None:
+            return found
+    return None
+
+
+def _either(
+    binder: Binder, table: Table, key: tuple[str, ...], part: Tree, orders: tuple[Callable[[Value], Any], ...]
+) -> Ranges | None:
+    """`a = 1 OR a = 2 AND b > 3`: ranges of each side, if each has some."""
+    sides: list[Tree] = []
+    left = [part]
+    while left:
+        node = left.pop()
+        if isinstance(node, Binary) and node.operator == "OR":
+            left.extend((node.right, node.left))
+        else:
+            sides.append(node)
+    if len(sides) < 2:
+        return None
+    found: list[Ranges] = []
+    for side in sides:
+        known = [each for each_part in conjuncts(side) for each in constraints(binder, each_part)]
+        if not _use(key, known):
+            return None
+        ranges, _ = _ranges(table, key, known)
+        if ranges is None:
+            return None
+        found.append(ranges)
+    return Union(tuple(found), orders)
+
+
+def _tuples(
+    binder: Binder,
+    part: In,
+    names: Sequence[Tree],
+    key: tuple[str, ...],
+    orders: tuple[Callable[[Value], Any], ...],
+) -> Ranges | None:
+    values, items = _items(binder, part.within)
+    if values is None or not isinstance(items, TupleType) or len(items.items) != len(names):
+        return None
+    columns = {}
+    for place, (tree, type) in enumerate(zip(names, items.items, strict=True)):
+        column = column_of(binder, tree)
+        fit = None if column is None else fitting(bare(type), column[1])
+        if column is not None and fit is not None:
+            columns[column[0]] = place, fit
+    picks = []
+    for name in key:
+        if name not in columns:
+            break
+        picks.append(columns[name])
+    return Tuples(values, tuple(picks), orders) if picks else None
+
+
+def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
+    """A list, and the type of what is in it, NULL left out; None: it is not the same for all rows, or of several types."""
+    if isinstance(within, (ListOf, TupleOf)):
+        written = [binder.free(each) for each in within.items]
+        evaluates = tuple(each.evaluate for each, _ in written)
+        if len({each.type for each, _ in written}) != 1 or not all(same for _, same in written):
+            return None, NULL
+        return (lambda row, run: [each(row, run) for each in evaluates]), bare(written[0][0].type)
+    values, free = items_of(binder, within)
+    container = bare(values.type)
+    if not free or not isinstance(container, ListType):
+        return None, NULL
+    return values.evaluate, bare(container.item)
+
+
+def _many(constraint: Constraint) -> bool:
+    return constraint.kind == "in"
+
+
+def _key(table: Table, index: str | None) -> tuple[str, ...]:
+    """The columns that order the table, or an index of it."""
+    if index is None:
+        return table.key
+    columns = next(each.columns for each in table.indexes if each.name == index)
+    return (*columns, *(name for name in table.key if name not in columns))
+
+
+def _use(key: tuple[str, ...], found: Sequence[Constraint]) -> int:
+    """How much of a key these fix: 2 for each column that is, 1 for one that has bounds."""
+    fixed = {each.column for each in found if each.kind != "bound"}
+    bounded = {each.column for each in found if each.kind == "bound"}
+    points = 0
+    for name in key:
+        if name in fixed:
+            points += 2
+            continue
+        return points + (name in bounded)
+    return points
+
+
+def _ranges(table: Table, key: tuple[str, ...], found: Sequence[Constraint]) -> tuple[Ranges | None, int]:
+    """The ranges, and how many of the constraints are in them."""
+    types = {each.name: each.type for each in table.columns}
+    columns = tuple(ColumnOrder(n, is_optional(types[n]), comparison.sort_key(types[n])) for n in key)
+    equal: list[tuple[Constraint, ...]] = []
+    used = 0
+    for name in key:
+        group = tuple(each for each in found if each.column == name and each.kind != "bound")
+        bounds = tuple(each for each in found if each.column == name and each.kind == "bound")
+        if not group:
+            if not bounds and not equal:
+                return None, 0
+            return KeyRanges(columns, tuple(equal), bounds), used + len(bounds)
+        equal.append(group)
+        used += len(group)
+    return KeyRanges(columns, tuple(equal)), used
+
+
+def _in_order(
+    key: tuple[str, ...], found: Sequence[Constraint], order: Sequence[OrderItem], tree: Select, binder: Binder
+) -> tuple[bool, bool]:
+    """Whether rows in order of `key` are in `order`, and whether the key has to be read backwards for that."""
+    if not order:
+        return False, False
+    fixed = {each.column for each in found if each.kind == "eq"}
+    descending = order[0].descending
+    place = 0
+    for item in order:
+        name = ordered_by(binder, item, tree)
+        if name is None or item.descending != descending:
+            return False, False
+        if name in fixed:
+            continue
+        while place < len(key) and key[place] in fixed:
+            place += 1
+        if place == len(key) or key[place] != name:
+            return False, False
+        place += 1
+    return True, descending
+
+
+def ordered_by(binder: Binder, item: OrderItem, tree: Select) -> str | None:
+    """The column of the table that an item of ORDER BY is; None: it is something else."""
+    value = item.value
+    if isinstance(value, Member):
+        if isinstance(value.of, Name) and value.of.name in binder.scope.sources:
+            return str(value.name)
+        return None
+    if not isinstance(value, Name):
+        return None
+    for each in tree.items:
+        if isinstance(each, Item) and each.name == value.name:
+            if isinstance(each.value, Name):
+                return each.value.name
+            return None
+    return value.name

@@ -1,0 +1,121 @@
+"""Calls of functions, lambdas, types as arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mayflydb.query.yql import functions, names
+from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda, Operand, TypeOperand
+from mayflydb.query.yql.faults import Position, fault
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.relations import picker
+from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, Names
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
+from mayflydb.query.yql.syntax import Argument as Given
+from mayflydb.query.yql.syntax import Lambda as LambdaTree
+from mayflydb.query.yql.types import NULL, StructType, Type, Value
+
+
+def call(binder: Binder, tree: Call) -> Operand:
+    if tree.name.lower() in ("tablerow", "jointablerow"):
+        return table_row(binder, tree)
+    builder = functions.find(tree.name)
+    if builder is None:
+        if functions.find_aggregate(tree.name) is not None:
+            raise fault(f"Aggregate function {tree.name} is not allowed here", tree.at)
+        raise fault(f"Unknown builtin: {tree.name}", tree.at)
+    if tree.over is not None:
+        raise fault(f"Function {tree.name} is no window function", tree.at)
+    return builder(invocation(binder, tree.name, tree.arguments, tree.at))
+
+
+def invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Position) -> Invocation:
+    """A call with its operands bound."""
+    operands = tuple(binder.operand(each.value) for each in arguments if each.name is None)
+    named = tuple((each.name, binder.operand(each.value)) for each in arguments if each.name is not None)
+    return Invocation(name, operands, named, at)
+
+
+def table_row(binder: Binder, tree: Call) -> Expression:
+    """All columns as a struct; those of several sources with the source's name before."""
+    scope = binder.scope
+    binder.context.uses += 1
+    if scope is EMPTY or binder.grouped:
+        raise fault(f"{tree.name} needs FROM, and no GROUP BY", tree.at)
+    joined = len(scope.sources) > 1
+    named = [f"{each.source}.{each.name}" if joined else each.name for each in scope.fields]
+    members = [
+        (named[place], scope.fields[place].type, place) for place in sorted(range(len(named)), key=named.__getitem__)
+    ]
+    chosen = picker([place for _, _, place in members])
+    return Expression(StructType(tuple((name, type) for name, type, _ in members)), lambda row, run: chosen(row))
+
+
+def apply(binder: Binder, tree: Apply) -> Operand:
+    """`$f(1)`: the body of a lambda with these arguments."""
+    callee = binder.operand(tree.callee)
+    if isinstance(callee, (Expression, TypeOperand)):
+        raise fault("Expected a lambda or a callable here", tree.at)
+    arguments = [binder.expression(each.value) for each in tree.arguments]
+    return applied(callee, arguments, tree.at)
+
+
+def applied(callee: Lambda, arguments: Sequence[Expression], at: Position) -> Expression:
+    bound = callee.bind([each.type for each in arguments])
+    values, body = tuple(each.evaluate for each in arguments), bound.call
+    return Expression(bound.type, lambda row, run: body(tuple([each(row, run) for each in values]), row, run))
+
+
+class Closure:
+    """A lambda of the text, with the names and the row around it."""
+
+    def __init__(self, binder: Binder, tree: LambdaTree) -> None:
+        self._binder, self._tree = binder, tree
+        self._bound: dict[tuple[Type, ...], Bound] = {}
+
+    @property
+    def arity(self) -> int:
+        return len(self._tree.parameters)
+
+    def bind(self, types: Sequence[Type]) -> Bound:
+        tree, key = self._tree, tuple(types)
+        missing = self.arity - len(key)
+        if not 0 <= missing <= tree.optional:
+            wanted = f"{self.arity - tree.optional} to {self.arity}" if tree.optional else str(self.arity)
+            raise fault(f"Expected {wanted} arguments of a lambda, but got: {len(key)}", tree.at)
+        found = self._bound.get(key)
+        if found is None:
+            found = self._bound[key] = self._bind((*key, *(NULL for _ in range(missing))), missing)
+        return found
+
+    def _bind(self, types: tuple[Type, ...], missing: int) -> Bound:
+        binder, width, tree = self._binder, self._binder.width, self._tree
+        arguments: Names = {
+            name: Argument(width + place, type)
+            for place, (name, type) in enumerate(zip(tree.parameters, types, strict=True))
+            if name != "_"
+        }
+        inner = binder.within(arguments, width + len(types))
+        for binding in tree.bindings:
+            many = len(binding.names) > 1
+            for place, name in enumerate(binding.names):
+                inner.names[name] = Named(binding.value, inner.within({}, inner.width), place if many else None)
+        body = inner.expression(tree.body)
+        evaluate, rest = body.evaluate, (None,) * missing
+
+        def run_body(values: tuple[Value, ...], row: Row, run: Run) -> Value:
+            return evaluate(row[:width] + values + rest, run)
+
+        return Bound(body.type, run_body)
+
+
+def closure(binder: Binder, tree: LambdaTree) -> Operand:
+    return Closure(binder, tree)
+
+
+def type_argument(binder: Binder, tree: TypeArgument) -> Operand:
+    return TypeOperand(names.resolve(tree.type))
+
+
+HANDLERS.update({Call: call, Apply: apply, LambdaTree: closure, TypeArgument: type_argument})

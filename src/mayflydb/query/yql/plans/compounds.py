@@ -1,0 +1,132 @@
+"""UNION, EXCEPT and INTERSECT."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+from typing import Any
+
+import msgspec
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.plan import Batch, Relation
+from mayflydb.query.yql.plans.queries import bind_query, cut, limits
+from mayflydb.query.yql.plans.relations import Distinct, Sort, gathered, project
+from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
+from mayflydb.query.yql.plans.select import sort_keys
+from mayflydb.query.yql.plans.sources import Bound
+from mayflydb.query.yql.plans.values import constant, met
+from mayflydb.query.yql.schemas import Run, Tables
+from mayflydb.query.yql.syntax import Compound
+from mayflydb.query.yql.types import NULL, Value
+
+
+class Appended(msgspec.Struct, frozen=True):
+    """One after the other."""
+
+    sources: tuple[Relation, ...]
+
+    def parts(self) -> tuple[Relation, ...]:
+        return self.sources
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        for each in self.sources:
+            async for batch in each.batches(run, tables):
+                yield batch
+
+
+class Matched(msgspec.Struct, frozen=True):
+    """Rows of `left` that `right` has too (`keep`), or has not; with `all` each as often as it is in both, or is left over."""
+
+    left: Relation
+    right: Relation
+    keys: tuple[Callable[[Value], Hashable], ...]
+    keep: bool
+    all: bool
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.left, self.right)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        rows = await gathered(self.right, run, tables)
+        counts: Counter[Any] = Counter(map(self._key, rows))
+        async for batch in self.left.batches(run, tables):
+            found = []
+            for row in batch:
+                key = self._key(row)
+                there = counts[key] > 0 if self.all else key in counts
+                if self.all and there:
+                    counts[key] -= 1
+                if there is self.keep:
+                    found.append(row)
+            yield found
+        run.budget += len(rows)
+
+    def _key(self, row: Sequence[Value]) -> Hashable:
+        return tuple([key(value) for key, value in zip(self.keys, row, strict=True)])
+
+
+def bind_compound(context: Context, names: Names, tree: Compound) -> Bound:
+    limit, offset = limits(context, names, tree.limit, tree.offset)
+    left, right = bind_query(context, names, tree.left), bind_query(context, names, tree.right)
+    first, second, fields = _matched(context, left, right, tree)
+    keys = tuple(comparison.group_key(each.type) for each in fields)
+    relation: Relation
+    if tree.operator.startswith("UNION"):
+        relation = Appended((first, second))
+        if tree.operator == "UNION":
+            relation = Distinct(relation, keys)
+    else:
+        every = tree.operator.endswith("ALL")
+        relation = Matched(first, second, keys, tree.operator.startswith("INTERSECT"), every)
+        if not every:
+            relation = Distinct(relation, keys)
+    if tree.order:
+        values: list[Expression] = [slot(each.type, index) for index, each in enumerate(fields)]
+        sorts, extra = sort_keys(Binder(context, names, Scope(fields)), tree.order, values)
+        relation = Sort(project(relation, [*values, *extra], len(fields)), sorts, len(fields))
+    return Bound(cut(relation, limit, offset), fields)
+
+
+def _matched(
+    context: Context, left: Bound, right: Bound, tree: Compound
+) -> tuple[Relation, Relation, tuple[Field, ...]]:
+    """Both sides with the same columns: by name, NULL where one has none; or, by a pragma, by place."""
+    if context.positional:
+        if len(left.fields) != len(right.fields):
+            raise fault(
+                f"Mismatch number of columns in {tree.operator}: {len(left.fields)} and {len(right.fields)}", tree.at
+            )
+        right = msgspec.structs.replace(
+            right,
+            fields=tuple(
+                msgspec.structs.replace(b, name=a.name) for a, b in zip(left.fields, right.fields, strict=True)
+            ),
+        )
+    sides = Scope([_plain(each) for each in left.fields]), Scope([_plain(each) for each in right.fields])
+    names = dict.fromkeys((*(each.name for each in left.fields), *(each.name for each in right.fields)))
+    columns: list[tuple[Expression, Expression]] = []
+    fields = []
+    for name in names:
+        values = [_value(bound, scope.find(name)) for bound, scope in zip((left, right), sides, strict=True)]
+        type, converted = met(values, tree.operator.split()[0].capitalize(), tree.at)
+        fields.append(Field(name, type))
+        columns.append((converted[0], converted[1]))
+    return (
+        project(left.relation, [each[0] for each in columns], len(left.fields)),
+        project(right.relation, [each[1] for each in columns], len(right.fields)),
+        tuple(fields),
+    )
+
+
+def _plain(field: Field) -> Field:
+    return Field(field.name, field.type)
+
+
+def _value(bound: Bound, index: int | None) -> Expression:
+    if index is None:
+        return constant(NULL, None)
+    return bound.fields[index].literal or slot(bound.fields[index].type, index)

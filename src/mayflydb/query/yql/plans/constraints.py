@@ -1,0 +1,253 @@
+"""What one condition says of one column, as far as keys can use it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import msgspec
+
+from mayflydb.query.yql import texts
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.functions.patterns import prefix_of
+from mayflydb.query.yql.plans.binder import Binder
+from mayflydb.query.yql.plans.membership import items_of
+from mayflydb.query.yql.plans.names import Given
+from mayflydb.query.yql.plans.operators import alike
+from mayflydb.query.yql.plans.scopes import Slot
+from mayflydb.query.yql.plans.values import both_integers, converter
+from mayflydb.query.yql.schemas import Run
+from mayflydb.query.yql.syntax import Between, Binary, In, Like, ListOf, Member, Name, TupleOf, Unary
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.types import (
+    NULL,
+    SIGNED,
+    STRING,
+    UTF8,
+    DecimalType,
+    DictType,
+    ListType,
+    Primitive,
+    Type,
+    Value,
+    bare,
+    is_optional,
+)
+
+OUTSIDE = object()
+"""A value that no value of the column equals."""
+
+Fit = Callable[[Value], Value]
+
+
+class Constraint(msgspec.Struct, frozen=True):
+    """`kind` "eq": the column has the one value; "in": one of a list; "bound": it lies on one side, by `word`.
+
+    `text` tells the value. `exact`: it says all that the condition says.
+    `least` and `greatest` are those of an integer column: what lies beyond bounds nothing, or leaves
+    nothing.
+    """
+
+    column: str
+    kind: Literal["eq", "in", "bound"]
+    value: Evaluate
+    fit: Fit
+    word: str = "=="
+    null: bool = False
+    least: int | None = None
+    greatest: int | None = None
+    text: str = "NULL"
+    exact: bool = True
+
+    def values(self, run: Run) -> list[Value]:
+        """The values that it may have, as the column has them."""
+        if self.null:
+            return [None]
+        found = self.value((), run)
+        if found is None:
+            return []
+        fitted = [self.fit(each) for each in (found if self.kind == "in" else (found,)) if each is not None]
+        return [each for each in fitted if each is not OUTSIDE]
+
+    def bound(self, run: Run) -> tuple[Value, bool, bool] | bool | None:
+        """(value, whether it is out itself, whether it is the upper one); None: no bound; False: nothing is within."""
+        value = self.value((), run)
+        if value is None:
+            return False
+        upper = self.word[0] == "<"
+        if self.least is not None and self.greatest is not None and not self.least <= value <= self.greatest:
+            return None if (value > self.greatest) is upper else False
+        fitted = self.fit(value)
+        return None if fitted is OUTSIDE else (fitted, len(self.word) == 1, upper)
+
+
+_MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
+
+
+def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
+    """What a condition says; [] if that is nothing that a key could use, or more than these constraints say."""
+    found: list[Constraint | None]
+    match tree:
+        case Binary(_, word, left, right) if word in _MIRRORED:
+            found = [_side(binder, left, word, right) or _side(binder, right, _MIRRORED[word], left)]
+        case Between(_, operand, low, high, False, False):
+            found = [_side(binder, operand, ">=", low), _side(binder, operand, "<=", high)]
+        case In(_, operand, _, False):
+            found = [_within(binder, operand, tree)]
+        case Like(_, "LIKE", operand, pattern, None, False):
+            return _prefix(binder, operand, pattern)
+        case Unary(_, "IS NULL", operand) if (column := column_of(binder, operand)) is not None:
+            found = [Constraint(column[0], "eq", lambda row, run: None, _same, null=True)]
+        case Unary(_, "NOT", operand) if (column := column_of(binder, operand)) is not None and str(
+            column[1]
+        ) == "Bool":
+            found = [Constraint(column[0], "eq", lambda row, run: False, _same)]
+        case Name() | Member() if (column := column_of(binder, tree)) is not None and str(column[1]) == "Bool":
+            found = [Constraint(column[0], "eq", lambda row, run: True, _same)]
+        case _:
+            return []
+    return [] if None in found else [each for each in found if each is not None]
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def column_of(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
+    """The column that `tree` is, and its type without NULL."""
+    name, source = None, None
+    if isinstance(tree, Name):
+        name = tree.name
+    elif isinstance(tree, Member) and isinstance(tree.of, Name) and tree.of.name in binder.scope.sources:
+        name, source = str(tree.name), tree.of.name
+    index = None if name is None else binder.scope.find(name, source)
+    if name is None or index is None:
+        return None
+    return name, bare(binder.scope.fields[index].type)
+
+
+def _side(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | None:
+    column = column_of(binder, tree)
+    if column is None or column_of(binder, other) is not None:
+        return None
+    value, free = binder.free(other)
+    if not free or value.type == NULL:
+        return None
+    name, type = column
+    _, value = alike(Slot(type, value.evaluate, index=0), value)
+    fit = fitting(bare(value.type), type)
+    if fit is None:
+        return None
+    least, greatest = limits(type) if both_integers(type, bare(value.type)) else (None, None)
+    kind: Literal["eq", "bound"] = "eq" if word == "==" else "bound"
+    exact = fit is not _decoded
+    return Constraint(
+        name, kind, value.evaluate, fit, word, least=least, greatest=greatest, text=_text(value), exact=exact
+    )
+
+
+def _prefix(binder: Binder, operand: Tree, pattern: Tree) -> list[Constraint]:
+    """`LIKE "abc%"`: what begins with `abc` lies between it and what follows."""
+    column = column_of(binder, operand)
+    if column is None or column[1] not in (STRING, UTF8):
+        return []
+    form = binder.expression(pattern)
+    if not form.constant or bare(form.type) not in (STRING, UTF8) or form.value is None:
+        return []
+    begin, _ = prefix_of(form.value)
+    low: str | bytes = begin
+    if column[1] == UTF8:
+        low = begin.decode("utf-8", "ignore")
+    if not low or (isinstance(low, str) and low.encode() != begin):
+        return []
+    found = [_fixed(column[0], ">=", low)]
+    after = _after(low)
+    return found if after is None else [*found, _fixed(column[0], "<", after)]
+
+
+def _fixed(name: str, word: str, value: str | bytes) -> Constraint:
+    text = value if isinstance(value, str) else value.decode(errors="replace")
+    return Constraint(name, "bound", lambda row, run: value, _same, word, text=text, exact=False)
+
+
+def _after(low: str | bytes) -> str | bytes | None:
+    """The first text behind all that begin with `low`."""
+    if isinstance(low, bytes):
+        return low[:-1] + bytes([low[-1] + 1]) if low[-1] < 0xFF else None
+    code = ord(low[-1]) + 1
+    return low[:-1] + chr(code) if code < 0xD800 else None
+
+
+def _within(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
+    column = column_of(binder, tree)
+    if column is None:
+        return None
+    name, type = column
+    if isinstance(condition.within, (ListOf, TupleOf)):
+        return _written(binder, name, type, condition.within.items)
+    values, free = items_of(binder, condition.within)
+    container = bare(values.type)
+    if not free or not isinstance(container, (ListType, DictType)):
+        return None
+    item = container.item if isinstance(container, ListType) else container.key
+    fit = fitting(bare(item), type)
+    return None if fit is None else Constraint(name, "in", values.evaluate, fit, text=_text(values))
+
+
+def _written(binder: Binder, name: str, type: Type, trees: tuple[Tree, ...]) -> Constraint | None:
+    """`IN (a, b)`: each of its own type."""
+    pairs: list[tuple[Evaluate, Fit]] = []
+    shown: list[str] = []
+    for each in trees:
+        value, free = binder.free(each)
+        if value.type == NULL:
+            continue
+        _, value = alike(Slot(type, value.evaluate, index=0), value)
+        fit = fitting(bare(value.type), type)
+        if not free or fit is None:
+            return None
+        pairs.append((value.evaluate, fit))
+        shown.append(_text(value))
+
+    def gather(row: tuple[Value, ...], run: Run) -> list[Value]:
+        found = [(value((), run), fit) for value, fit in pairs]
+        return [fit(value) for value, fit in found if value is not None]
+
+    return Constraint(name, "in", gather, _same, text=", ".join(shown))
+
+
+def _text(value: Expression) -> str:
+    type = bare(value.type)
+    if value.constant and isinstance(type, (Primitive, DecimalType)) and value.value is not None:
+        return texts.to_text(type, value.value)
+    return f"${value.parameter}" if isinstance(value, Given) else "expr"
+
+
+def fitting(source: Type, column: Type) -> Fit | None:
+    """From a value of one type to the equal one of a column's; None: a key cannot tell."""
+    if source == column:
+        return _same
+    if both_integers(source, column):
+        least, greatest = limits(column)
+        return lambda value: value if least <= value <= greatest else OUTSIDE
+    if source == STRING and column == UTF8:
+        return _decoded
+    if is_optional(source):
+        return None
+    return converter(source, column)
+
+
+def _decoded(value: Value) -> Value:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return OUTSIDE
+
+
+def limits(type: Type) -> tuple[int, int]:
+    """The least and the greatest value of an integer type."""
+    assert isinstance(type, Primitive)
+    bits = int(type.name.removeprefix("U").removeprefix("Int").removeprefix("int"))
+    if type in SIGNED:
+        return -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+    return 0, 2**bits - 1

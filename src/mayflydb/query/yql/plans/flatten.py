@@ -1,0 +1,124 @@
+"""FLATTEN BY: a row for each item of a container in it. FLATTEN COLUMNS: a column for each member of a struct.
+
+Source: https://ydb.tech/docs/en/yql/reference/syntax/select/flatten
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from itertools import product
+
+import msgspec
+
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.names import part
+from mayflydb.query.yql.plans.plan import Batch, Relation
+from mayflydb.query.yql.plans.relations import hold, project
+from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
+from mayflydb.query.yql.plans.sources import Bound
+from mayflydb.query.yql.schemas import Run, Tables
+from mayflydb.query.yql.syntax import Item, Member, Name, Source
+from mayflydb.query.yql.types import DictType, ListType, OptionalType, StructType, TupleType, Type, Value, format_long
+
+Items = Callable[[Value], Sequence[Value]]
+
+
+class Flattened(msgspec.Struct, frozen=True):
+    """Each row as often as its containers have items, all of them with each other.
+
+    `items`: a container, what is in it, and the place of the column that gets it; one behind the row is added.
+    """
+
+    source: Relation
+    items: tuple[tuple[Evaluate, Items, int], ...]
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        async for batch in self.source.batches(run, tables):
+            found = []
+            for row in batch:
+                for values in product(*[listed(of(row, run)) for of, listed, _ in self.items]):
+                    fresh = list(row)
+                    for value, (_, _, place) in zip(values, self.items, strict=True):
+                        fresh[place : place + 1] = [value]
+                    found.append(tuple(fresh))
+            hold(run, len(found))
+            yield found
+            run.budget += len(found)
+
+
+def flattened(
+    context: Context, names: Names, bound: Bound, alias: str, flatten: tuple[str, tuple[Item, ...]], source: Source
+) -> Bound:
+    """`bound` with its containers laid out. Faults: what is named is no container of this kind."""
+    mode, trees = flatten
+    binder = Binder(context, names, Scope(bound.fields, bound.sources))
+    if mode == "COLUMNS":
+        return _columns(bound, alias)
+    fields = list(bound.fields)
+    items = []
+    for tree in trees:
+        value = binder.expression(tree.value)
+        type, listed = _container(value, mode, source)
+        name = tree.name or _name(tree)
+        place = next((i for i, each in enumerate(fields) if each.name == name), len(fields))
+        field = Field(name, type, alias)
+        fields[place : place + 1] = [field]
+        items.append((value.evaluate, listed, place))
+    relation = Flattened(bound.relation, tuple(items))
+    return Bound(relation, tuple(fields), sources=bound.sources)
+
+
+def _name(item: Item) -> str:
+    if isinstance(item.value, (Name, Member)) and isinstance(item.value.name, str):
+        return item.value.name
+    raise fault("FLATTEN BY of an expression needs a name: AS", item.at)
+
+
+def _container(value: Expression, mode: str, source: Source) -> tuple[Type, Items]:
+    """What is in a container, and how to take it out."""
+    type = value.type
+    if mode == "OPTIONAL" and isinstance(type, OptionalType):
+        return type.item, _present
+    inner = type.item if isinstance(type, OptionalType) else type
+    if isinstance(inner, ListType) and mode in ("", "LIST"):
+        return inner.item, _items
+    if isinstance(inner, DictType) and mode in ("", "DICT"):
+        return TupleType((inner.key, inner.payload)), _pairs
+    if isinstance(type, OptionalType) and mode == "":
+        return type.item, _present
+    wanted = mode.lower() or "list, dict or optional"
+    raise fault(f"FLATTEN BY expects {wanted}, but got: {format_long(type)}", source.at)
+
+
+def _present(value: Value) -> Sequence[Value]:
+    return () if value is None else (value,)
+
+
+def _items(value: Value) -> Sequence[Value]:
+    return value or ()
+
+
+def _pairs(value: Value) -> Sequence[Value]:
+    return tuple(value.items()) if value else ()
+
+
+def _columns(bound: Bound, alias: str) -> Bound:
+    fields: list[Field] = []
+    values: list[Expression] = []
+    for place, field in enumerate(bound.fields):
+        of = slot(field.type, place)
+        struct = field.type.item if isinstance(field.type, OptionalType) else field.type
+        if not isinstance(struct, StructType):
+            fields.append(field)
+            values.append(of)
+            continue
+        for name, _ in struct.members:
+            member = part(of, name, of)
+            fields.append(Field(name, member.type, alias))
+            values.append(member)
+    return Bound(project(bound.relation, values, len(bound.fields)), tuple(fields), sources=bound.sources)

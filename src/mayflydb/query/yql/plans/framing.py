@@ -1,0 +1,216 @@
+"""What window functions compute: from the rows of one part, in order, a value for each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
+
+import msgspec
+
+from mayflydb.query.yql.expression import Aggregation, Expression
+from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql.plans.values import NO_RUN
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.syntax import Call, Frame, Window
+from mayflydb.query.yql.types import DOUBLE, INTEGERS, UINT64, Type, Value, optional
+
+
+class Rows(msgspec.Struct, frozen=True):
+    """Rows of one part by their places, in order; `peers`: for each the number of its group of equals."""
+
+    places: list[int]
+    peers: list[int]
+
+
+Placed: TypeAlias = Callable[[Sequence[Row], Sequence[int], Run], list[Value]]
+"""From rows in order, and the groups of equals that they are in, to a value for each."""
+
+Made: TypeAlias = tuple[Type, Placed]
+
+
+def bounds(frame: Frame | None, over: Window) -> Callable[[int, Sequence[int]], tuple[int, int]]:
+    """For a row the first of its frame and the one behind the last. Without a frame: all up to its equals, or all."""
+    if frame is None:
+        frame = Frame(over.at, "RANGE" if over.order else "ROWS", None, 0 if over.order else None)
+    lower, upper = frame.lower, frame.upper
+    if frame.kind == "ROWS":
+
+        def by_rows(place: int, peers: Sequence[int]) -> tuple[int, int]:
+            first = 0 if lower is None else max(0, place + lower)
+            last = len(peers) if upper is None else min(len(peers), place + upper + 1)
+            return first, max(first, last)
+
+        return by_rows
+    if frame.kind != "RANGE" or lower not in (None, 0) or upper not in (None, 0):
+        raise unsupported(f"{frame.kind} with distances in a window", frame.at)
+
+    def by_peers(place: int, peers: Sequence[int]) -> tuple[int, int]:
+        first = last = place
+        while first and (lower is None or peers[first - 1] == peers[place]):
+            first = 0 if lower is None else first - 1
+        while last < len(peers) and (upper is None or peers[last] == peers[place]):
+            last = len(peers) if upper is None else last + 1
+        return first, last
+
+    return by_peers
+
+
+def aggregated(aggregation: Aggregation, operands: Sequence[Expression], over: Window) -> Made:
+    """An aggregate over the frame of each row. A frame that only grows is folded once."""
+    frame = bounds(over.frame, over)
+    values = tuple(each.evaluate for each in operands)
+    step, finish = aggregation.step, aggregation.finish
+
+    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        given = [tuple([each(row, run) for each in values]) for row in rows]
+        found: list[Value] = []
+        start, end, state = 0, 0, aggregation.start()
+        for place in range(len(rows)):
+            first, last = frame(place, peers)
+            if first != start or last < end:
+                start, end, state = first, first, aggregation.start()
+            for each in given[end:last]:
+                state = step(state, each)
+            end = last
+            value = finish(state)
+            found.append(list(value) if isinstance(value, list) else value)
+        return found
+
+    narrow = over.frame is not None and over.frame.kind == "ROWS" and not _has_itself(over.frame)
+    return optional(aggregation.type) if narrow and aggregation.type != UINT64 else aggregation.type, compute
+
+
+def _has_itself(frame: Frame) -> bool:
+    """Whether a row is in its own frame, which is then never empty."""
+    return (frame.lower is None or frame.lower <= 0) and (frame.upper is None or frame.upper >= 0)
+
+
+def _row_number(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    return UINT64, lambda rows, peers, run: list(range(1, len(rows) + 1))
+
+
+def _rank(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    return UINT64, lambda rows, peers, run: _ranks(peers)
+
+
+def _ranks(peers: Sequence[int]) -> list[Value]:
+    found: list[Value] = []
+    for place, peer in enumerate(peers):
+        found.append(found[-1] if place and peers[place - 1] == peer else place + 1)
+    return found
+
+
+def _dense_rank(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    return UINT64, lambda rows, peers, run: [peer + 1 for peer in peers]
+
+
+def _percent_rank(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        others = len(rows) - 1
+        return [(rank - 1) / others if others else 0.0 for rank in _ranks(peers)]
+
+    return DOUBLE, compute
+
+
+def _cume_dist(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        ends: dict[int, int] = {peer: place + 1 for place, peer in enumerate(peers)}
+        return [ends[peer] / len(rows) for peer in peers]
+
+    return DOUBLE, compute
+
+
+def _ntile(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    count = _number(call, operands, 0)
+    if count < 1:
+        raise fault("NTILE expects a positive number", call.at)
+
+    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        size, larger = divmod(len(rows), count)
+        edge = larger * (size + 1)
+        return [
+            place // (size + 1) + 1 if place < edge else larger + (place - edge) // max(size, 1) + 1
+            for place in range(len(rows))
+        ]
+
+    return UINT64, compute
+
+
+def _shifted(sign: int) -> Callable[[Call, Sequence[Expression], Window], Made]:
+    def make(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+        value = _value(call, operands)
+        distance = sign * (_number(call, operands, 1) if len(operands) > 1 else 1)
+
+        def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+            given = [value.evaluate(row, run) for row in rows]
+            places = range(distance, len(rows) + distance)
+            return [given[place] if 0 <= place < len(rows) else None for place in places]
+
+        return optional(value.type), compute
+
+    return make
+
+
+def _chosen(
+    pick: Callable[[Sequence[Value]], Value],
+) -> Callable[[Call, Sequence[Expression], Window], Made]:
+    """One value of the frame."""
+
+    def make(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+        return _picked(call, operands, over, pick)
+
+    return make
+
+
+def _nth_value(call: Call, operands: Sequence[Expression], over: Window) -> Made:
+    number = _number(call, operands, 1)
+    if number < 1:
+        raise fault("NTH_VALUE expects a positive number", call.at)
+    return _picked(call, operands, over, lambda values: values[number - 1] if number <= len(values) else None)
+
+
+def _picked(call: Call, operands: Sequence[Expression], over: Window, pick: Callable[[Sequence[Value]], Value]) -> Made:
+    value, frame, skip = _value(call, operands), bounds(over.frame, over), bool(call.ignore_nulls)
+
+    def compute(rows: Sequence[Row], peers: Sequence[int], run: Run) -> list[Value]:
+        given = [value.evaluate(row, run) for row in rows]
+        found: list[Value] = []
+        for place in range(len(rows)):
+            first, last = frame(place, peers)
+            within = given[first:last]
+            found.append(pick([each for each in within if each is not None] if skip else within))
+        return found
+
+    return optional(value.type), compute
+
+
+def _value(call: Call, operands: Sequence[Expression]) -> Expression:
+    if not operands:
+        raise fault(f"{call.name} expects an argument", call.at)
+    return operands[0]
+
+
+def _number(call: Call, operands: Sequence[Expression], place: int) -> int:
+    """A count that is written as a number."""
+    if place >= len(operands) or not operands[place].constant or operands[place].type not in INTEGERS:
+        raise fault(f"{call.name} expects an integer literal", call.at)
+    found = operands[place].evaluate((), NO_RUN)
+    assert isinstance(found, int)
+    return found
+
+
+PLACED: dict[str, Callable[[Call, Sequence[Expression], Window], Made]] = {
+    "ROW_NUMBER": _row_number,
+    "ROWNUMBER": _row_number,
+    "RANK": _rank,
+    "DENSE_RANK": _dense_rank,
+    "DENSERANK": _dense_rank,
+    "PERCENT_RANK": _percent_rank,
+    "CUME_DIST": _cume_dist,
+    "NTILE": _ntile,
+    "LAG": _shifted(-1),
+    "LEAD": _shifted(1),
+    "FIRST_VALUE": _chosen(lambda values: values[0] if values else None),
+    "LAST_VALUE": _chosen(lambda values: values[-1] if values else None),
+    "NTH_VALUE": _nth_value,
+}

@@ -1,0 +1,185 @@
+"""GROUP BY, HAVING, and aggregates without either."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator
+from typing import Any
+
+import msgspec
+
+from mayflydb.query.yql import comparison, functions
+from mayflydb.query.yql.expression import Aggregation, Evaluate, Expression
+from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql.plans.binder import Binder
+from mayflydb.query.yql.plans.calls import invocation
+from mayflydb.query.yql.plans.plan import Batch, Relation
+from mayflydb.query.yql.plans.relations import BATCH, Filter, hold
+from mayflydb.query.yql.plans.scopes import Field, Scope, Slot, slot
+from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.schemas import Row, Run, Tables
+from mayflydb.query.yql.syntax import Call, GroupBy, Name, Select, Subquery, Syntax
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.types import UINT64, Value, optional
+
+
+def is_grouped(tree: Select) -> bool:
+    """Whether rows of a SELECT are groups."""
+    return tree.group is not None or tree.having is not None or bool(_aggregates(tree))
+
+
+def _aggregates(tree: Select) -> list[Call]:
+    """The calls of aggregates, each once."""
+    found: dict[Call, None] = {}
+    for part in (*tree.items, tree.having, *tree.order, *tree.windows):
+        for node in _calls(part):
+            found[node] = None
+    return list(found)
+
+
+def _calls(node: Any) -> Iterator[Call]:
+    if isinstance(node, Call) and node.over is None and _is_aggregate(node):
+        yield node
+        return
+    if isinstance(node, Subquery):
+        return
+    if isinstance(node, Syntax):
+        for field in node.__struct_fields__:
+            if field != "at":
+                yield from _calls(getattr(node, field))
+    elif isinstance(node, tuple):
+        for part in node:
+            yield from _calls(part)
+
+
+def _is_aggregate(call: Call) -> bool:
+    if functions.find_aggregate(call.name) is None:
+        return False
+    return call.star or call.distinct or functions.find(call.name) is None
+
+
+class Folded(msgspec.Struct, frozen=True):
+    """An aggregate and its operands. `distinct`: what makes values of the first one equal, where each counts once."""
+
+    aggregation: Aggregation
+    operands: tuple[Evaluate, ...]
+    distinct: Callable[[Value], Hashable] | None = None
+
+    def start(self) -> list[Any]:
+        return [self.aggregation.start(), None if self.distinct is None else set()]
+
+    def step(self, state: list[Any], row: Row, run: Run) -> None:
+        values = tuple([each(row, run) for each in self.operands])
+        if self.distinct is not None:
+            if values[0] is None:
+                return
+            key = self.distinct(values[0])
+            if key in state[1]:
+                return
+            hold(run, 1)
+            state[1].add(key)
+        state[0] = self.aggregation.step(state[0], values)
+
+
+class Group(msgspec.Struct, frozen=True):
+    """Rows of keys, then aggregates. `sets`: which keys count, once for each of these; `always`: one row even of none."""
+
+    source: Relation
+    keys: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
+    folded: tuple[Folded, ...]
+    sets: tuple[tuple[int, ...], ...] | None = None
+    always: bool = False
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        groups: dict[Hashable, tuple[Row, list[list[Any]]]] = {}
+        async for batch in self.source.batches(run, tables):
+            for row in batch:
+                for place, key, values in self._keys(row, run):
+                    group = groups.get((place, key))
+                    if group is None:
+                        hold(run, 1)
+                        group = groups[place, key] = values, [each.start() for each in self.folded]
+                    for each, state in zip(self.folded, group[1], strict=True):
+                        each.step(state, row, run)
+        if not groups and self.always:
+            groups[0, ()] = (), [each.start() for each in self.folded]
+        finish = [each.aggregation.finish for each in self.folded]
+        rows = [
+            (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)])
+            for values, states in groups.values()
+        ]
+        for start in range(0, len(rows), BATCH):
+            yield rows[start : start + BATCH]
+        run.budget += len(groups)
+
+    def _keys(self, row: Row, run: Run) -> Iterator[tuple[int, Hashable, Row]]:
+        values = tuple([evaluate(row, run) for evaluate, _ in self.keys])
+        if self.sets is None:
+            yield 0, tuple([key(v) for v, (_, key) in zip(values, self.keys, strict=True)]), values
+            return
+        for place, within in enumerate(self.sets):
+            part = tuple([value if i in within else None for i, value in enumerate(values)])
+            yield place, tuple([self.keys[i][1](values[i]) for i in within]), part
+
+
+def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
+    """The groups of `relation`, and a binder over them in which keys and aggregates are known."""
+    group = tree.group
+    if group is not None and group.hop is not None:
+        raise unsupported("HOP", group.hop.at)
+    keys, fields = _group_keys(binder, group)
+    sets = None if group is None else group.sets
+    special: dict[Tree, Expression] = {}
+    if group is not None:
+        for place, (item, field) in enumerate(zip(group.items, fields, strict=True)):
+            special[item.value] = slot(field.type, place)
+            if item.name is not None:
+                special[Name(item.at, item.name)] = slot(field.type, place)
+    folded: list[Folded] = []
+    for call in _aggregates(tree):
+        made = _folded(binder, call)
+        type = made.aggregation.type
+        if group is None and type != UINT64:
+            type = optional(type)
+        special[call] = slot(type, len(fields))
+        fields.append(Field("", type))
+        folded.append(made)
+    relation = Group(relation, tuple(keys), tuple(folded), sets, always=group is None)
+    over = Binder(binder.context, binder.names, Scope(fields), special)
+    over.grouped = True
+    if tree.having is not None:
+        relation = Filter(relation, condition(over.expression(tree.having), "Having", tree.having.at))
+    return relation, over
+
+
+def _group_keys(
+    binder: Binder, group: GroupBy | None
+) -> tuple[list[tuple[Evaluate, Callable[[Value], Hashable]]], list[Field]]:
+    keys: list[tuple[Evaluate, Callable[[Value], Hashable]]] = []
+    fields: list[Field] = []
+    for item in () if group is None else group.items:
+        value = binder.expression(item.value)
+        keys.append((value.evaluate, comparison.group_key(value.type)))
+        source = binder.scope.fields[value.index] if isinstance(value, Slot) else None
+        name = item.name or (source.name if source else "")
+        type = value.type if group is None or group.sets is None else optional(value.type)
+        fields.append(Field(name, type, source.source if source and not item.name else ""))
+    return keys, fields
+
+
+def _folded(binder: Binder, call: Call) -> Folded:
+    builder = functions.find_aggregate(call.name)
+    assert builder is not None
+    made = invocation(binder, call.name, call.arguments, call.at)
+    if call.star and made.operands:
+        raise fault("* takes no other arguments", call.at)
+    aggregation = builder(made)
+    operands = tuple(each for each in made.operands if isinstance(each, Expression))
+    distinct = None
+    if call.distinct:
+        if not operands:
+            raise fault(f"{call.name}(DISTINCT) needs an argument", call.at)
+        distinct = comparison.group_key(operands[0].type)
+    return Folded(aggregation, tuple(each.evaluate for each in operands), distinct)

@@ -1,0 +1,149 @@
+"""Joins at work: by a table of the right side's keys, or by looking them up in the table that the right side is."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Hashable, Sequence
+
+import msgspec
+
+from mayflydb.query.yql.expression import Evaluate
+from mayflydb.query.yql.plans.constraints import OUTSIDE
+from mayflydb.query.yql.plans.plan import Batch, Relation
+from mayflydb.query.yql.plans.relations import BATCH, Scan, gathered, hold
+from mayflydb.query.yql.schemas import Access, KeyRange, Row, Run, Tables
+from mayflydb.query.yql.types import Value
+
+
+class Pairing(msgspec.Struct, frozen=True):
+    """One side of an equality: a value, and what equal ones have in common."""
+
+    evaluate: Evaluate
+    key: Callable[[Value], Hashable]
+
+
+class Side(msgspec.Struct, frozen=True):
+    relation: Relation
+    keys: tuple[Pairing, ...]
+    width: int
+
+    def key(self, row: Row, run: Run) -> tuple[Hashable, ...] | None:
+        """What this row is found by; None: a NULL is in it, and it equals nothing."""
+        found = []
+        for each in self.keys:
+            value = each.evaluate(row, run)
+            if value is None:
+                return None
+            found.append(each.key(value))
+        return tuple(found)
+
+
+Matches = dict[tuple[Hashable, ...], list[int]]
+
+
+def _indexed(side: Side, rows: Sequence[Row], run: Run) -> Matches:
+    found: Matches = {}
+    for place, row in enumerate(rows):
+        key = side.key(row, run)
+        if key is not None:
+            found.setdefault(key, []).append(place)
+    return found
+
+
+def matched(
+    kind: str,
+    left: Side,
+    batch: Sequence[Row],
+    rows: Sequence[Row],
+    index: Matches,
+    run: Run,
+    seen: set[int],
+    right: int,
+) -> list[Row]:
+    """What the join makes of these rows of the left side; `seen` gets the rows of the right side that met one."""
+    result: list[Row] = []
+    nothing = (None,) * right
+    for row in batch:
+        key = left.key(row, run)
+        places = index.get(key, ()) if key is not None else ()
+        if kind == "LEFT SEMI":
+            if places:
+                result.append(row)
+        elif kind == "LEFT ONLY":
+            if not places:
+                result.append(row)
+        elif places:
+            if kind in ("RIGHT", "FULL", "EXCLUSION"):
+                seen.update(places)
+            if kind != "EXCLUSION":
+                result.extend([row + rows[place] for place in places])
+        elif kind in ("LEFT", "FULL", "EXCLUSION"):
+            result.append(row + nothing)
+    return result
+
+
+class JoinRows(msgspec.Struct, frozen=True):
+    """Holds the right side, and runs through the left."""
+
+    kind: str
+    left: Side
+    right: Side
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.left.relation, self.right.relation)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        rows = await gathered(self.right.relation, run, tables)
+        index = _indexed(self.right, rows, run)
+        seen: set[int] = set()
+        async for batch in self.left.relation.batches(run, tables):
+            for start in range(0, len(batch), BATCH):
+                part = batch[start : start + BATCH]
+                found = matched(self.kind, self.left, part, rows, index, run, seen, self.right.width)
+                hold(run, len(found))
+                yield found
+                run.budget += len(found)
+        if self.kind in ("RIGHT", "FULL", "EXCLUSION"):
+            nothing = (None,) * self.left.width
+            yield [nothing + row for place, row in enumerate(rows) if place not in seen]
+        run.budget += len(rows)
+
+
+class LookupRows(msgspec.Struct, frozen=True):
+    """Reads, for each batch of the left side, just the rows of the right side's table that its keys name.
+
+    `lookup` gives values of `names`, the first columns of the right side's key.
+    """
+
+    kind: str
+    left: Side
+    right: Side
+    lookup: tuple[Evaluate, ...]
+    names: tuple[str, ...]
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.left.relation, self.right.relation)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        scan = self.right.relation
+        assert isinstance(scan, Scan)
+        async for batch in self.left.relation.batches(run, tables):
+            for start in range(0, len(batch), BATCH):
+                part = batch[start : start + BATCH]
+                rows: list[Row] = []
+                ranges = self._ranges(part, run)
+                if ranges:
+                    async for found in tables.read(Access(scan.table, scan.columns, scan.index, ranges)):
+                        hold(run, len(found))
+                        rows.extend(found)
+                index = _indexed(self.right, rows, run)
+                yield matched(self.kind, self.left, part, rows, index, run, set(), self.right.width)
+                run.budget += len(rows)
+
+    def _ranges(self, batch: Sequence[Row], run: Run) -> tuple[KeyRange, ...]:
+        """One for each key that these rows name."""
+        found: dict[tuple[Value, ...], None] = {}
+        for row in batch:
+            values = tuple([each(row, run) for each in self.lookup])
+            if None not in values and not any(each is OUTSIDE for each in values):
+                found[values] = None
+        return tuple(KeyRange(each, each) for each in found)

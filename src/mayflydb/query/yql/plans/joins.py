@@ -1,0 +1,254 @@
+"""FROM with its joins."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+import msgspec
+
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql.plans.access import choose
+from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.constraints import fitting
+from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
+from mayflydb.query.yql.plans.membership import keys
+from mayflydb.query.yql.plans.operators import alike
+from mayflydb.query.yql.plans.plan import Relation
+from mayflydb.query.yql.plans.relations import Filter, Scan, project
+from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
+from mayflydb.query.yql.plans.sources import Bound, bind_source
+from mayflydb.query.yql.plans.trees import conjuncts, nodes
+from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.schemas import Table
+from mayflydb.query.yql.syntax import Binary, Call, From, Join, Lambda, Member, Name, Select, Subquery
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.types import bare, format_long, optional
+
+
+def bind_from(
+    context: Context, names: Names, tree: From, wanted: frozenset[str] | None, where: Tree | None = None
+) -> Bound:
+    """All that FROM names, joined from left to right. What `where` says of one source alone is asked of it before."""
+    bound = bind_source(context, names, tree.first, wanted)
+    if not tree.joins:
+        return bound
+    rights = [bind_source(context, names, join.right, wanted) for join in tree.joins]
+    _check_sources((bound, *rights), tree)
+    kinds = [join.kind for join in tree.joins]
+    parts = conjuncts(where)
+    if not any(kind in _LOOSE_LEFT for kind in kinds):
+        bound = _narrowed(context, names, bound, rights, parts)
+    for place, (join, right) in enumerate(zip(tree.joins, rights, strict=True)):
+        strict = join.kind in ("INNER", "CROSS") and not any(kind in _LOOSE_LEFT for kind in kinds[place + 1 :])
+        others = [bound, *rights[:place], *rights[place + 1 :]]
+        mine = [each for each in parts if _alone(context, names, each, right, others)] if strict else []
+        bound = _joined(context, names, bound, right, join, mine)
+    return bound
+
+
+_LOOSE_LEFT = ("RIGHT", "FULL", "EXCLUSION", "RIGHT SEMI", "RIGHT ONLY")
+"""Joins whose left side may be missing in the result, or be all NULL."""
+
+
+def _check_sources(sources: Sequence[Bound], tree: From) -> None:
+    known: set[str] = set()
+    for each in sources:
+        if known & each.sources:
+            raise fault(f"Duplicate source in join: {min(known & each.sources)}", tree.at)
+        known |= each.sources
+
+
+def _alone(context: Context, names: Names, part: Tree, bound: Bound, others: Sequence[Bound]) -> bool:
+    """Whether a condition names columns of `bound`, and none of the others."""
+    if any(isinstance(each, (Subquery, Call, Lambda)) for each in nodes(part)):
+        return False
+    for name in nodes(part):
+        if isinstance(name, Name) and any(each.name == name.name for other in others for each in other.fields):
+            return not _is_bare(name, part) and _belongs(part, _over(context, names, bound))
+    return _belongs(part, _over(context, names, bound))
+
+
+def _is_bare(name: Name, tree: Tree) -> bool:
+    """Whether a name stands for a column without its source."""
+    return not any(isinstance(node, Member) and node.of is name for node in nodes(tree)) and not any(
+        isinstance(node, Member) and node.name == name.name for node in nodes(tree)
+    )
+
+
+def _narrowed(context: Context, names: Names, bound: Bound, others: Sequence[Bound], parts: Sequence[Tree]) -> Bound:
+    """Only those rows of a source that can pass the conditions that are about it alone."""
+    mine = [each for each in parts if _alone(context, names, each, bound, others)]
+    return _filtered(context, names, bound, mine)
+
+
+def _filtered(context: Context, names: Names, bound: Bound, parts: Sequence[Tree]) -> Bound:
+    if not parts:
+        return bound
+    binder = _over(context, names, bound)
+    relation, exact = bound.relation, False
+    whole = reduce(lambda a, b: Binary(a.at, "AND", a, b), parts)
+    if isinstance(relation, Scan) and bound.table is not None:
+        choice = choose(binder, relation, bound.table, Select(whole.at, (), where=whole), ())
+        relation, exact = choice.scan, choice.exact
+    if not exact:
+        relation = Filter(relation, condition(binder.expression(whole), "Where", whole.at))
+    return msgspec.structs.replace(bound, relation=relation, table=None)
+
+
+def _joined(context: Context, names: Names, left: Bound, right: Bound, join: Join, parts: Sequence[Tree]) -> Bound:
+    kind = join.kind
+    if join.any:
+        raise unsupported("ANY in JOIN", join.at)
+    if kind.startswith("RIGHT") and kind != "RIGHT":
+        return _oriented(context, names, right, left, join, kind.replace("RIGHT", "LEFT"), parts)
+    return _oriented(context, names, left, right, join, kind, parts)
+
+
+def _oriented(
+    context: Context, names: Names, left: Bound, right: Bound, join: Join, kind: str, parts: Sequence[Tree]
+) -> Bound:
+    pairs = _pairs(context, names, left, right, join)
+    first, second = _sides(kind)
+    left_fields = tuple(_as(each, first, join.using) for each in left.fields)
+    right_fields = tuple(_as(each, second, join.using) for each in right.fields)
+    lookup = None
+    if kind in _LOOKUPS and isinstance(right.relation, Scan) and right.table:
+        lookup = _lookup(right.relation, right.table, right.fields, pairs)
+    if lookup is None:
+        right = _filtered(context, names, right, parts)
+        if kind == "INNER" and (turned := _turned(left, right, pairs)) is not None:
+            return turned
+    left_side = Side(left.relation, tuple(a for a, _, _ in pairs), len(left.fields))
+    right_side = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
+    one_sided = kind in ("LEFT SEMI", "LEFT ONLY")
+    fields = left_fields if one_sided else left_fields + right_fields
+    sources = left.sources if one_sided else left.sources | right.sources
+    if lookup is not None:
+        return Bound(LookupRows(kind, left_side, right_side, *lookup), fields, sources=sources)
+    return Bound(JoinRows(kind, left_side, right_side), fields, sources=sources)
+
+
+def _turned(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
+    """An INNER JOIN the other way round: where little is read of the right side, and the left can be looked up by it."""
+    scan = left.relation
+    if not isinstance(scan, Scan) or left.table is None or not _is_narrow(right.relation):
+        return None
+    lookup = _lookup(scan, left.table, left.fields, [(b, a, (y, x)) for a, b, (x, y) in pairs])
+    if lookup is None:
+        return None
+    first = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
+    second = Side(scan, tuple(a for a, _, _ in pairs), len(left.fields))
+    here, there = len(right.fields), len(left.fields)
+    values = [slot(each.type, here + place) for place, each in enumerate(left.fields)]
+    values += [slot(each.type, place) for place, each in enumerate(right.fields)]
+    relation = project(LookupRows("INNER", first, second, *lookup), values, here + there)
+    return Bound(relation, left.fields + right.fields, sources=left.sources | right.sources)
+
+
+def _is_narrow(relation: Relation) -> bool:
+    if isinstance(relation, Filter):
+        relation = relation.source
+    return isinstance(relation, Scan) and relation.ranges is not None
+
+
+_LOOKUPS = ("INNER", "LEFT", "LEFT SEMI", "LEFT ONLY")
+
+
+def _sides(kind: str) -> tuple[bool, bool]:
+    """Whether columns of the left side, and of the right, may be NULL because there is no row."""
+    return kind in ("RIGHT", "FULL", "EXCLUSION"), kind in ("LEFT", "FULL", "EXCLUSION")
+
+
+def _as(field: Field, absent: bool, using: tuple[str, ...]) -> Field:
+    type = optional(field.type) if absent else field.type
+    return Field(field.name, type, field.source)
+
+
+Pair = tuple[Pairing, Pairing, tuple[Expression, Expression]]
+
+
+def _pairs(context: Context, names: Names, left: Bound, right: Bound, join: Join) -> list[Pair]:
+    """What has to be equal on both sides."""
+    if join.kind == "CROSS":
+        return []
+    first, second = _over(context, names, left), _over(context, names, right)
+    trees: list[tuple[Tree, Tree]] = []
+    if join.using:
+        trees = [(Name(join.at, each), Name(join.at, each)) for each in join.using]
+    elif join.on is None:
+        raise fault(f"Expected ON or USING expression for {join.kind} JOIN", join.at)
+    else:
+        trees = [_equality(each, first, second) for each in conjuncts(join.on)]
+    return [_pair(first.expression(a), second.expression(b), join) for a, b in trees]
+
+
+def _over(context: Context, names: Names, bound: Bound) -> Binder:
+    return Binder(context, names, Scope(bound.fields, bound.sources))
+
+
+def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
+    """The two sides of `a.x == b.y`, that of the left source first."""
+    if not isinstance(tree, Binary) or tree.operator != "==":
+        raise fault("JOIN ON expression must be a conjunction of equality predicates", tree.at)
+    if _belongs(tree.left, first) and _belongs(tree.right, second):
+        return tree.left, tree.right
+    if _belongs(tree.right, first) and _belongs(tree.left, second):
+        return tree.right, tree.left
+    raise fault("JOIN ON expression must compare a column of each side", tree.at)
+
+
+def _belongs(tree: Tree, binder: Binder) -> bool:
+    """Whether all columns in `tree`, and at least one, are of this side."""
+    found = False
+    for node in nodes(tree):
+        if isinstance(node, Member) and isinstance(node.of, Name) and isinstance(node.name, str):
+            if binder.scope.find(node.name, node.of.name) is None:
+                return False
+            found = True
+        elif isinstance(node, Name) and node.name not in binder.scope.sources:
+            if binder.scope.find(node.name) is None:
+                return any(isinstance(n, Member) and n.of == node for n in nodes(tree)) and found
+            found = True
+    return found
+
+
+def _pair(left: Expression, right: Expression, join: Join) -> Pair:
+    left, right = alike(left, right)
+    found = keys(bare(left.type), bare(right.type))
+    if found is None:
+        kinds = f"{format_long(left.type)} and {format_long(right.type)}"
+        raise fault(f"Cannot compare key columns of JOIN: {kinds}", join.at)
+    return Pairing(left.evaluate, found[0]), Pairing(right.evaluate, found[1]), (left, right)
+
+
+def _lookup(
+    scan: Scan, table: Table, fields: tuple[Field, ...], pairs: list[Pair]
+) -> tuple[tuple[Evaluate, ...], tuple[str, ...]] | None:
+    """What gives, for a row of the left side, the first columns of the right table's key; None: nothing does."""
+    if scan.ranges is not None:
+        return None
+    key = table.key
+    if scan.index is not None:
+        columns = next(each.columns for each in table.indexes if each.name == scan.index)
+        key = (*columns, *(name for name in table.key if name not in columns))
+    by_name = {}
+    for _, _, (left, right) in pairs:
+        index = getattr(right, "index", None)
+        if index is None:
+            continue
+        fit = fitting(bare(left.type), bare(right.type))
+        if fit is not None:
+            by_name[fields[index].name] = (left.evaluate, fit)
+    found: list[Evaluate] = []
+    for name in key:
+        if name not in by_name:
+            break
+        found.append(_fitted(*by_name[name]))
+    return (tuple(found), key[: len(found)]) if found else None
+
+
+def _fitted(evaluate: Evaluate, fit: object) -> Evaluate:
+    assert callable(fit)
+    return lambda row, run: None if (value := evaluate(row, run)) is None else fit(value)

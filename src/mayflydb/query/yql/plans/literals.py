@@ -1,0 +1,146 @@
+"""Literals, and what is put together of several values."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.values import constant, derived, met
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.syntax import DictOf, ListOf, Literal_, StructOf, TupleOf
+from mayflydb.query.yql.types import (
+    BOOL,
+    DOUBLE,
+    EMPTY_DICT,
+    EMPTY_LIST,
+    FLOAT,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    JSON,
+    NULL,
+    STRING,
+    UINT8,
+    UINT16,
+    UINT32,
+    UINT64,
+    UTF8,
+    VOID,
+    YSON,
+    DictType,
+    ListType,
+    StructType,
+    TupleType,
+    Type,
+    Value,
+)
+
+_INTEGERS: dict[str, tuple[Type, int, int]] = {
+    "": (INT32, 0, 2**31),
+    "l": (INT64, 0, 2**63),
+    "u": (UINT32, 0, 2**32),
+    "ul": (UINT64, 0, 2**64),
+    "s": (INT16, 0, 2**15),
+    "us": (UINT16, 0, 2**16),
+    "t": (INT8, 0, 2**7),
+    "ut": (UINT8, 0, 2**8),
+}
+_TEXTS = {"": STRING, "s": STRING, "u": UTF8, "t": UTF8, "y": YSON, "j": JSON}
+
+
+def literal(binder: Binder, tree: Literal_) -> Expression:
+    kind, value = tree.kind, tree.value
+    if kind == "null":
+        type: Type = NULL
+    elif kind == "bool":
+        type = BOOL
+    elif kind == "integer":
+        type = _integer(tree)
+    elif kind in ("float", "double"):
+        type = FLOAT if kind == "float" else DOUBLE
+        value = float(value or 0)
+    else:
+        type, value = _text(tree)
+    return Expression(type, lambda row, run: value, constant=True, literal=True, value=value)
+
+
+def _integer(tree: Literal_) -> Type:
+    """Without a suffix the first of Int32, Int64 and Uint64 that holds it."""
+    assert isinstance(tree.value, int)
+    type, _, limit = _INTEGERS[tree.suffix]
+    if tree.value < limit:
+        return type
+    if tree.suffix == "" and tree.value < 2**64:
+        return INT64 if tree.value < 2**63 else UINT64
+    raise fault(f"Failed to parse number from string: {tree.value}, number limit overflow", tree.at)
+
+
+def _text(tree: Literal_) -> tuple[Type, Value]:
+    type = _TEXTS.get(tree.suffix, STRING)
+    value = tree.value
+    if type in (STRING, YSON):
+        return type, value.encode() if isinstance(value, str) else value
+    if isinstance(value, bytes):
+        try:
+            value = value.decode()
+        except UnicodeDecodeError:
+            raise fault("Invalid UTF-8 sequence", tree.at) from None
+    return type, value
+
+
+def list_of(binder: Binder, tree: ListOf) -> Expression:
+    if not tree.items:
+        return constant(EMPTY_LIST, [])
+    type, items = met([binder.expression(each) for each in tree.items], "AsList", tree.at)
+    values = tuple(each.evaluate for each in items)
+    return derived(ListType(type), lambda row, run: [each(row, run) for each in values], *items)
+
+
+def tuple_of(binder: Binder, tree: TupleOf) -> Expression:
+    items = [binder.expression(each) for each in tree.items]
+    return tuple_expression(items)
+
+
+def tuple_expression(items: Sequence[Expression]) -> Expression:
+    values = tuple(each.evaluate for each in items)
+    type = TupleType(tuple(each.type for each in items))
+    return derived(type, lambda row, run: tuple([each(row, run) for each in values]), *items)
+
+
+def struct_of(binder: Binder, tree: StructOf) -> Expression:
+    """Members stand in the order of their names, as everywhere in YQL."""
+    members = sorted(((name, binder.expression(value)) for name, value in tree.members), key=lambda each: each[0])
+    for (first, _), (second, _) in pairwise(members):
+        if first == second:
+            raise fault(f"Duplicated member: {first}", tree.at)
+    values = tuple(each.evaluate for _, each in members)
+    type = StructType(tuple((name, each.type) for name, each in members))
+    return derived(type, lambda row, run: tuple([each(row, run) for each in values]), *[each for _, each in members])
+
+
+def dict_of(binder: Binder, tree: DictOf) -> Expression:
+    if not tree.items:
+        return constant(EMPTY_DICT, {})
+    key_type, keys = met([binder.expression(key) for key, _ in tree.items], "AsDict", tree.at)
+    comparison.group_key(key_type)
+    payloads = [binder.expression(payload) for _, payload in tree.items if payload is not None]
+    if not payloads:
+        names = tuple(each.evaluate for each in keys)
+        return derived(DictType(key_type, VOID), lambda row, run: {each(row, run): None for each in names}, *keys)
+    if len(payloads) != len(keys):
+        raise fault("A dict has a payload for each key, a set for none", tree.at)
+    payload_type, payloads = met(payloads, "AsDict", tree.at)
+    pairs = tuple((key.evaluate, payload.evaluate) for key, payload in zip(keys, payloads, strict=True))
+
+    def evaluate(row: Row, run: Run) -> Value:
+        return {key(row, run): payload(row, run) for key, payload in pairs}
+
+    return derived(DictType(key_type, payload_type), evaluate, *keys, *payloads)
+
+
+HANDLERS.update({Literal_: literal, ListOf: list_of, TupleOf: tuple_of, StructOf: struct_of, DictOf: dict_of})

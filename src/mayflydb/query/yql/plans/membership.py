@@ -1,0 +1,152 @@
+"""IN."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Hashable
+
+from mayflydb.query.yql import comparison, conversions
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import type_fault
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.scopes import Named
+from mayflydb.query.yql.plans.subqueries import column, is_query
+from mayflydb.query.yql.plans.values import both_integers, constant, converted, converter, derived, strict_unary
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import In, ListOf, Parameter, Subquery, TupleOf
+from mayflydb.query.yql.types import (
+    BOOL,
+    EMPTY_LIST,
+    DictType,
+    EmptyDictType,
+    ListType,
+    OptionalType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    format_long,
+    is_optional,
+)
+
+Key = Callable[[Value], Hashable]
+
+
+def within(binder: Binder, tree: In) -> Expression:
+    """Whether a value is among others; NULL if it is NULL, or is not found and one of them is NULL. In none: false."""
+    operand = binder.expression(tree.operand)
+    found = _member(binder, tree, operand)
+    return strict_unary(BOOL, operator.not_, found) if tree.negated else found
+
+
+def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
+    if isinstance(tree.within, (ListOf, TupleOf)):
+        return _of_written(binder, tree, operand, tree.within.items)
+    values, free = items_of(binder, tree.within)
+    container = bare(values.type)
+    match container:
+        case ListType(item):
+            pass
+        case DictType(item, _):
+            pass
+        case TupleType(items) if items and (common := conversions.common(items)) is not None:
+            item = common
+        case _ if container == EMPTY_LIST or isinstance(container, EmptyDictType) or container == TupleType(()):
+            return constant(BOOL, False)
+        case _:
+            raise type_fault("SqlIn", f"IN expects a list, dict or tuple, but got: {format_long(values.type)}", tree.at)
+    return _search(tree, operand, values, item, free)
+
+
+def items_of(binder: Binder, tree: Tree) -> tuple[Expression, bool]:
+    """What stands behind IN, and whether it is the same for all rows."""
+    if isinstance(tree, Subquery) and not tree.exists:
+        return column(binder, tree.query), True
+    if isinstance(tree, Parameter):
+        entry = binder.names.get(tree.name)
+        if isinstance(entry, Named) and is_query(entry.value):
+            return column(entry.binder, entry.value), True  # type: ignore[arg-type]  # It is a query.
+    return binder.free(tree)
+
+
+def _of_written(binder: Binder, tree: In, operand: Expression, trees: tuple[Tree, ...]) -> Expression:
+    items = []
+    free = True
+    for each in trees:
+        item, same = binder.free(each)
+        items.append(item)
+        free = free and same
+    if not items:
+        return constant(BOOL, False)
+    kinds = [converted(item, operand.type) if item.literal else None for item in items]
+    items = [new or old for new, old in zip(kinds, items, strict=True)]
+    types = list(dict.fromkeys(each.type for each in items))
+    item_type = types[0] if len(types) == 1 else conversions.common(types)
+    if item_type is None:
+        raise type_fault("SqlIn", f"Can't compare {' and '.join(map(format_long, types))}", tree.at)
+    ways = [converter(each.type, item_type) for each in items]
+    if any(way is None for way in ways):
+        raise type_fault("SqlIn", f"Can't compare {' and '.join(map(format_long, types))}", tree.at)
+    pairs = tuple((each.evaluate, way) for each, way in zip(items, ways, strict=True))
+
+    def evaluate(row: Row, run: Run) -> Value:
+        return [way(value(row, run)) for value, way in pairs if way is not None]
+
+    return _search(tree, operand, derived(ListType(item_type), evaluate, *items), item_type, free)
+
+
+def keys(left: Type, right: Type) -> tuple[Key, Key] | None:
+    """What equal values of two types have in common; None: they cannot be compared."""
+    if left == right:
+        key = comparison.group_key(left)
+        return key, key
+    if both_integers(left, right):
+        return _same, _same
+    common = conversions.common([left, right])
+    first, second = (None, None) if common is None else (converter(left, common), converter(right, common))
+    if common is None or first is None or second is None:
+        return None
+    key = comparison.group_key(common)
+    return (lambda value: key(first(value))), (lambda value: key(second(value)))
+
+
+def _same(value: Value) -> Value:
+    return value
+
+
+def _search(tree: In, operand: Expression, values: Expression, item: Type, free: bool) -> Expression:
+    found = keys(bare(operand.type), bare(item))
+    if found is None:
+        raise type_fault("SqlIn", f"Can't compare {format_long(operand.type)} and {format_long(item)}", tree.at)
+    of_operand, of_item = found
+    inner, listed, token = operand.evaluate, values.evaluate, object()
+
+    def gather(row: Row, run: Run) -> tuple[frozenset[Hashable], bool]:
+        items = listed(row, run)
+        if items is None:
+            return frozenset(), True
+        return frozenset([of_item(each) for each in items if each is not None]), None in items
+
+    def evaluate(row: Row, run: Run) -> Value:
+        if free:
+            kept = run.cache.get(token)
+            if kept is None:
+                kept = run.cache[token] = gather(row, run)
+        else:
+            kept = gather(row, run)
+        among, unknown = kept
+        if not among and not unknown:
+            return False
+        value = inner(row, run)
+        if value is None:
+            return None
+        if of_operand(value) in among:
+            return True
+        return None if unknown else False
+
+    nullable = is_optional(operand.type) or is_optional(item) or is_optional(values.type)
+    return derived(OptionalType(BOOL) if nullable else BOOL, evaluate, operand, values)
+
+
+HANDLERS[In] = within

@@ -1,0 +1,162 @@
+"""Columns, `$names`, and parts of values."""
+
+from __future__ import annotations
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Expression, Operand
+from mayflydb.query.yql.faults import fault, type_fault
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, no_member, slot
+from mayflydb.query.yql.plans.subqueries import is_query, scalar
+from mayflydb.query.yql.plans.values import derived, strict_binary
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.syntax import Member, Name, Parameter, Query, Subscript
+from mayflydb.query.yql.types import (
+    INTEGERS,
+    DictType,
+    ListType,
+    StructType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    format_long,
+    is_optional,
+    optional,
+)
+
+
+class Given(Expression, frozen=True):
+    """The value of a parameter."""
+
+    parameter: str = ""
+
+
+def name(binder: Binder, tree: Name) -> Expression:
+    binder.context.uses += 1
+    if binder.scope is EMPTY:
+        raise fault(f"Column references are not allowed without FROM: {tree.name}", tree.at)
+    if binder.grouped:
+        _not_grouped(binder, tree.name, None, tree)
+    return binder.scope.slot(tree.name, None, tree.at)
+
+
+def _not_grouped(binder: Binder, column: str, source: str | None, tree: Name | Member) -> None:
+    """Refuse a column that is no key of the grouping."""
+    if binder.scope.find(column, source) is None:
+        raise fault(
+            f"Column {column} must either be a key column in GROUP BY or it should be used in aggregation function",
+            tree.at,
+        )
+
+
+def parameter(binder: Binder, tree: Parameter) -> Operand:
+    entry = binder.names.get(tree.name)
+    if isinstance(entry, Argument):
+        binder.context.uses += 1
+        return slot(entry.type, entry.index)
+    if entry is not None:
+        return named(binder, entry)
+    type, key = binder.context.parameter(tree.name, tree.at), tree.name
+    return Given(type, lambda row, run: run.parameters[key], parameter=key)
+
+
+def named(binder: Binder, entry: Named) -> Operand:
+    """What `$x` came to, evaluated once in a statement where it is the same for all rows."""
+    context = binder.context
+    kept = context.memo.get(entry)
+    if kept is None:
+        before = context.uses
+        kept = _named(entry), context.uses != before
+        context.memo[entry] = kept
+    found, dependent = kept
+    context.uses += dependent
+    return found
+
+
+def _named(entry: Named) -> Operand:
+    binder = entry.binder
+    if is_query(entry.value):
+        return scalar(binder, entry.value)  # type: ignore[arg-type]  # It is a query.
+    before = binder.context.uses
+    found: Operand = binder.operand(entry.value)  # type: ignore[arg-type]  # Queries went the other way.
+    if entry.pick is not None and isinstance(found, Expression):
+        found = part(found, entry.pick, entry.value)
+    plain = not isinstance(found, Expression) or found.constant or isinstance(found, Given)
+    if plain or binder.context.uses != before:
+        return found
+    assert isinstance(found, Expression)
+    return once(binder, found)
+
+
+def once(binder: Binder, expression: Expression) -> Expression:
+    """The same, evaluated the first time that anybody asks in a run."""
+    number, inner = binder.context.number(), expression.evaluate
+
+    def evaluate(row: Row, run: Run) -> Value:
+        named = run.named
+        if number not in named:
+            named[number] = inner((), run)
+        return named[number]
+
+    return Expression(expression.type, evaluate, literal=expression.literal, value=expression.value)
+
+
+def member(binder: Binder, tree: Member) -> Expression:
+    of = tree.of
+    if isinstance(of, Name) and isinstance(tree.name, str) and of.name in binder.scope.sources:
+        binder.context.uses += 1
+        if binder.grouped:
+            _not_grouped(binder, tree.name, of.name, tree)
+        return binder.scope.slot(tree.name, of.name, tree.at)
+    return part(binder.expression(of), tree.name, tree)
+
+
+def part(of: Expression, name: str | int, tree: Member | Query | Expression | object) -> Expression:
+    """A member of a struct by name, or of a tuple by number; of NULL it is NULL."""
+    at = getattr(tree, "at", None)
+    type = bare(of.type)
+    index, result = _place(type, name)
+    if result is None:
+        if isinstance(type, StructType):
+            raise no_member(str(name), at)  # type: ignore[arg-type]  # Every tree has a place.
+        raise type_fault("Member", f"Expected struct or tuple type, but got: {format_long(of.type)}", at)
+    inner = of.evaluate
+    if not is_optional(of.type):
+        return derived(result, lambda row, run: inner(row, run)[index], of)
+
+    def evaluate(row: Row, run: Run) -> Value:
+        value = inner(row, run)
+        return None if value is None else value[index]
+
+    return derived(optional(result), evaluate, of)
+
+
+def _place(type: Type, name: str | int) -> tuple[int, Type | None]:
+    if isinstance(type, StructType):
+        for index, (each, part) in enumerate(type.members):
+            if each == str(name):
+                return index, part
+    elif isinstance(type, TupleType) and isinstance(name, int) and name < len(type.items):
+        return name, type.items[name]
+    return 0, None
+
+
+def subscript(binder: Binder, tree: Subscript) -> Expression:
+    """`list[i]`, `dict[key]`: NULL where there is nothing."""
+    of, index = binder.expression(tree.of), binder.expression(tree.index)
+    type = bare(of.type)
+    if isinstance(type, ListType) and bare(index.type) in INTEGERS:
+        return strict_binary(optional(type.item), _at, of, index)
+    if isinstance(type, DictType):
+        if comparison.compare(bare(type.key), bare(index.type)) is None:
+            raise type_fault("Lookup", f"Failed to convert type: {index.type} to {type.key}", tree.at)
+        return strict_binary(optional(type.payload), lambda items, key: items.get(key), of, index)
+    raise type_fault("SqlAccess", f"Expected list or dict type, but got: {format_long(of.type)}", tree.at)
+
+
+def _at(items: list[Value], index: int) -> Value:
+    return items[index] if 0 <= index < len(items) else None
+
+
+HANDLERS.update({Name: name, Parameter: parameter, Member: member, Subscript: subscript})

@@ -1,0 +1,317 @@
+"""Operators: arithmetic, comparison, logic of three values, choice, casts."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from functools import reduce
+
+from mayflydb.query.yql import arithmetic, comparison, conversions, names
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Position, fault, type_fault
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.values import (
+    both_integers,
+    condition,
+    constant,
+    converted,
+    derived,
+    met,
+    strict_binary,
+    strict_unary,
+)
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.syntax import Between, Binary, Case, Cast, Unary
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.types import (
+    BOOL,
+    DATE,
+    DATETIME,
+    INTEGERS,
+    INTERVAL,
+    NULL,
+    STRING,
+    TIMESTAMP,
+    UTF8,
+    UUID,
+    OptionalType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    format_long,
+    is_optional,
+    optional,
+)
+
+Comparison = Callable[[Value, Value], bool]
+
+_DIRECT: dict[str, Comparison] = {
+    "==": operator.eq,
+    "!=": operator.ne,
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+_PLAIN = frozenset((*INTEGERS, STRING, UTF8, BOOL, DATE, DATETIME, TIMESTAMP, INTERVAL, UUID))
+"""Types whose values Python compares as YQL does."""
+
+
+def unary(binder: Binder, tree: Unary) -> Expression:
+    operand, word = binder.expression(tree.operand), tree.operator
+    inner = operand.evaluate
+    if word == "IS NULL":
+        return derived(BOOL, lambda row, run: inner(row, run) is None, operand)
+    if word == "IS NOT NULL":
+        return derived(BOOL, lambda row, run: inner(row, run) is not None, operand)
+    if operand.type == NULL:
+        return operand
+    if word == "NOT":
+        condition(operand, "Not", tree.at)
+        return strict_unary(BOOL, operator.not_, operand)
+    found = arithmetic.unary(word, bare(operand.type))
+    if found is None:
+        raise type_fault(word, f"Cannot apply {word} to {format_long(operand.type)}", tree.at)
+    type, function = found
+    result = strict_unary(type, function, operand)
+    if operand.literal and word in "+-" and operand.value is not None:
+        value = -operand.value if word == "-" else operand.value
+        return Expression(result.type, result.evaluate, constant=True, literal=True, value=value)
+    return result
+
+
+def binary(binder: Binder, tree: Binary) -> Expression:
+    """A long chain, `a + b + c`, is a loop: it leans to the left."""
+    if tree.operator in ("AND", "OR"):
+        return _logic(binder, tree)
+    chain = [tree]
+    while isinstance(chain[-1].left, Binary) and not (chain[-1].left.operator in ("AND", "OR") or binder.special):
+        chain.append(chain[-1].left)
+    result = binder.expression(chain[-1].left)
+    for each in reversed(chain):
+        result = combine(each.operator, result, binder.expression(each.right), each.at)
+    return result
+
+
+def combine(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+    """`left word right`. Faults: their types do not go with it."""
+    if word == "??":
+        return coalesce([left, right], at)
+    if word in _DIRECT:
+        return compared(word, left, right, at)
+    if word in ("IS DISTINCT FROM", "IS NOT DISTINCT FROM"):
+        return _distinct(word == "IS DISTINCT FROM", left, right, at)
+    if NULL in (left.type, right.type):
+        return constant(NULL, None)
+    if word == "XOR":
+        condition(left, "Xor", at), condition(right, "Xor", at)
+        return strict_binary(BOOL, operator.ne, left, right)
+    left, right = alike(left, right)
+    found = arithmetic.binary(word, bare(left.type), bare(right.type))
+    if found is None:
+        raise type_fault(word, f"Cannot {_VERBS.get(word, word)} type {_kinds(left, right)}", at)
+    type, function = found
+    return strict_binary(type, function, left, right)
+
+
+_VERBS = {"+": "add", "-": "substract", "*": "multiply", "/": "divide", "%": "mod", "||": "concatenate"}
+
+
+def _kinds(left: Expression, right: Expression) -> str:
+    return f"{format_long(left.type)} and {format_long(right.type)}"
+
+
+def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
+    """A literal text as the type of what stands on the other side, if it can be read as one."""
+    first, second = bare(left.type), bare(right.type)
+    if first == second or both_integers(first, second):
+        return left, right
+    if right.literal and not left.literal and right.value is not None:
+        return left, converted(right, first) or right
+    if left.literal and not right.literal and left.value is not None:
+        return converted(left, second) or left, right
+    return left, right
+
+
+# --- comparison ------------------------------------------------------------------------------------------------------
+
+
+def comparing(word: str, left: Type, right: Type) -> Comparison | None:
+    """How two values that are not NULL compare; None: they cannot."""
+    direct = _DIRECT[word]
+    if both_integers(left, right) or (left == right and left in _PLAIN):
+        return direct
+    order = comparison.compare(left, right)
+    if order is None:
+        return None
+    if word == "!=":
+        return lambda a, b: order(a, b) != 0
+
+    def compare(a: Value, b: Value) -> bool:
+        found = order(a, b)
+        return found is not None and direct(found, 0)
+
+    return compare
+
+
+def compared(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+    if NULL in (left.type, right.type):
+        return constant(OptionalType(BOOL), None)
+    left, right = alike(left, right)
+    first, second = bare(left.type), bare(right.type)
+    if isinstance(first, TupleType) and isinstance(second, TupleType) and len(first.items) == len(second.items):
+        return _tuples(word, left, right, at)
+    found = comparing(word, first, second)
+    if found is None:
+        raise type_fault(word, f"Can't compare {_kinds(left, right)}", at)
+    return strict_binary(BOOL, found, left, right)
+
+
+def _tuples(word: str, left: Expression, right: Expression, at: Position) -> Expression:
+    """Item by item, as by AND and OR of the items' comparisons."""
+    first, second = bare(left.type), bare(right.type)
+    assert isinstance(first, TupleType)
+    assert isinstance(second, TupleType)
+    pairs = [(_item(left, i, a), _item(right, i, b)) for i, (a, b) in enumerate(zip(first.items, second.items))]  # noqa: B905
+    if word in ("==", "!="):
+        joined = [compared(word, a, b, at) for a, b in pairs]
+        return reduce(lambda a, b: connect(word == "==", a, b), joined)
+    result = compared(word, *pairs[-1], at)
+    for a, b in reversed(pairs[:-1]):
+        tied = connect(True, compared("==", a, b, at), result)
+        result = connect(False, compared(word[0], a, b, at), tied)
+    return result
+
+
+def _item(of: Expression, index: int, type: Type) -> Expression:
+    return strict_unary(type, lambda value: value[index], of)
+
+
+def _distinct(distinct: bool, left: Expression, right: Expression, at: Position) -> Expression:
+    """Like != and ==, but NULL is a value, and equal to itself."""
+    equal = compared("==", left, right, at).evaluate
+    first, second = left.evaluate, right.evaluate
+
+    def evaluate(row: Row, run: Run) -> Value:
+        same = equal(row, run)
+        if same is None:
+            same = first(row, run) is None and second(row, run) is None
+        return same is not distinct
+
+    return derived(BOOL, evaluate, left, right)
+
+
+def between(binder: Binder, tree: Between) -> Expression:
+    operand, low, high = (binder.expression(each) for each in (tree.operand, tree.low, tree.high))
+    inside = _inside(operand, low, high, tree.at)
+    if tree.symmetric:
+        inside = connect(False, inside, _inside(operand, high, low, tree.at))
+    return strict_unary(BOOL, operator.not_, inside) if tree.negated else inside
+
+
+def _inside(operand: Expression, low: Expression, high: Expression, at: Position) -> Expression:
+    return connect(True, compared(">=", operand, low, at), compared("<=", operand, high, at))
+
+
+# --- logic -----------------------------------------------------------------------------------------------------------
+
+
+def _logic(binder: Binder, tree: Binary) -> Expression:
+    """A long chain of the same word is one loop, not a tower of calls."""
+    word, trees = tree.operator, []
+    node: Tree = tree
+    while isinstance(node, Binary) and node.operator == word:
+        trees.append(node.right)
+        node = node.left
+    operands = [binder.expression(each) for each in (node, *reversed(trees))]
+    for each in operands:
+        condition(each, word.capitalize(), tree.at)
+    return connect(word == "AND", *operands)
+
+
+def connect(conjunction: bool, *operands: Expression) -> Expression:
+    """AND (or OR) of several: what decides is False (True), then NULL."""
+    values, decisive = tuple(each.evaluate for each in operands), not conjunction
+    nullable = any(is_optional(each.type) for each in operands)
+
+    def evaluate(row: Row, run: Run) -> Value:
+        result: bool | None = conjunction
+        for each in values:
+            value = each(row, run)
+            if value is decisive:
+                return decisive
+            if value is None:
+                result = None
+        return result
+
+    return derived(optional(BOOL) if nullable else BOOL, evaluate, *operands)
+
+
+# --- choice ----------------------------------------------------------------------------------------------------------
+
+
+def coalesce(operands: list[Expression], at: Position) -> Expression:
+    """The first that is not NULL. It is NOT NULL as soon as one of them is."""
+    given = [each for each in operands if each.type != NULL] or operands[:1]
+    loose = [each.type for each in given]
+    if len(given) == 1:
+        return given[0]
+    if all(type == loose[0] for type in loose):
+        type, items = loose[0], given
+    else:
+        type, items = met(given, "Coalesce", at)
+    if any(not is_optional(each) for each in loose):
+        type = bare(type)
+    values = tuple(each.evaluate for each in items)
+
+    def evaluate(row: Row, run: Run) -> Value:
+        for each in values:
+            value = each(row, run)
+            if value is not None:
+                return value
+        return None
+
+    return derived(type, evaluate, *items)
+
+
+def case(binder: Binder, tree: Case) -> Expression:
+    subject = None if tree.operand is None else binder.expression(tree.operand)
+    tests = []
+    for when, _ in tree.branches:
+        test = binder.expression(when)
+        if subject is not None:
+            test = compared("==", subject, test, tree.at)
+        condition(test, "If", tree.at)
+        tests.append(test)
+    otherwise = constant(NULL, None) if tree.otherwise is None else binder.expression(tree.otherwise)
+    type, results = met([*(binder.expression(then) for _, then in tree.branches), otherwise], "If", tree.at)
+    pairs = tuple((test.evaluate, result.evaluate) for test, result in zip(tests, results, strict=False))
+    last = results[-1].evaluate
+
+    def evaluate(row: Row, run: Run) -> Value:
+        for test, result in pairs:
+            if test(row, run):
+                return result(row, run)
+        return last(row, run)
+
+    return derived(type, evaluate, *tests, *results)
+
+
+def cast(binder: Binder, tree: Cast) -> Expression:
+    to, operand = names.resolve(tree.to), binder.expression(tree.operand)
+    if tree.bitwise:
+        raise fault("BITCAST is not supported", tree.at)
+    if operand.type == NULL:
+        return constant(optional(to), None)
+    found = conversions.cast(operand.type, to)
+    if found is None:
+        raise type_fault("SafeCast", f"Cannot cast type {format_long(operand.type)} into {format_long(to)}", tree.at)
+    type, function = found
+    inner = operand.evaluate
+    if is_optional(operand.type):
+        return strict_unary(type, function, operand)
+    return derived(type, lambda row, run: function(inner(row, run)), operand)
+
+
+HANDLERS.update({Unary: unary, Binary: binary, Between: between, Case: case, Cast: cast})

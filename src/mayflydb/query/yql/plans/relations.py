@@ -1,0 +1,279 @@
+"""The plain relations: reads of tables, lists as rows, filters, projections, orders, limits."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from operator import itemgetter
+from typing import Any, Protocol
+
+import msgspec
+
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.plan import Batch, Relation
+from mayflydb.query.yql.plans.scopes import Slot
+from mayflydb.query.yql.schemas import Access, KeyRange, Row, Run, Tables
+from mayflydb.query.yql.types import Value
+
+BATCH = 1000
+"""Rows at a time where they come from a list."""
+
+
+def hold(run: Run, count: int) -> None:
+    """Take `count` rows from the budget. Faults: there is not so much left."""
+    run.budget -= count
+    if run.budget < 0:
+        raise fault("Memory limit exceeded: the query holds too many rows at once")
+
+
+async def gathered(relation: Relation, run: Run, tables: Tables) -> list[Row]:
+    """All rows of a relation."""
+    rows: list[Row] = []
+    async for batch in relation.batches(run, tables):
+        hold(run, len(batch))
+        rows.extend(batch)
+    return rows
+
+
+class Ranges(Protocol):
+    """Which stretches of a key are read, in ascending order and apart from each other."""
+
+    def of(self, run: Run) -> tuple[KeyRange, ...]: ...
+
+
+class OneRow(msgspec.Struct, frozen=True):
+    """A row without columns: what a SELECT without FROM selects from."""
+
+    def parts(self) -> tuple[Relation, ...]:
+        return ()
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        yield [()]
+
+
+class Scan(msgspec.Struct, frozen=True):
+    """A read of a table. `ranges` None: all of it. `limit`: how many rows are enough."""
+
+    table: str
+    columns: tuple[str, ...]
+    index: str | None = None
+    ranges: Ranges | None = None
+    descending: bool = False
+    limit: Evaluate | None = None
+
+    def parts(self) -> tuple[Relation, ...]:
+        return ()
+
+    def access(self, run: Run) -> Access | None:
+        """What to read; None: nothing can be in these ranges."""
+        ranges = None if self.ranges is None else self.ranges.of(run)
+        if ranges is not None and not ranges:
+            return None
+        limit = None if self.limit is None else self.limit((), run)
+        if ranges is not None and self.descending:
+            ranges = ranges[::-1]
+        return Access(self.table, self.columns, self.index, ranges, self.descending, limit)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        access = self.access(run)
+        if access is None or access.limit == 0:
+            return
+        async for batch in tables.read(access):
+            yield batch
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """The items of a list as rows. `pick`: where each column stands in an item; None: it has them as they are."""
+
+    value: Evaluate
+    pick: tuple[int, ...] | None = None
+
+    def parts(self) -> tuple[Relation, ...]:
+        return ()
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        items = self.value((), run) or []
+        if self.pick is not None and items:
+            chosen = picker(self.pick)
+            items = [chosen(each) for each in items]
+        for start in range(0, len(items), BATCH):
+            yield items[start : start + BATCH]
+
+
+class Written(msgspec.Struct, frozen=True):
+    """VALUES: rows of expressions."""
+
+    rows: tuple[tuple[Evaluate, ...], ...]
+
+    def parts(self) -> tuple[Relation, ...]:
+        return ()
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        for start in range(0, len(self.rows), BATCH):
+            yield [tuple([each((), run) for each in row]) for row in self.rows[start : start + BATCH]]
+
+
+class Filter(msgspec.Struct, frozen=True):
+    """Rows of which `condition` is true."""
+
+    source: Relation
+    condition: Evaluate
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        condition = self.condition
+        async for batch in self.source.batches(run, tables):
+            yield [row for row in batch if condition(row, run)]
+
+
+def picker(indexes: Sequence[int]) -> Callable[[Row], Row]:
+    """The values at these places, as a tuple."""
+    if len(indexes) == 1:
+        only = indexes[0]
+        return lambda row: (row[only],)
+    return itemgetter(*indexes) if indexes else lambda row: ()
+
+
+class Project(msgspec.Struct, frozen=True):
+    """Rows of other values, made of those of `source`. `pick`: where they stand, if they all stand there."""
+
+    source: Relation
+    values: tuple[Evaluate, ...]
+    pick: tuple[int, ...] | None = None
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        values = self.values
+        if self.pick is not None:
+            chosen = picker(self.pick)
+            async for batch in self.source.batches(run, tables):
+                yield [chosen(row) for row in batch]
+            return
+        async for batch in self.source.batches(run, tables):
+            yield [tuple([each(row, run) for each in values]) for row in batch]
+
+
+def project(source: Relation, expressions: Sequence[Expression], width: int) -> Relation:
+    """`expressions` of rows that have `width` values; the relation itself where they are just those."""
+    if all(isinstance(each, Slot) for each in expressions):
+        pick = tuple(each.index for each in expressions if isinstance(each, Slot))
+        if pick == tuple(range(width)):
+            return source
+        return Project(source, tuple(each.evaluate for each in expressions), pick)
+    return Project(source, tuple(each.evaluate for each in expressions))
+
+
+class Cut(msgspec.Struct, frozen=True):
+    """LIMIT and OFFSET: stops as soon as it has enough. NULL as a limit is none."""
+
+    source: Relation
+    limit: Evaluate | None
+    offset: Evaluate | None
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        left: int | None = None if self.limit is None else self.limit((), run)
+        skip: int = 0 if self.offset is None else self.offset((), run) or 0
+        if left == 0:
+            return
+        rows = self.source.batches(run, tables)
+        try:
+            async for batch in rows:
+                if skip:
+                    dropped = min(skip, len(batch))
+                    skip -= dropped
+                    batch = batch[dropped:]
+                if left is None:
+                    yield batch
+                    continue
+                batch = batch[:left]
+                left -= len(batch)
+                yield batch
+                if not left:
+                    return
+        finally:
+            await close(rows)
+
+
+async def close(rows: AsyncIterator[Batch]) -> None:
+    """Stop a read that nobody wants the rest of."""
+    stop = getattr(rows, "aclose", None)
+    if stop is not None:
+        await stop()
+
+
+class SortKey(msgspec.Struct, frozen=True):
+    """`index` of a row, through `key`, which is total."""
+
+    index: int
+    key: Callable[[Value], Any]
+    descending: bool = False
+
+
+class Sort(msgspec.Struct, frozen=True):
+    """In order of `keys`; rows that are equal in all of them stay in order. `keep`: only the first values of a row leave.
+
+    `limit`, if there is one, is how many rows are wanted: then no more than a few times as many are held.
+    """
+
+    source: Relation
+    keys: tuple[SortKey, ...]
+    keep: int
+    limit: Evaluate | None = None
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        wanted = None if self.limit is None else self.limit((), run)
+        rows: list[Row] = []
+        held = 0
+        async for batch in self.source.batches(run, tables):
+            rows.extend(batch)
+            if wanted is not None and len(rows) > 4 * wanted + BATCH:
+                rows = self.sorted(rows)[:wanted]
+            if len(rows) > held:
+                hold(run, len(rows) - held)
+                held = len(rows)
+        rows = self.sorted(rows)[:wanted]
+        keep = self.keep
+        for start in range(0, len(rows), BATCH):
+            part = rows[start : start + BATCH]
+            yield [row[:keep] for row in part] if part and len(part[0]) != keep else part
+        run.budget += held
+
+    def sorted(self, rows: list[Row]) -> list[Row]:
+        for each in reversed(self.keys):
+            index, key = each.index, each.key
+            rows.sort(key=lambda row: key(row[index]), reverse=each.descending)  # Used before the next.
+        return rows
+
+
+class Distinct(msgspec.Struct, frozen=True):
+    """Each row once, the first of those that are equal."""
+
+    source: Relation
+    keys: tuple[Callable[[Value], object], ...]
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        seen: set[object] = set()
+        keys = self.keys
+        async for batch in self.source.batches(run, tables):
+            fresh = []
+            for row in batch:
+                key = tuple([of(value) for of, value in zip(keys, row, strict=True)])
+                if key not in seen:
+                    seen.add(key)
+                    fresh.append(row)
+            hold(run, len(fresh))
+            yield fresh
+        run.budget += len(seen)

@@ -1,0 +1,58 @@
+"""Plans at work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.plan import Part, Plan, Prelude
+from mayflydb.query.yql.plans.relations import close, gathered
+from mayflydb.query.yql.schemas import Run, Tables
+from mayflydb.query.yql.types import Value, is_optional
+
+
+async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
+    """Run all statements in order. Each result set gives at least one part, and all parts of one come together.
+
+    `run` is for this execution alone. Faults: missing parameters, evaluation, and what `tables` refuses; what was written before
+    stays written, and is the caller's to take back.
+    """
+    run.parameters = {**_absent(plan, run), **run.parameters}
+    for step in plan.steps:
+        for prelude in step.preludes:
+            run.named[prelude.number] = await evaluate(prelude, run, tables)
+        if step.relation is not None:
+            batches = step.relation.batches(run, tables)
+        else:
+            assert step.action is not None
+            batches = step.action.act(run, tables)
+        empty = True
+        async for batch in batches:
+            if batch and step.result is not None:
+                empty = False
+                yield Part(step.result, batch)
+        if empty and step.result is not None:
+            yield Part(step.result, ())
+
+
+def _absent(plan: Plan, run: Run) -> dict[str, Value]:
+    """NULL for parameters that take it and were not given. Faults: others that were not given."""
+    missing = [name for name in plan.parameters if name not in run.parameters]
+    for name in missing:
+        if not is_optional(plan.parameters[name]):
+            raise fault(f"Missing value for parameter: ${name}", status="BAD_REQUEST")
+    return dict.fromkeys(missing)
+
+
+async def evaluate(prelude: Prelude, run: Run, tables: Tables) -> Value:
+    """What a subquery comes to."""
+    if prelude.mode == "list":
+        return [row[0] for row in await gathered(prelude.relation, run, tables)]
+    batches = prelude.relation.batches(run, tables)
+    try:
+        async for batch in batches:
+            if batch:
+                return True if prelude.mode == "exists" else batch[0][0]
+    finally:
+        await close(batches)
+    return False if prelude.mode == "exists" else None

@@ -1,0 +1,95 @@
+"""What names mean at a place in a text: columns of rows, and `$names`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Position, fault, type_fault
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import Query
+from mayflydb.query.yql.types import Type
+
+if TYPE_CHECKING:
+    from mayflydb.query.yql.plans.binder import Binder
+
+
+class Slot(Expression, frozen=True):
+    """A value that stands in the row."""
+
+    index: int = -1
+
+
+def slot(type: Type, index: int) -> Slot:
+    """What stands at `index`."""
+    return Slot(type, lambda row, run: row[index], index=index)
+
+
+class Field(msgspec.Struct, frozen=True):
+    """A column of rows: `source` is the name of the table it came from, "" if that has none.
+
+    `literal`: what it was selected as, where that is a literal and so may still become of another type.
+    """
+
+    name: str
+    type: Type
+    source: str = ""
+    literal: Expression | None = None
+
+
+class Scope:
+    """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it."""
+
+    def __init__(self, fields: Sequence[Field], sources: frozenset[str] = frozenset()) -> None:
+        self.fields = tuple(fields)
+        self.sources = sources | {each.source for each in fields if each.source}
+        self._by_name: dict[str, list[int]] = {}
+        for index, each in enumerate(self.fields):
+            self._by_name.setdefault(each.name, []).append(index)
+
+    def __len__(self) -> int:
+        return len(self.fields)
+
+    def find(self, name: str, source: str | None = None) -> int | None:
+        """The place of a column; None: there is none. Faults: there are several."""
+        found = self._by_name.get(name, [])
+        if source is not None:
+            found = [index for index in found if self.fields[index].source == source]
+        if len(found) > 1 and len({self.fields[index].source for index in found}) > 1:
+            raise fault(f"Column {name} is ambiguous: it is in {', '.join(self.fields[i].source for i in found)}")
+        return found[0] if found else None
+
+    def slot(self, name: str, source: str | None, at: Position) -> Slot:
+        """The value of a column. Faults: it is none of this row."""
+        index = self.find(name, source)
+        if index is None:
+            raise no_member(name, at)
+        return slot(self.fields[index].type, index)
+
+
+EMPTY = Scope(())
+
+
+def no_member(name: str, at: Position) -> Exception:
+    return type_fault("Member", f"Member not found: {name}", at)
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """A parameter of a lambda: it stands at `index` of the row."""
+
+    index: int
+    type: Type
+
+
+class Named:
+    """`$x = ...`: a tree, and where it stood. `pick`: which part of a tuple, for `$a, $b = ...`."""
+
+    def __init__(self, value: Tree | Query, binder: Binder, pick: int | None = None) -> None:
+        self.value, self.binder, self.pick = value, binder, pick
+
+
+Names: TypeAlias = dict[str, Argument | Named]
+"""By name without `$`. What is not here is a parameter."""

@@ -1,0 +1,177 @@
+"""Whole texts: statement after statement."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from mayflydb.query.yql import names as type_names
+from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
+from mayflydb.query.yql.plans import expressions, writes
+from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context
+from mayflydb.query.yql.plans.paths import is_prefix_pragma
+from mayflydb.query.yql.plans.plan import Plan, ResultColumns, Step
+from mayflydb.query.yql.plans.queries import bind_query
+from mayflydb.query.yql.plans.scopes import Named, Names
+from mayflydb.query.yql.plans.subqueries import is_query
+from mayflydb.query.yql.schemas import Schemas
+from mayflydb.query.yql.statements import (
+    Action,
+    Commit,
+    Declare,
+    Delete,
+    Discard,
+    Do,
+    EvaluateFor,
+    EvaluateIf,
+    Pragma,
+    Script,
+    Statement,
+    Update,
+    Write,
+)
+from mayflydb.query.yql.syntax import Binding, Literal_
+from mayflydb.query.yql.types import Type, format_long
+
+assert expressions.LOADED
+
+MIXED = (
+    "Queries with mixed data and scheme operations are not supported. "
+    "Use separate queries for different types of operations."
+)
+
+
+def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[str, Type]) -> Plan:
+    """A plan of the data statements of `script` over these tables.
+
+    `schemas` has what `tables_of` names, as far as it is there, and what its views stand for. `parameters`: types of those that
+    are given, by name without `$`. Faults: names, types, tables; statements that define something.
+    """
+    context = Context(schemas, database, parameters)
+    binding = _Binding(context)
+    binding.take(script.statements, {})
+    return Plan(
+        tuple(binding.steps),
+        context.declared,
+        {**context.declared, **context.parameters},
+        tuple(binding.results),
+        frozenset(context.reads),
+        frozenset(context.writes),
+        tuple(context.warnings),
+        commit=any(not each.rollback for each in binding.ends),
+        rollback=any(each.rollback for each in binding.ends),
+    )
+
+
+class _Binding:
+    """Steps and result sets, as far as a script was read."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self.steps: list[Step] = []
+        self.results: list[ResultColumns] = []
+        self.ends: list[Commit] = []
+        self.actions: dict[str, tuple[Action, Names]] = {}
+
+    def take(self, statements: Sequence[Statement], names: Names) -> None:
+        """Bind these, one after the other; `names` gets what they name."""
+        for statement in statements:
+            if prepare(self.context, names, statement):
+                continue
+            if isinstance(statement, Commit):
+                self.ends.append(statement)
+            elif isinstance(statement, Action):
+                self.actions[statement.name] = statement, dict(names)
+            elif isinstance(statement, Do):
+                self._do(statement, names)
+            else:
+                self._bind(statement, names)
+
+    def _bind(self, statement: Statement, names: Names) -> None:
+        step, columns = bind_statement(self.context, names, statement, len(self.results))
+        self.steps.append(step)
+        if columns is not None:
+            self.results.append(columns)
+
+    def _do(self, statement: Do, names: Names) -> None:
+        """The statements of an action, with its parameters as names. Faults: it is unknown, or wants other arguments."""
+        if statement.action is None:
+            self.take(statement.body, dict(names))
+            return
+        if statement.action == "EMPTY_ACTION":
+            return
+        if statement.action not in self.actions:
+            raise fault(f"Unknown name: ${statement.action}", statement.at)
+        action, around = self.actions[statement.action]
+        missing = len(action.parameters) - len(statement.arguments)
+        if not 0 <= missing <= action.optional:
+            wanted = len(action.parameters)
+            raise fault(f"Action ${action.name} takes {wanted} arguments", statement.at)
+        given = Binder(self.context, dict(names))
+        absent = (Literal_(statement.at, "null", None),) * missing
+        bound: Names = {
+            name: Named(value, given)
+            for name, value in zip(action.parameters, (*statement.arguments, *absent), strict=True)
+        }
+        self.context.depth += 1
+        if self.context.depth > DEEPEST:
+            raise fault("Actions are nested too deeply", statement.at)
+        self.take(action.body, {**around, **bound})
+        self.context.depth -= 1
+
+
+def prepare(context: Context, names: Names, statement: Statement) -> bool:
+    """Take in what only says how to read the rest: DECLARE, PRAGMA, `$x = ...`. False: it is something else."""
+    match statement:
+        case Declare(at, name, type_name):
+            type = type_names.resolve(type_name)
+            given = context.given.get(name)
+            if given is not None and given != type:
+                raise fault(
+                    f"Parameter ${name} type mismatch, expected: {format_long(type)}, actual: {format_long(given)}",
+                    at,
+                    "BAD_REQUEST",
+                )
+            context.declared[name] = type
+        case Pragma():
+            _pragma(context, statement)
+        case Binding(_, bound, value):
+            binder = Binder(context, dict(names))
+            for place, name in enumerate(bound):
+                names[name] = Named(value, binder, place if len(bound) > 1 else None)
+        case _:
+            return False
+    return True
+
+
+def _pragma(context: Context, pragma: Pragma) -> None:
+    """Those that mean something here; others tune what Mayfly does not have."""
+    name = pragma.name.lower()
+    if is_prefix_pragma(pragma):
+        context.prefix = pragma.values[-1]
+    elif name in ("orderedcolumns", "disableorderedcolumns"):
+        context.ordered_columns = name == "orderedcolumns"
+    elif name in ("positionalunionall", "disablepositionalunionall"):
+        context.positional = name == "positionalunionall"
+
+
+def bind_statement(
+    context: Context, names: Names, statement: Statement, result: int
+) -> tuple[Step, ResultColumns | None]:
+    """One statement as a step, and the columns of what it returns: its result set would be number `result`."""
+    context.begin()
+    if is_query(statement):
+        bound = bind_query(context, names, statement)  # type: ignore[arg-type]  # It is one.
+        columns = tuple((each.name, each.type) for each in bound.fields)
+        return Step(tuple(context.preludes), relation=bound.relation, result=result), columns
+    if isinstance(statement, Discard):
+        bound = bind_query(context, names, statement.query)
+        return Step(tuple(context.preludes), relation=bound.relation), None
+    if isinstance(statement, (Write, Update, Delete)):
+        action, returned = writes.bind_write(context, names, statement)
+        step = Step(tuple(context.preludes), action=action, result=None if returned is None else result)
+        return step, returned
+    if isinstance(statement, (EvaluateIf, EvaluateFor)):
+        raise fault("EVALUATE is not supported in YDB queries", statement.at)
+    if statement.__class__.__module__.endswith(".definitions"):
+        raise Fault("GENERIC_ERROR", Issue(MIXED, 2009, position=statement.at))
+    raise unsupported(statement.__class__.__name__, statement.at)

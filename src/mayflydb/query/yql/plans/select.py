@@ -1,0 +1,168 @@
+"""SELECT."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans import grouping, windows
+from mayflydb.query.yql.plans.access import choose
+from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.joins import bind_from
+from mayflydb.query.yql.plans.plan import Relation
+from mayflydb.query.yql.plans.queries import cut, limits
+from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, SortKey, project
+from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, no_member, slot
+from mayflydb.query.yql.plans.sources import Bound
+from mayflydb.query.yql.plans.trees import wanted
+from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Select, Star
+
+
+def bind_select(context: Context, names: Names, tree: Select) -> Bound:
+    limit, offset = limits(context, names, tree.limit, tree.offset)
+    relation: Relation = OneRow()
+    scope, ordered, exact, table = EMPTY, False, False, None
+    if tree.source is not None:
+        source = bind_from(context, names, tree.source, wanted(tree), tree.where)
+        relation, table = source.relation, source.table
+        scope = Scope(source.fields, source.sources)
+    binder = Binder(context, names, scope)
+    plain = not grouping.is_grouped(tree)
+    if table is not None and isinstance(relation, Scan):
+        order = tree.order if plain and not tree.distinct else ()
+        choice = choose(binder, relation, table, tree, order)
+        relation, ordered, exact = choice.scan, choice.ordered, choice.exact
+        if limit is not None and exact and plain and _streams(tree, ordered):
+            relation = msgspec.structs.replace(relation, limit=_both(limit, offset))
+    if tree.where is not None:
+        keep = condition(binder.expression(tree.where), "Where", tree.where.at)
+        relation = relation if exact else Filter(relation, keep)
+    if not plain:
+        relation, binder = grouping.grouped(binder, relation, tree)
+    relation, binder = windows.windowed(binder, relation, tree)
+    columns = items(binder, tree.items, tree.without)
+    bound = _ordered(binder, relation, columns, tree, ordered, _both(limit, offset))
+    return msgspec.structs.replace(bound, relation=cut(bound.relation, limit, offset))
+
+
+def _streams(tree: Select, ordered: bool) -> bool:
+    """Whether the first rows that are read are the first of the result."""
+    return (ordered or not tree.order) and not tree.distinct and not windows.are_in(tree)
+
+
+def _both(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate | None:
+    """How many rows are wanted, those that are left out included."""
+    if limit is None or offset is None:
+        return limit
+    return lambda row, run: None if (n := limit(row, run)) is None else n + (offset(row, run) or 0)
+
+
+Columns = list[tuple[str, Expression]]
+
+
+def items(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] = ()) -> Columns:
+    """The columns of a SELECT list, with their names."""
+    columns: Columns = []
+    starred = False
+    for place, tree in enumerate(trees):
+        if isinstance(tree, Star):
+            starred = True
+            columns.extend(_star(binder, tree, without))
+        else:
+            columns.append((tree.name or _name(binder, tree.value, place), binder.expression(tree.value)))
+    if starred and not binder.context.ordered_columns:
+        columns.sort(key=lambda each: each[0])
+    seen: set[str] = set()
+    for name, _ in columns:
+        if name in seen:
+            raise fault(f"Unable to use duplicate column names. Collision in name: {name}", trees[0].at)
+        seen.add(name)
+    return columns
+
+
+def _name(binder: Binder, tree: Tree, place: int) -> str:
+    if isinstance(tree, Name):
+        return tree.name
+    if isinstance(tree, Member) and isinstance(tree.name, str):
+        return tree.name
+    return f"column{place}"
+
+
+def _star(binder: Binder, tree: Star, without: Sequence[str]) -> Columns:
+    """All columns; of several sources they are named `source.column`."""
+    scope = binder.scope
+    if scope is EMPTY:
+        raise fault("* is not allowed without FROM", tree.at)
+    binder.context.uses += 1
+    if tree.source is not None and tree.source not in scope.sources:
+        raise fault(f"Unknown correlation name: {tree.source}", tree.at)
+    joined = tree.source is None and len(scope.sources) > 1
+    found: Columns = []
+    gone: set[str] = set()
+    for index, field in enumerate(scope.fields):
+        if tree.source is not None and field.source != tree.source:
+            continue
+        full = f"{field.source}.{field.name}"
+        if field.name in without or full in without:
+            gone.update((field.name, full))
+            continue
+        found.append((full if joined else field.name, slot(field.type, index)))
+    for each in without:
+        if each not in gone:
+            raise no_member(each, tree.at)
+    return found
+
+
+def _ordered(
+    binder: Binder, relation: Relation, columns: Columns, tree: Select, ordered: bool, limit: Evaluate | None
+) -> Bound:
+    """The projection, DISTINCT and ORDER BY, which may name columns of the result and those that it is made of."""
+    fields = tuple(_field(name, each, binder) for name, each in columns)
+    values = [each for _, each in columns]
+    width = binder.width
+    if tree.distinct:
+        keys = tuple(comparison.group_key(each.type) for each in fields)
+        relation = Distinct(project(relation, values, width), keys)
+        over = Binder(binder.context, binder.names, Scope([_plain(each) for each in fields]))
+        values, width = [slot(each.type, i) for i, each in enumerate(fields)], len(fields)
+    else:
+        special: dict[Tree, Expression] = {
+            Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)
+        }
+        over = Binder(binder.context, binder.names, binder.scope, {**binder.special, **special}, binder.width)
+        over.grouped = binder.grouped
+    if ordered or not tree.order:
+        return Bound(project(relation, values, width), fields)
+    keys_of, extra = sort_keys(over, tree.order, values)
+    relation = project(relation, [*values, *extra], width)
+    return Bound(Sort(relation, keys_of, len(values), limit), fields)
+
+
+def _plain(field: Field) -> Field:
+    return Field(field.name, field.type)
+
+
+def _field(name: str, value: Expression, binder: Binder) -> Field:
+    return Field(name, value.type, literal=value if value.literal else None)
+
+
+def sort_keys(
+    binder: Binder, order: Sequence[OrderItem], values: Sequence[Expression]
+) -> tuple[tuple[SortKey, ...], list[Expression]]:
+    """How to sort rows of `values`, and what has to be put behind them for it."""
+    extra: list[Expression] = []
+    keys = []
+    for each in order:
+        value = binder.expression(each.value)
+        place = next((i for i, known in enumerate((*values, *extra)) if known is value), None)
+        if place is None:
+            place = len(values) + len(extra)
+            extra.append(value)
+        keys.append(SortKey(place, comparison.sort_key(value.type), each.descending))
+    return tuple(keys), extra

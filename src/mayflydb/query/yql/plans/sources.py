@@ -1,0 +1,137 @@
+"""What stands in FROM: tables, views, queries, lists."""
+
+from __future__ import annotations
+
+import msgspec
+
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
+from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.plan import Relation
+from mayflydb.query.yql.plans.relations import Listed, Scan
+from mayflydb.query.yql.plans.scopes import Field, Named, Names
+from mayflydb.query.yql.plans.subqueries import is_query
+from mayflydb.query.yql.schemas import PRIMARY, Index, Table, View
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import Query, Source, SourceOf, TableRef
+from mayflydb.query.yql.types import (
+    EmptyListType,
+    ListType,
+    StructType,
+    bare,
+    format_long,
+)
+
+
+class Bound(msgspec.Struct, frozen=True):
+    """A relation and its columns. `table`: the table that it is a scan of. `sources`: what it is called."""
+
+    relation: Relation
+    fields: tuple[Field, ...]
+    table: Table | None = None
+    sources: frozenset[str] = frozenset()
+
+
+def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> Bound:
+    """One thing of FROM; `wanted`: the columns that anybody may name, None: all."""
+    of = source.of
+    if isinstance(of, TableRef):
+        bound = table_source(context, of, wanted)
+        alias = source.alias or of.name.rsplit("/", 1)[-1]
+    else:
+        bound = query_source(context, names, of)
+        alias = source.alias or of.parameter or ""
+    fields = bound.fields
+    if source.columns:
+        if len(source.columns) != len(fields):
+            raise fault(f"Expected {len(fields)} names of columns, but got: {len(source.columns)}", source.at)
+        fields = tuple(msgspec.structs.replace(f, name=n) for f, n in zip(fields, source.columns, strict=True))
+    fields = tuple(msgspec.structs.replace(each, source=alias) for each in fields)
+    bound = msgspec.structs.replace(bound, fields=fields, sources=frozenset((alias,)))
+    if source.flatten is not None:
+        from mayflydb.query.yql.plans.flatten import flattened
+
+        return flattened(context, names, bound, alias, source.flatten, source)
+    return bound
+
+
+def find_table(context: Context, reference: TableRef) -> Table | View:
+    path = context.path(reference.name)
+    found = context.schemas.get(path)
+    if found is None:
+        raise no_table("db", path, reference.at)
+    return found
+
+
+def table_source(context: Context, reference: TableRef, wanted: frozenset[str] | None) -> Bound:
+    found = find_table(context, reference)
+    if isinstance(found, View):
+        return _view(context, found, reference)
+    context.reads.add(found.path)
+    index = read_index(found, reference)
+    columns = [each for each in found.columns if wanted is None or each.name in wanted]
+    scan = Scan(found.path, tuple(each.name for each in columns), index.name if index else None)
+    return Bound(scan, tuple(Field(each.name, each.type) for each in columns), found)
+
+
+def read_index(table: Table, reference: TableRef) -> Index | None:
+    """The index of VIEW. Faults: there is none of this name that is complete."""
+    if reference.view is None or reference.view.upper() == PRIMARY:
+        return None
+    for each in table.indexes:
+        if each.name == reference.view and each.ready:
+            return each
+    cause = Issue(f"Required global index not found, index name: {reference.view}", 2003, position=reference.at)
+    raise Fault("SCHEME_ERROR", Issue("Table metadata loading", 1050, position=reference.at, issues=(cause,)))
+
+
+def _view(context: Context, view: View, reference: TableRef) -> Bound:
+    """The query of a view, with its own names and its own prefix."""
+    from mayflydb.query.yql.parser import parse
+    from mayflydb.query.yql.plans.queries import bind_query
+    from mayflydb.query.yql.plans.script import prepare
+
+    if context.views >= 16:
+        raise fault(f"View {view.path} stands for itself", reference.at)
+    script = parse(view.text)
+    before = context.prefix, context.ordered_columns
+    context.views += 1
+    try:
+        context.prefix = ""
+        names: Names = {}
+        queries = [each for each in script.statements if not prepare(context, names, each)]
+        if len(queries) != 1 or not is_query(queries[0]):
+            raise fault(f"View {view.path} is no single query", reference.at)
+        return msgspec.structs.replace(bind_query(context, names, queries[0]), table=None)  # type: ignore[arg-type]
+    finally:
+        context.views -= 1
+        context.prefix, context.ordered_columns = before
+
+
+def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
+    """`(SELECT ...)`, `$query`, `AS_TABLE(list)`."""
+    from mayflydb.query.yql.plans.queries import bind_query
+
+    if of.query is not None:
+        return msgspec.structs.replace(bind_query(context, names, of.query), table=None)
+    if of.rows is not None:
+        return rows_source(Binder(context, names), of.rows)
+    assert of.parameter is not None
+    entry = names.get(of.parameter)
+    if isinstance(entry, Named) and is_query(entry.value):
+        query: Query = entry.value  # type: ignore[assignment]  # It is one.
+        return msgspec.structs.replace(bind_query(context, entry.binder.names, query), table=None)
+    raise unsupported(f"${of.parameter} as a table, which is no query: AS_TABLE takes lists,", of.at)
+
+
+def rows_source(binder: Binder, rows: Tree) -> Bound:
+    """AS_TABLE: a list of structs."""
+    value: Expression = binder.expression(rows)
+    type = bare(value.type)
+    if isinstance(type, EmptyListType):
+        return Bound(Listed(value.evaluate), ())
+    if not isinstance(type, ListType) or not isinstance(bare(type.item), StructType):
+        raise fault(f"AS_TABLE expects a list of structs, but got: {format_long(value.type)}", rows.at)
+    struct = bare(type.item)
+    assert isinstance(struct, StructType)
+    return Bound(Listed(value.evaluate), tuple(Field(name, part) for name, part in struct.members))

@@ -1,0 +1,80 @@
+"""Queries where a value is expected. They name no column of the row around them, so once a statement is enough."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Literal
+
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.plans.binder import HANDLERS
+from mayflydb.query.yql.plans.scopes import Argument, Named
+from mayflydb.query.yql.syntax import Compound, Query, Select, SourceOf, Subquery, Values
+from mayflydb.query.yql.types import BOOL, ListType, Type, optional
+
+if TYPE_CHECKING:
+    from mayflydb.query.yql.plans.binder import Binder
+    from mayflydb.query.yql.plans.queries import Bound
+
+
+def is_query(value: Any) -> bool:
+    return isinstance(value, (Select, Values, Compound, SourceOf))
+
+
+def subquery(binder: Binder, tree: Subquery) -> Expression:
+    return _kept(binder, tree.query, "exists" if tree.exists else "scalar")
+
+
+def scalar(binder: Binder, query: Query) -> Expression:
+    """The one column of its first row, NULL where it has none."""
+    return _kept(binder, query, "scalar")
+
+
+def column(binder: Binder, query: Query) -> Expression:
+    """The one column of all its rows, as a list; for IN."""
+    return _kept(binder, query, "list")
+
+
+def _kept(binder: Binder, query: Query, mode: Literal["scalar", "list", "exists"]) -> Expression:
+    """The same subquery, met again as its statement is bound, is the same value. The tree lives as long as the statement."""
+    context, key = binder.context, (id(query), mode)
+    if key not in context.memo:
+        bound = _bound(binder, query)
+        if mode == "exists":
+            type: Type = BOOL
+        else:
+            type = _only(bound, query)
+            type = optional(type) if mode == "scalar" else ListType(type)
+        context.trees.append(query)
+        context.memo[key] = _found(type, context.prelude(bound.relation, mode)), False
+    found = context.memo[key][0]
+    assert isinstance(found, Expression)
+    return found
+
+
+def _bound(binder: Binder, query: Query) -> Bound:
+    from mayflydb.query.yql.plans.queries import bind_query
+
+    context = binder.context
+    uses = context.uses
+    names = {name: each for name, each in binder.names.items() if not local(each)}
+    bound = bind_query(context, names, query)
+    context.uses = uses
+    return bound
+
+
+def local(entry: Argument | Named) -> bool:
+    """Whether a name depends on the call of a lambda, which no query does."""
+    return isinstance(entry, Argument) or entry.binder.width > 0
+
+
+def _only(bound: Bound, query: Query) -> Type:
+    if len(bound.fields) != 1:
+        raise fault("Source used in expression should contain one concrete column", query.at)
+    return bound.fields[0].type
+
+
+def _found(type: Type, number: int) -> Expression:
+    return Expression(type, lambda row, run: run.named[number])
+
+
+HANDLERS[Subquery] = subquery

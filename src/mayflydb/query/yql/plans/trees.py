@@ -1,0 +1,55 @@
+"""Walks over trees."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from mayflydb.query.yql.syntax import Binary, Call, Expression, Join, Member, Name, Select, Star, Syntax
+
+
+def nodes(tree: Any) -> Iterator[Syntax]:
+    """All nodes below `tree`, which is a node or a tuple of some, and itself."""
+    if isinstance(tree, Syntax):
+        yield tree
+        for field in tree.__struct_fields__:
+            if field != "at":
+                yield from nodes(getattr(tree, field))
+    elif isinstance(tree, tuple):
+        for part in tree:
+            yield from nodes(part)
+
+
+def wanted(tree: Select) -> frozenset[str] | None:
+    """Names that a SELECT may take from its sources; None: all of them."""
+    found: set[str] = set()
+    for node in nodes(tree):
+        if isinstance(node, Star) or (isinstance(node, Call) and node.name.lower() in ("tablerow", "jointablerow")):
+            return None
+        if isinstance(node, Name):
+            found.add(node.name)
+        elif isinstance(node, Member) and isinstance(node.name, str):
+            found.add(node.name)
+        elif isinstance(node, Join):
+            found.update(node.using)
+    return frozenset(found)
+
+
+def conjuncts(tree: Expression | None) -> list[Expression]:
+    """What must all be true for `tree` to be true."""
+    if tree is None:
+        return []
+    found: list[Expression] = []
+    left = [tree]
+    while left:
+        node = left.pop()
+        if isinstance(node, Binary) and node.operator == "AND":
+            left.extend((node.right, node.left))
+        else:
+            found.append(node)
+    return found
+
+
+def named_columns(tree: Syntax) -> set[str]:
+    """Every name below `tree` that may be a column."""
+    return {node.name for node in nodes(tree) if isinstance(node, (Name, Member)) and isinstance(node.name, str)}

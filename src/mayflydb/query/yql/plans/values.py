@@ -1,0 +1,141 @@
+"""What binding does with values of all kinds: NULL passed on, constants evaluated at once, types met."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from mayflydb.query.yql import conversions
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Fault, Position, type_fault
+from mayflydb.query.yql.plans.scopes import Slot, slot
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import BOOL, INTEGERS, Type, Value, bare, format_long, is_optional, optional
+
+
+class _NoChance:
+    """Constants take nothing from chance."""
+
+    def random(self) -> float:
+        raise AssertionError("a constant took a random number")
+
+    def getrandbits(self, k: int, /) -> int:
+        raise AssertionError("a constant took a random number")
+
+
+NO_RUN = Run(0, {}, _NoChance())
+"""For what reads no run."""
+
+
+def constant(type: Type, value: Value) -> Expression:
+    return Expression(type, lambda row, run: value, constant=True, value=value)
+
+
+def folded(expression: Expression) -> Expression:
+    """The same; a constant is evaluated at once, unless that fails: then it fails when, and if, it is asked for."""
+    if not expression.constant:
+        return expression
+    try:
+        value = expression.evaluate((), NO_RUN)
+    except Fault:
+        return expression
+    return constant(expression.type, value)
+
+
+def derived(type: Type, evaluate: Callable[[Row, Run], Value], *operands: Expression) -> Expression:
+    """A value made of others, and constant if they are."""
+    return folded(Expression(type, evaluate, constant=all(each.constant for each in operands)))
+
+
+def strict_unary(type: Type, function: Callable[[Value], Value], operand: Expression) -> Expression:
+    """`function` of what is not NULL."""
+    inner = operand.evaluate
+    if not is_optional(operand.type):
+        return derived(type, lambda row, run: function(inner(row, run)), operand)
+
+    def evaluate(row: Row, run: Run) -> Value:
+        value = inner(row, run)
+        return None if value is None else function(value)
+
+    return derived(optional(type), evaluate, operand)
+
+
+def strict_binary(
+    type: Type, function: Callable[[Value, Value], Value], left: Expression, right: Expression
+) -> Expression:
+    """`function` of two that are not NULL."""
+    first, second = left.evaluate, right.evaluate
+    if not is_optional(left.type) and not is_optional(right.type):
+        return derived(type, lambda row, run: function(first(row, run), second(row, run)), left, right)
+
+    def evaluate(row: Row, run: Run) -> Value:
+        a = first(row, run)
+        if a is None:
+            return None
+        b = second(row, run)
+        return None if b is None else function(a, b)
+
+    return derived(optional(type), evaluate, left, right)
+
+
+def converter(source: Type, to: Type) -> Callable[[Value], Value] | None:
+    """From any value of one type to another that holds them all; None: there is none."""
+    if source == to or (bare(to) == source):
+        return _same
+    made = conversions.implicit(slot(source, 0), to)
+    if made is None:
+        return None
+    if isinstance(made, Slot):
+        return _same
+    evaluate = made.evaluate
+    return lambda value: evaluate((value,), NO_RUN)
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def converted(expression: Expression, to: Type) -> Expression | None:
+    """The expression as of another type; a literal may become what can hold it, anything else only widens."""
+    if expression.type == to:
+        return expression
+    made = conversions.implicit(expression, to)
+    if made is None or (expression.literal and not made.literal and both_integers(bare(expression.type), bare(to))):
+        # A literal has to fit: only values that nobody knows yet are taken by their type alone.
+        return None
+    return folded(made)
+
+
+def met(expressions: Sequence[Expression], function: str, at: Position) -> tuple[Type, list[Expression]]:
+    """Expressions of one type, that which all of them become. Faults: there is none."""
+    types = [each.type for each in expressions]
+    common = conversions.common(types)
+    for each in expressions:
+        if common is None or each.literal:
+            common = _other_than_literals(expressions) or common
+            break
+    result = [] if common is None else [converted(each, common) for each in expressions]
+    if common is None or None in result:
+        kinds = " and ".join(dict.fromkeys(format_long(each) for each in types))
+        raise type_fault(function, f"Cannot infer common type for {kinds}", at)
+    return common, [each for each in result if each is not None]
+
+
+def _other_than_literals(expressions: Sequence[Expression]) -> Type | None:
+    """The type that those give that are not literals, if the literals fit it."""
+    rest = [each.type for each in expressions if not each.literal]
+    common = conversions.common(rest) if rest else None
+    if common is None or any(converted(each, common) is None for each in expressions):
+        return None
+    return common
+
+
+def condition(expression: Expression, function: str, at: Position) -> Callable[[Row, Run], Value]:
+    """What tells whether a row stays: only where it is true. Faults: it is no Bool."""
+    if bare(expression.type) != BOOL and str(expression.type) != "Null":
+        raise type_fault(function, f"Expected Bool or Optional<Bool>, but got: {format_long(expression.type)}", at)
+    return expression.evaluate
+
+
+def both_integers(left: Type, right: Type) -> bool:
+    return left in INTEGERS and right in INTEGERS

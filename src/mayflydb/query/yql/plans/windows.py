@@ -1,0 +1,152 @@
+"""Window functions: calls with OVER, over rows that are held until all of them are there.
+
+Source: https://ydb.tech/docs/en/yql/reference/syntax/select/window and `builtins/window`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Hashable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from mayflydb.query.yql import comparison, functions
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql.plans.binder import Binder
+from mayflydb.query.yql.plans.calls import invocation
+from mayflydb.query.yql.plans.framing import PLACED, Placed, Rows, aggregated
+from mayflydb.query.yql.plans.plan import Batch, Relation
+from mayflydb.query.yql.plans.relations import BATCH, gathered
+from mayflydb.query.yql.plans.scopes import slot
+from mayflydb.query.yql.schemas import Row, Run, Tables
+from mayflydb.query.yql.syntax import Call, Select, Subquery, Syntax
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import Window as WindowTree
+from mayflydb.query.yql.types import Value
+
+
+def _calls(node: Any) -> Iterator[Call]:
+    """Calls with OVER, those in subqueries left out."""
+    if isinstance(node, Subquery):
+        return
+    if isinstance(node, Call) and node.over is not None:
+        yield node
+    elif isinstance(node, Syntax):
+        for field in node.__struct_fields__:
+            if field != "at":
+                yield from _calls(getattr(node, field))
+    elif isinstance(node, tuple):
+        for part in node:
+            yield from _calls(part)
+
+
+def are_in(tree: Select) -> bool:
+    """Whether it calls window functions."""
+    return next(_calls((tree.items, tree.order)), None) is not None
+
+
+class Window(msgspec.Struct, frozen=True):
+    """How rows are parted, and ordered in their parts."""
+
+    partition: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
+    order: tuple[tuple[Evaluate, Callable[[Value], Any], bool], ...]
+
+    def parts(self, rows: Sequence[Row], run: Run) -> list[Rows]:
+        """Which rows are together, in order, and which of them are equal in it."""
+        parted: dict[Hashable, list[int]] = {}
+        for place, row in enumerate(rows):
+            key = tuple([of(value(row, run)) for value, of in self.partition])
+            parted.setdefault(key, []).append(place)
+        made = []
+        for places in parted.values():
+            for value, of, descending in reversed(self.order):
+                keys = {place: of(value(rows[place], run)) for place in places}
+                places.sort(key=keys.__getitem__, reverse=descending)
+            whole = [tuple([of(value(rows[place], run)) for value, of, _ in self.order]) for place in places]
+            made.append(Rows(places, _peers(whole)))
+        return made
+
+
+def _peers(keys: Sequence[Hashable]) -> list[int]:
+    """For each row the number of its group of equals, from 0."""
+    found: list[int] = []
+    for place, key in enumerate(keys):
+        found.append(found[-1] + (key != keys[place - 1]) if place else 0)
+    return found
+
+
+class Windowed(msgspec.Struct, frozen=True):
+    """Rows of `source`, with a value of each of `columns` behind."""
+
+    source: Relation
+    columns: tuple[tuple[Window, Placed], ...]
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        rows = await gathered(self.source, run, tables)
+        extra: list[list[Value]] = [[None] * len(self.columns) for _ in rows]
+        known: dict[int, list[Rows]] = {}
+        for column, (window, compute) in enumerate(self.columns):
+            if id(window) not in known:
+                known[id(window)] = window.parts(rows, run)
+            for part in known[id(window)]:
+                values = compute([rows[place] for place in part.places], part.peers, run)
+                for place, value in zip(part.places, values, strict=True):
+                    extra[place][column] = value
+        for start in range(0, len(rows), BATCH):
+            pairs = zip(rows[start : start + BATCH], extra[start : start + BATCH], strict=True)
+            yield [(*row, *more) for row, more in pairs]
+        run.budget += len(rows)
+
+
+def windowed(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
+    """The same rows with what window functions give, and a binder that knows them."""
+    calls = list(dict.fromkeys(_calls((tree.items, tree.order))))
+    if not calls:
+        return relation, binder
+    named = dict(tree.windows)
+    special: dict[Tree, Expression] = dict(binder.special)
+    windows: dict[WindowTree, Window] = {}
+    columns: list[tuple[Window, Placed]] = []
+    for call in calls:
+        over = named.get(call.over) if isinstance(call.over, str) else call.over
+        if over is None:
+            raise fault(f"Unknown window: {call.over}", call.at)
+        if over not in windows:
+            windows[over] = _window(binder, over)
+        type, compute = _function(binder, call, over)
+        special[call] = slot(type, binder.width + len(columns))
+        columns.append((windows[over], compute))
+    wide = Binder(binder.context, binder.names, binder.scope, special, binder.width + len(columns))
+    wide.grouped = binder.grouped
+    return Windowed(relation, tuple(columns)), wide
+
+
+def _window(binder: Binder, tree: WindowTree) -> Window:
+    partition = []
+    for item in tree.partition:
+        value = binder.expression(item.value)
+        partition.append((value.evaluate, comparison.group_key(value.type)))
+    order = []
+    for each in tree.order:
+        value = binder.expression(each.value)
+        order.append((value.evaluate, comparison.sort_key(value.type), each.descending))
+    return Window(tuple(partition), tuple(order))
+
+
+def _function(binder: Binder, call: Call, over: WindowTree) -> tuple[Any, Placed]:
+    """The type of a window function's values, and what computes them for the rows of a part."""
+    made = invocation(binder, call.name, call.arguments, call.at)
+    operands = [each for each in made.operands if isinstance(each, Expression)]
+    known = PLACED.get(call.name.upper())
+    if known is not None:
+        return known(call, operands, over)
+    builder = functions.find_aggregate(call.name)
+    if builder is None:
+        raise fault(f"Unknown window function: {call.name}", call.at)
+    if call.distinct:
+        raise unsupported(f"{call.name}(DISTINCT) OVER", call.at)
+    return aggregated(builder(made), operands, over)

@@ -1,0 +1,268 @@
+"""UPSERT, REPLACE, INSERT, UPDATE and DELETE."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+
+import msgspec
+
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import WARNING, Fault, Issue, Position, fault, type_fault, unsupported
+from mayflydb.query.yql.plans.access import choose
+from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
+from mayflydb.query.yql.plans.queries import bind_query
+from mayflydb.query.yql.plans.relations import Filter, Scan, Written, gathered, hold, project
+from mayflydb.query.yql.plans.scopes import Field, Names, Scope, no_member, slot
+from mayflydb.query.yql.plans.select import items
+from mayflydb.query.yql.plans.sources import find_table
+from mayflydb.query.yql.plans.values import condition, converted
+from mayflydb.query.yql.schemas import Column, Effect, Run, Table, Tables, Verb
+from mayflydb.query.yql.statements import Delete, Update, Write
+from mayflydb.query.yql.syntax import Item, Query, Select, Star, Values
+from mayflydb.query.yql.types import NULL, StructType, Type, bare, format_long, is_optional
+
+Written_ = tuple[Action, ResultColumns | None]
+
+
+class Change(msgspec.Struct, frozen=True):
+    """A write of all rows of `source`, whose values are those of `columns`.
+
+    `returning`: columns that are wanted back, and `returned` what is made of them.
+    """
+
+    verb: Verb
+    table: str
+    columns: tuple[str, ...]
+    source: Relation
+    returning: tuple[str, ...] | None = None
+    returned: tuple[Evaluate, ...] = ()
+    ignore_existing: bool = False
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.source,)
+
+    async def act(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        """All rows are there before the first is written, so a statement never meets its own effects."""
+        rows = await gathered(self.source, run, tables)
+        if not rows:
+            return
+        effect = Effect(self.verb, self.table, self.columns, rows, self.returning, self.ignore_existing)
+        back = await tables.write(effect)
+        run.budget += len(rows)
+        if self.returning is not None:
+            hold(run, 0)
+            values = self.returned
+            yield [tuple([each(row, run) for each in values]) for row in back]
+
+
+def bind_write(context: Context, names: Names, statement: Write | Update | Delete) -> Written_:
+    """A write, and the columns that it returns. Faults: names and types, missing columns, tables that nobody writes."""
+    found = find_table(context, statement.table)
+    if not isinstance(found, Table) or not found.writable:
+        raise fault(f"Table {found.path} is read only", statement.at)
+    if statement.table.view is not None:
+        raise fault("VIEW is not allowed in a write", statement.at)
+    context.writes.add(found.path)
+    if isinstance(statement, Write):
+        change = _into(context, names, statement, found)
+    elif isinstance(statement, Update):
+        change = _update(context, names, statement, found)
+    else:
+        change = _delete(context, names, statement, found)
+    return _returning(context, names, change, found, statement.returning)
+
+
+# --- UPSERT, REPLACE, INSERT -----------------------------------------------------------------------------------------
+
+
+def _into(context: Context, names: Names, statement: Write, table: Table) -> Change:
+    if statement.or_ not in (None, "ABORT", "IGNORE"):
+        raise unsupported(f"INSERT OR {statement.or_}", statement.at)
+    columns, source = _rows(context, names, statement.source, statement.columns, table, statement.at)
+    check_columns(table, columns, statement.at)
+    ignore = statement.or_ == "IGNORE"
+    return Change(statement.verb, table.path, columns, source, ignore_existing=ignore)
+
+
+def check_columns(table: Table, columns: Sequence[str], at: Position) -> None:
+    """Refuse a write that makes rows and leaves out what they need."""
+    for name in table.key:
+        if name not in columns:
+            raise missing_key(name, at)
+    for column in table.columns:
+        if column.not_null and not column.has_default and column.name not in columns:
+            raise fault(
+                f"Missing not null column in input: {column.name}. All not null columns should be initialized",
+                at,
+                "BAD_REQUEST",
+                2032,
+            )
+
+
+def missing_key(name: str, at: Position) -> Fault:
+    return fault(f"Missing key column in input type: {name}", at, "PRECONDITION_FAILED", 2029)
+
+
+def _rows(
+    context: Context, names: Names, query: Query, columns: tuple[str, ...] | None, table: Table, at: Position
+) -> tuple[tuple[str, ...], Relation]:
+    """Which columns are written, and the rows of their values, of the types that the table has."""
+    if isinstance(query, Values):
+        columns = columns or tuple(each.name for each in table.columns)
+        return columns, _written(context, names, query, columns, table)
+    bound = bind_query(context, names, query)
+    given = tuple(each.name for each in bound.fields)
+    if columns is None:
+        columns = given
+    elif _starred(query):
+        return columns, _picked(bound.relation, bound.fields, columns, table, at)
+    elif len(columns) != len(given):
+        raise fault(f"SELECT has {len(given)} columns, but the statement expects: {len(columns)}", at)
+    elif columns != given:
+        text = "Column names in SELECT don't match column specification in parenthesis"
+        context.warnings.append(Issue(text, 4517, WARNING, at))
+    fields = [msgspec.structs.replace(f, name=n) for f, n in zip(bound.fields, columns, strict=True)]
+    return columns, _picked(bound.relation, fields, columns, table, at)
+
+
+def _starred(query: Query) -> bool:
+    return not isinstance(query, Select) or any(isinstance(each, Star) for each in query.items)
+
+
+def _written(context: Context, names: Names, query: Values, columns: tuple[str, ...], table: Table) -> Relation:
+    binder = Binder(context, names)
+    targets = _targets(table, columns, query.at)
+    rows = []
+    for row in query.rows:
+        if len(row) != len(columns):
+            raise fault(f"VALUES have {len(row)} columns, UPSERT INTO expects: {len(columns)}", query.at)
+        cells = [fit(binder.expression(tree), target, tree.at) for tree, target in zip(row, targets, strict=True)]
+        rows.append(tuple(each.evaluate for each in cells))
+    return Written(tuple(rows))
+
+
+def _picked(
+    relation: Relation, fields: Sequence[Field], columns: tuple[str, ...], table: Table, at: Position
+) -> Relation:
+    scope = Scope(fields)
+    values = []
+    for name, target in zip(columns, _targets(table, columns, at), strict=True):
+        index = scope.find(name)
+        if index is None:
+            raise no_member(name, at)
+        values.append(fit(fields[index].literal or slot(fields[index].type, index), target, at))
+    return project(relation, values, len(fields))
+
+
+def _targets(table: Table, columns: Sequence[str], at: Position) -> list[Column]:
+    """The columns of these names. Faults: one is unknown, or twice there."""
+    known = {each.name: each for each in table.columns}
+    for place, name in enumerate(columns):
+        if name not in known:
+            raise no_member(name, at)
+        if name in columns[:place]:
+            raise fault(f"Duplicated column: {name}", at)
+    return [known[name] for name in columns]
+
+
+def fit(value: Expression, column: Column, at: Position) -> Expression:
+    """A value as one of this column. Faults: it does not become one."""
+    if column.not_null and is_optional(value.type) and (value.type == NULL or _fits(value, column.type)):
+        raise fault(
+            f"Can't set NULL or optional value to not null column: {column.name}. "
+            "All not null columns should be initialized",
+            at,
+            "BAD_REQUEST",
+            2031,
+        )
+    made = converted(value, column.type)
+    if made is None:
+        raise unfit(column.name, value.type, column.type, at)
+    return made
+
+
+def _fits(value: Expression, to: Type) -> bool:
+    return converted(msgspec.structs.replace(value, type=bare(value.type)), to) is not None
+
+
+def unfit(name: str, given: Type, wanted: Type, at: Position) -> Fault:
+    """`Failed to convert type: Struct<..> to Struct<..>` > `Failed to convert 'v': String to Optional<Int32>`."""
+    source, target = StructType(((name, given),)), StructType(((name, wanted),))
+    cause = Issue(f"Failed to convert '{name}': {format_long(given)} to {format_long(wanted)}", position=at)
+    outer = type_fault("KiWriteTable!", "", at).issues[0]
+    whole = f"Failed to convert type: {format_long(source)} to {format_long(target)}"
+    text = Issue(whole, position=at, issues=(cause,))
+    inner = msgspec.structs.replace(outer.issues[0], issues=(text,))
+    return Fault("GENERIC_ERROR", msgspec.structs.replace(outer, issues=(inner,)))
+
+
+# --- UPDATE, DELETE --------------------------------------------------------------------------------------------------
+
+
+def _update(context: Context, names: Names, statement: Update, table: Table) -> Change:
+    if statement.on is not None:
+        columns, source = _rows(context, names, statement.on[1], statement.on[0], table, statement.at)
+        for name in table.key:
+            if name not in columns:
+                raise missing_key(name, statement.at)
+        return Change("UPDATE", table.path, columns, source)
+    targets = _targets(table, [name for name, _ in statement.sets], statement.at)
+    for each in targets:
+        if each.name in table.key:
+            raise fault(f"Cannot update primary key column: {each.name}", statement.at)
+    binder, relation = _found(context, names, table, statement)
+    values: list[Expression] = [binder.scope.slot(name, None, statement.at) for name in table.key]
+    for (_, tree), target in zip(statement.sets, targets, strict=True):
+        values.append(fit(binder.expression(tree), target, tree.at))
+    columns = (*table.key, *(each.name for each in targets))
+    return Change("UPDATE", table.path, columns, project(relation, values, len(binder.scope)))
+
+
+def _delete(context: Context, names: Names, statement: Delete, table: Table) -> Change:
+    if statement.on is not None:
+        query = statement.on[1]
+        columns, source = _rows(context, names, query, statement.on[0], table, statement.at)
+        for name in table.key:
+            if name not in columns:
+                raise missing_key(name, statement.at)
+        keys = [slot(_type(table, name), columns.index(name)) for name in table.key]
+        return Change("DELETE", table.path, table.key, project(source, keys, len(columns)))
+    binder, relation = _found(context, names, table, statement)
+    keys = [binder.scope.slot(name, None, statement.at) for name in table.key]
+    return Change("DELETE", table.path, table.key, project(relation, keys, len(binder.scope)))
+
+
+def _type(table: Table, name: str) -> Type:
+    return next(each.type for each in table.columns if each.name == name)
+
+
+def _found(context: Context, names: Names, table: Table, statement: Update | Delete) -> tuple[Binder, Relation]:
+    """The rows that WHERE names, with all columns that the statement may name, and the key."""
+    from mayflydb.query.yql.plans.trees import named_columns
+
+    context.reads.add(table.path)
+    mentioned = named_columns(statement) | set(table.key)
+    columns = [each for each in table.columns if each.name in mentioned]
+    alias = statement.table.name.rsplit("/", 1)[-1]
+    scope = Scope([Field(each.name, each.type, alias) for each in columns])
+    binder = Binder(context, names, scope)
+    scan = Scan(table.path, tuple(each.name for each in columns))
+    if statement.where is None:
+        return binder, scan
+    select = Select(statement.at, (), where=statement.where)
+    choice = choose(binder, scan, table, select, ())
+    keep = condition(binder.expression(statement.where), "Where", statement.where.at)
+    return binder, choice.scan if choice.exact else Filter(choice.scan, keep)
+
+
+def _returning(
+    context: Context, names: Names, change: Change, table: Table, trees: tuple[Item | Star, ...] | None
+) -> Written_:
+    if trees is None:
+        return change, None
+    binder = Binder(context, names, Scope([Field(each.name, each.type) for each in table.columns]))
+    columns = items(binder, trees)
+    wanted = tuple(each.name for each in table.columns)
+    change = msgspec.structs.replace(change, returning=wanted, returned=tuple(each.evaluate for _, each in columns))
+    return change, tuple((name, each.type) for name, each in columns)

@@ -1,0 +1,301 @@
+"""Expressions as text, with parentheses where precedence asks for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from mayflydb.query.yql.parser import expressions as powers
+from mayflydb.query.yql.printing.names import function, literal, parameter, quote, quoted
+from mayflydb.query.yql.printing.type_names import type_name
+from mayflydb.query.yql.syntax import (
+    Apply,
+    Argument,
+    Between,
+    Binary,
+    Binding,
+    Call,
+    Case,
+    Cast,
+    Compound,
+    DictOf,
+    Expression,
+    Frame,
+    In,
+    Item,
+    Json,
+    Lambda,
+    Like,
+    ListOf,
+    Literal_,
+    Member,
+    Name,
+    OrderItem,
+    Parameter,
+    Select,
+    SourceOf,
+    StructOf,
+    Subquery,
+    Subscript,
+    TupleOf,
+    TypeArgument,
+    Unary,
+    Values,
+    Window,
+)
+
+_ANY: Final = powers.OR
+_EQUALITY: Final = powers.CONDITION + 0.5
+_COALESCE: Final = powers.BITS - 0.5
+_ATOM: Final = powers.OPERAND + 1
+
+_EQUALITIES: Final = frozenset({"==", "!=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
+_POWERS: Final[dict[str, float]] = {
+    **powers.POWERS,
+    **dict.fromkeys(_EQUALITIES, _EQUALITY),
+    **dict.fromkeys((">>", ">>|"), powers.BITS),
+    "??": _COALESCE,
+}
+
+
+def expression(node: Expression, least: float = _ANY) -> str:
+    """An expression; in parentheses if its operator binds less tightly than `least`."""
+    write = _WRITERS[node.__class__]
+    written: str = write(node)
+    return f"({written})" if _power(node) < least else written
+
+
+def _power(node: Expression) -> float:
+    match node:
+        case Binary(operator=operator):
+            return _POWERS[operator]
+        case Unary(operator=operator):
+            return powers.CONDITION if operator.startswith("IS") else powers.OPERAND
+        case Like() | Between() | In():
+            return powers.CONDITION
+        case Lambda():
+            return _ANY
+        case TypeArgument():
+            return powers.OPERAND
+        case Literal_(kind=kind):
+            return powers.OPERAND if kind in ("integer", "float", "double") else _ATOM
+        case _:
+            return _ATOM
+
+
+def commas(nodes: tuple[Expression, ...]) -> str:
+    """Expressions with commas between them."""
+    return ", ".join(map(expression, nodes))
+
+
+def _binary(node: Binary) -> str:
+    power = _POWERS[node.operator]
+    left, right = power, float(int(power) + 1)
+    if node.operator == "??":
+        left, right = powers.SUM, power
+    return f"{expression(node.left, left)} {node.operator} {expression(node.right, right)}"
+
+
+def _unary(node: Unary) -> str:
+    if node.operator.startswith("IS"):
+        return f"{expression(node.operand, powers.COMPARISON)} {node.operator}"
+    blank = " " if node.operator == "NOT" else ""
+    least = powers.OPERAND if isinstance(node.operand, Literal_) else _ATOM
+    return f"{node.operator}{blank}{expression(node.operand, least)}"
+
+
+def _like(node: Like) -> str:
+    operator = f"NOT {node.operator}" if node.negated else node.operator
+    escape = f" ESCAPE {expression(node.escape, powers.COMPARISON)}" if node.escape is not None else ""
+    operand, pattern = expression(node.operand, powers.COMPARISON), expression(node.pattern, powers.COMPARISON)
+    return f"{operand} {operator} {pattern}{escape}"
+
+
+def _between(node: Between) -> str:
+    operator = ("NOT BETWEEN" if node.negated else "BETWEEN") + (" SYMMETRIC" if node.symmetric else "")
+    operand, low, high = (expression(each, powers.COMPARISON) for each in (node.operand, node.low, node.high))
+    return f"{operand} {operator} {low} AND {high}"
+
+
+def _in(node: In) -> str:
+    operator = ("NOT IN" if node.negated else "IN") + (" COMPACT" if node.compact else "")
+    within = node.within
+    if isinstance(within, ListOf) and not any(isinstance(each, Subquery) for each in within.items):
+        written = f"({commas(within.items)})"
+    else:
+        written = expression(within, _ATOM)
+    return f"{expression(node.operand, powers.COMPARISON)} {operator} {written}"
+
+
+def _case(node: Case) -> str:
+    parts = ["CASE"]
+    if node.operand is not None:
+        parts.append(expression(node.operand))
+    for condition, value in node.branches:
+        parts.append(f"WHEN {expression(condition)} THEN {expression(value)}")
+    if node.otherwise is not None:
+        parts.append(f"ELSE {expression(node.otherwise)}")
+    return " ".join([*parts, "END"])
+
+
+def _cast(node: Cast) -> str:
+    return f"{'BITCAST' if node.bitwise else 'CAST'}({expression(node.operand)} AS {type_name(node.to)})"
+
+
+def _argument(node: Argument) -> str:
+    return f"{expression(node.value)}{named(node.name)}"
+
+
+def named(name: str | None) -> str:
+    """` AS name`, or nothing."""
+    return f" AS {quote(name)}" if name is not None else ""
+
+
+def _arguments(nodes: tuple[Argument, ...]) -> str:
+    return ", ".join(map(_argument, nodes))
+
+
+def call(node: Call) -> str:
+    inside = "*" if node.star else ("DISTINCT " if node.distinct else "") + _arguments(node.arguments)
+    written = f"{function(node.name)}({inside})"
+    if node.ignore_nulls is not None:
+        written += " IGNORE NULLS" if node.ignore_nulls else " RESPECT NULLS"
+    if node.over is None:
+        return written
+    return f"{written} OVER {quote(node.over) if isinstance(node.over, str) else window(node.over)}"
+
+
+def _apply(node: Apply) -> str:
+    callee = expression(node.callee, _ATOM)
+    if isinstance(node.callee, Name):
+        callee = f"({callee})"
+    return f"{callee}({_arguments(node.arguments)})"
+
+
+def _member(node: Member) -> str:
+    of = expression(node.of, _ATOM)
+    if isinstance(node.of, Member) and isinstance(node.of.name, int):
+        of = f"({of})"
+    return f"{of}.{node.name if isinstance(node.name, int) else quote(node.name)}"
+
+
+def _lambda(node: Lambda) -> str:
+    first_optional = len(node.parameters) - node.optional
+    inside = ", ".join(f"{parameter(name)}{'?' * (i >= first_optional)}" for i, name in enumerate(node.parameters))
+    if not node.bindings:
+        return f"({inside}) -> ({expression(node.body)})"
+    return (
+        f"({inside}) -> {{ {' '.join(f'{binding(each)};' for each in node.bindings)} RETURN {expression(node.body)}; }}"
+    )
+
+
+def binding(node: Binding) -> str:
+    """`$a, $b = value`; queries stand in parentheses."""
+    from mayflydb.query.yql.printing.queries import query
+
+    names = ", ".join(parameter(each) for each in node.names)
+    value = node.value
+    if isinstance(value, (Select, Values, Compound, SourceOf)):
+        return f"{names} = ({query(value)})"
+    return f"{names} = {expression(value)}"
+
+
+def _dict(node: DictOf) -> str:
+    items = (expression(key) + (f": {expression(value)}" if value is not None else "") for key, value in node.items)
+    return "{" + ", ".join(items) + "}"
+
+
+def _tuple(node: TupleOf) -> str:
+    return f"({commas(node.items)}{',' * (len(node.items) == 1)})"
+
+
+def _struct(node: StructOf) -> str:
+    return "<|" + ", ".join(f"{quote(name)}: {expression(value)}" for name, value in node.members) + "|>"
+
+
+def _subquery(node: Subquery) -> str:
+    from mayflydb.query.yql.printing.queries import query
+
+    return f"{'EXISTS ' * node.exists}({query(node.query)})"
+
+
+def _json(node: Json) -> str:
+    parts = [f"{expression(node.operand)}, {expression(node.path)}"]
+    variables = [
+        f"{expression(value)} AS {quote(phrase.removeprefix('PASSING '))}"
+        for phrase, value, _ in node.clauses
+        if phrase.startswith("PASSING ") and value is not None
+    ]
+    if variables:
+        parts.append(f"PASSING {', '.join(variables)}")
+    for phrase, value, kind in node.clauses:
+        if kind is not None:
+            parts.append(f"{phrase} {type_name(kind)}")
+        elif phrase.startswith("DEFAULT ") and value is not None:
+            parts.append(f"DEFAULT {expression(value)} {phrase.removeprefix('DEFAULT ')}")
+        elif not phrase.startswith("PASSING "):
+            parts.append(phrase)
+    return f"{node.function}({' '.join(parts)})"
+
+
+# --- windows ---------------------------------------------------------------------------------------------------------
+
+
+def item(node: Item) -> str:
+    """`value AS name`"""
+    return f"{expression(node.value)}{named(node.name)}"
+
+
+def order(nodes: tuple[OrderItem, ...]) -> str:
+    """`ORDER BY a, b DESC`"""
+    return "ORDER BY " + ", ".join(expression(each.value) + " DESC" * each.descending for each in nodes)
+
+
+def window(node: Window) -> str:
+    """`(PARTITION BY a ORDER BY b ROWS ...)`"""
+    parts = []
+    if node.partition:
+        parts.append("PARTITION BY " + ", ".join(map(item, node.partition)))
+    if node.order:
+        parts.append(order(node.order))
+    if node.frame is not None:
+        parts.append(_frame(node.frame))
+    return f"({' '.join(parts)})"
+
+
+def _frame(node: Frame) -> str:
+    return f"{node.kind} BETWEEN {_bound(node.lower, 'PRECEDING')} AND {_bound(node.upper, 'FOLLOWING')}"
+
+
+def _bound(bound: int | None, unbounded: str) -> str:
+    if bound is None:
+        return f"UNBOUNDED {unbounded}"
+    if bound == 0:
+        return "CURRENT ROW"
+    return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
+
+
+_WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
+    Literal_: literal,
+    Name: lambda node: quoted(node.name) if node.quoted else function(node.name),
+    Parameter: lambda node: parameter(node.name),
+    Member: _member,
+    Subscript: lambda node: f"{expression(node.of, _ATOM)}[{expression(node.index)}]",
+    Unary: _unary,
+    Binary: _binary,
+    Like: _like,
+    Between: _between,
+    In: _in,
+    Case: _case,
+    Cast: _cast,
+    Call: call,
+    Apply: _apply,
+    TypeArgument: lambda node: type_name(node.type),
+    Lambda: _lambda,
+    ListOf: lambda node: f"[{commas(node.items)}]",
+    TupleOf: _tuple,
+    StructOf: _struct,
+    DictOf: _dict,
+    Subquery: _subquery,
+    Json: _json,
+}

@@ -1,0 +1,161 @@
+"""Queries as text."""
+
+from __future__ import annotations
+
+from itertools import chain
+
+from mayflydb.query.yql.printing.expressions import call, commas, expression, item, order, window
+from mayflydb.query.yql.printing.names import names, parameter, quote
+from mayflydb.query.yql.syntax import (
+    Compound,
+    From,
+    GroupBy,
+    Item,
+    Join,
+    Query,
+    Select,
+    Source,
+    SourceOf,
+    Star,
+    TableRef,
+    Values,
+)
+
+
+def query(node: Query) -> str:
+    """A query, without parentheses."""
+    match node:
+        case Select():
+            return _select(node)
+        case Values(rows=rows):
+            return "VALUES " + ", ".join(f"({commas(row)})" for row in rows)
+        case Compound():
+            return _compound(node)
+        case SourceOf():
+            return _source_of(node)
+
+
+def _compound(node: Compound) -> str:
+    left, right = node.left, node.right
+    parts = [query(left) if _may_lead(left, node.operator) else f"({query(left)})", node.operator]
+    ordered = bool(node.order) or node.limit is not None
+    parts.append(query(right) if _is_loose(right) or (ordered and isinstance(right, Compound)) else f"({query(right)})")
+    return " ".join([*parts, *_tail(node)])
+
+
+def _is_loose(node: Query) -> bool:
+    if isinstance(node, SourceOf):
+        return node.parameter is not None
+    return isinstance(node, (Select, Values)) and not (
+        isinstance(node, Select) and (node.order or node.limit is not None)
+    )
+
+
+def _may_lead(node: Query, operator: str) -> bool:
+    """Whether a left side needs no parentheses: operators of one precedence go from left to right."""
+    if not isinstance(node, Compound):
+        return _is_loose(node)
+    tight = operator.startswith("INTERSECT")
+    return not node.order and node.limit is None and node.operator.startswith("INTERSECT") == tight
+
+
+def _tail(node: Select | Compound) -> list[str]:
+    parts = []
+    if node.order:
+        assumed = isinstance(node, Select) and node.assume_order
+        parts.append("ASSUME " * assumed + order(node.order))
+    if node.limit is not None:
+        parts.append(f"LIMIT {expression(node.limit)}")
+    if node.offset is not None:
+        parts.append(f"OFFSET {expression(node.offset)}")
+    return parts
+
+
+def _select(node: Select) -> str:
+    parts = ["SELECT DISTINCT" if node.distinct else "SELECT", items(node.items)]
+    if node.without:
+        parts.append("WITHOUT " + ", ".join(_column(each) for each in node.without))
+    if node.source is not None:
+        parts.append(_from(node.source))
+    if node.where is not None:
+        parts.append(f"WHERE {expression(node.where)}")
+    if node.group is not None:
+        parts.append(_group(node.group))
+    if node.having is not None:
+        parts.append(f"HAVING {expression(node.having)}")
+    if node.windows:
+        parts.append("WINDOW " + ", ".join(f"{quote(name)} AS {window(each)}" for name, each in node.windows))
+    return " ".join([*parts, *_tail(node)])
+
+
+def items(nodes: tuple[Item | Star, ...]) -> str:
+    """What stands behind SELECT or RETURNING."""
+    return ", ".join(_star(each) if isinstance(each, Star) else item(each) for each in nodes)
+
+
+def _star(node: Star) -> str:
+    return "*" if node.source is None else f"{quote(node.source)}.*"
+
+
+def _column(name: str) -> str:
+    return ".".join(map(quote, name.split(".", 1)))
+
+
+def _from(node: From) -> str:
+    return " ".join([f"FROM {_source(node.first)}", *map(_join, node.joins)])
+
+
+def _join(node: Join) -> str:
+    written = f"{node.kind} JOIN {'ANY ' * node.any}{_source(node.right)}"
+    if node.on is not None:
+        return f"{written} ON {expression(node.on)}"
+    return f"{written} USING ({names(node.using)})" if node.using else written
+
+
+def _source(node: Source) -> str:
+    parts = [table(node.of) if isinstance(node.of, TableRef) else _bracketed(node.of)]
+    if node.alias is not None:
+        parts.append(f"AS {quote(node.alias)}" + (f"({names(node.columns)})" if node.columns else ""))
+    if node.flatten is not None:
+        mode, by = node.flatten
+        if mode == "COLUMNS":
+            parts.append("FLATTEN COLUMNS")
+        else:
+            parts.append(f"FLATTEN {mode}{' ' * bool(mode)}BY ({', '.join(map(item, by))})")
+    return " ".join(parts)
+
+
+def _bracketed(node: SourceOf) -> str:
+    return f"({query(node.query)})" if node.query is not None else _source_of(node)
+
+
+def _source_of(node: SourceOf) -> str:
+    if node.parameter is not None:
+        return parameter(node.parameter)
+    if node.rows is not None:
+        return f"AS_TABLE({expression(node.rows)})"
+    assert node.query is not None
+    return query(node.query)
+
+
+def table(node: TableRef) -> str:
+    """``cluster.name VIEW index WITH (hints)``"""
+    parts = [(f"{quote(node.cluster)}." if node.cluster is not None else "") + quote(node.name)]
+    if node.view is not None:
+        parts.append(f"VIEW {node.view if node.view == 'PRIMARY KEY' else quote(node.view)}")
+    if node.hints:
+        parts.append(f"WITH ({names(node.hints)})")
+    return " ".join(parts)
+
+
+def _group(node: GroupBy) -> str:
+    if node.sets is None:
+        elements = list(map(item, node.items))
+    else:
+        free = set(range(len(node.items))) - set(chain.from_iterable(node.sets))
+        elements = [item(node.items[number]) for number in sorted(free)]
+        sets = (f"({', '.join(item(node.items[number]) for number in each)})" for each in node.sets)
+        elements.append(f"GROUPING SETS ({', '.join(sets)})")
+    if node.hop is not None:
+        elements.append(call(node.hop))
+    return f"GROUP {'COMPACT ' * node.compact}BY {', '.join(elements)}"

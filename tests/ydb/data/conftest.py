@@ -1,0 +1,106 @@
+"""Queries over an engine in memory, on a clock that stands still: no network, no client."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Coroutine, Iterator, Mapping
+from random import Random
+from typing import Any, TypeVar
+
+import pytest
+
+from mayflydb.clock import VirtualClock
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.open import open_engine
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.executor import Executor, ResultPart
+from mayflydb.frontends.ydb.options import Options
+from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.model.instant import SECOND
+from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.types import Type, Value
+from mayflydb.store.interface import Store
+from store_suite.conftest import STORES
+
+T = TypeVar("T")
+
+NOW = 1_893_456_000 * SECOND
+
+
+class Session:
+    """What keeps transactions."""
+
+    def __init__(self) -> None:
+        self.transactions: dict[str, Any] = {}
+
+
+class Place:
+    """An engine, tables, and what runs queries over them."""
+
+    def __init__(self, runner: asyncio.Runner, engine: Engine) -> None:
+        self.runner = runner
+        self.engine = engine
+        self.schemes = Schemes(engine, Options())
+        self.executor = Executor(engine, self.schemes, Random(1), lambda: 0)
+        self.session = Session()
+        self.now = NOW
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self.runner.run(work)
+
+    @property
+    def call(self) -> Call:
+        return Call(self, "/local", self.now)  # type: ignore[arg-type]
+
+    def parts(
+        self,
+        text: str,
+        parameters: Mapping[str, tuple[Type, Value]] | None = None,
+        control: Control | None = None,
+        stats: bool = False,
+    ) -> list[ResultPart]:
+        """What a query gives."""
+
+        async def gathered() -> list[ResultPart]:
+            execute = self.executor.execute(self.call, self.session, text, parameters or {}, control, stats)
+            return [part async for part in execute]
+
+        return self.run(gathered())
+
+    def rows(self, text: str, **parameters: tuple[Type, Value]) -> list[Row]:
+        """The rows of a query's one result set."""
+        return [row for part in self.parts(text, parameters) for row in part.rows]
+
+    def within(self, id: str, text: str, commit: bool = False) -> list[Row]:
+        """The rows of a query in an open transaction."""
+        return [row for part in self.parts(text, None, Control(id=id, commit=commit)) for row in part.rows]
+
+    def begin(self, mode: Any = "serializable_read_write") -> str:
+        return self.executor.transactions(self.session).begin(mode).id
+
+    def commit(self, id: str) -> None:
+        self.run(self.executor.commit(self.call, self.session, id))
+
+    def refused(self, text: str, control: Control | None = None, **parameters: tuple[Type, Value]) -> Fault:
+        """What a query is refused with."""
+        with pytest.raises(Fault) as caught:
+            self.parts(text, parameters, control)
+        return caught.value
+
+
+async def opened() -> Store:
+    return await STORES["contract-sqlite"](lambda kind: ":memory:")
+
+
+@pytest.fixture
+def place() -> Iterator[Place]:
+    with asyncio.Runner() as runner:
+        store = runner.run(opened())
+        engine = runner.run(open_engine(store, VirtualClock(NOW)))
+        place = Place(runner, engine)
+        yield place
+        runner.run(place.schemes.close())
+        runner.run(engine.indexes.close())
+        runner.run(store.close())

@@ -1,0 +1,111 @@
+"""Parsing and printing against trees and texts made at random."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.lexer import tokens
+from mayflydb.query.yql.parser import parse
+from mayflydb.query.yql.printing import write
+from query.yql_trees import Trees
+
+ROUNDS = 150
+NOISE = (*"()<>?'\"`$;,.{}\\\0漢", "@@", "::", "->", "|>", "<|", "/*", "--")
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_what_is_written_is_read_again(chance: random.Random, part: int) -> None:
+    for _ in range(ROUNDS):
+        script = Trees(chance).script()
+        text = write(script)
+        again = parse(text)
+        assert again == script, text
+        assert write(again) == text
+
+
+def mutate(text: str, chance: random.Random) -> str:
+    """The text with a few of its tokens dropped, doubled, swapped or replaced, or cut somewhere."""
+    cut = tokens(text)
+    words = [text[cut.starts[i] : cut.end(i)] for i in range(len(cut.kinds))]
+    for _ in range(chance.randint(1, 4)):
+        place = chance.randrange(len(words))
+        match chance.randrange(5):
+            case 0:
+                words[place] = ""
+            case 1:
+                words[place] += " " + words[place]
+            case 2:
+                other = chance.randrange(len(words))
+                words[place], words[other] = words[other], words[place]
+            case 3:
+                words[place] = chance.choice(NOISE)
+            case _:
+                words[place] = words[place][: chance.randrange(len(words[place]) + 1)]
+    return chance.choice((" ", " ", "\n", "")).join(words)
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_broken_texts_are_refused_and_nothing_else(chance: random.Random, part: int) -> None:
+    for _ in range(ROUNDS):
+        text = mutate(write(Trees(chance).script()), chance)
+        try:
+            script = parse(text)
+        except Fault as fault:
+            position = fault.issues[0].position
+            assert position is not None, text
+            assert position.row <= text.count("\n") + 1, text
+        else:
+            assert parse(write(script)) == script, text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT " + "(" * 5000,
+        "SELECT " + "(" * 5000 + "1" + ")" * 5000,
+        "SELECT " + "[" * 5000,
+        "SELECT " + "- " * 5000 + "1",
+        "SELECT " + "NOT " * 5000 + "a",
+        "SELECT " + "a(" * 5000,
+        "SELECT a" + "[1" * 5000,
+        "SELECT a" + ".b" * 5000,
+        "SELECT a" + "(1)" * 5000,
+        "SELECT a" + " + a" * 5000,
+        "SELECT a" + " ?? a" * 5000,
+        "SELECT a" + " == a" * 5000,
+        "SELECT " + "CASE WHEN a THEN " * 5000,
+        "SELECT 1" + " UNION ALL SELECT 1" * 5000,
+        "SELECT 1" + " INTERSECT SELECT 1" * 5000,
+        "SELECT * FROM " + "(SELECT * FROM " * 5000,
+        "DECLARE $x AS " + "List<" * 5000,
+        "DECLARE $x AS Int32" + "?" * 5000,
+        "SELECT CAST(" * 5000,
+        "SELECT ($a) -> (" * 5000,
+        "SELECT * FROM a" + " CROSS JOIN a" * 5000,
+        "DO BEGIN " * 5000,
+        "EVALUATE IF a DO BEGIN " * 5000,
+        "SELECT " + "/*" * 5000,
+        "SELECT " + "@@" * 5001,
+        "SELECT " + "`" * 5001,
+        "SELECT " + "'" * 5001,
+        "SELECT " + "1" * 100_000,
+        "SELECT 0x" + "f" * 100_000,
+        "SELECT 1e" + "9" * 100_000,
+        "SELECT Decimal(" + "1" * 100_000 + ", 1)?",
+        "SELECT a" + "." + "9" * 100_000,
+    ],
+    ids=lambda text: text[:24],
+)
+def test_texts_out_of_all_measure_are_refused(text: str) -> None:
+    with pytest.raises(Fault):
+        parse(text)
+
+
+@pytest.mark.parametrize("word", ["AND", "OR"])
+def test_long_chains_of_conditions_are_read(word: str) -> None:
+    """As programs write them: thousands of alternatives, balanced so that nobody runs out of stack."""
+    script = parse("SELECT * FROM t WHERE " + f" {word} ".join(f"id = {number}" for number in range(5000)))
+    assert parse(write(script)) == script
