@@ -86,7 +86,7 @@ def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> N
             "pid": server.process.pid,
             "cosmos": {"endpoint": f"{base}/", "key": server.ready["cosmos"]["key"]},
             "mongo": {"uri": server.ready["mongo"]["uri"]},
-            "ydb": None,
+            "ydb": {"endpoint": server.ready["ydb"]["endpoint"], "database": "/local"},
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
             "metrics": f"{base}/metrics",
