@@ -168,7 +168,7 @@ def test_a_start_that_fails_says_why(tmp_path: Path, arguments: list[str], code:
 
 def test_a_plain_start_loads_neither_certificates_nor_the_portal(tmp_path: Path) -> None:
     code = "import sys, atexit; atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr)); " + PROGRAM
-    process = launch(tmp_path, "-m", "-p", "0", program=code)
+    process = launch(tmp_path, "-m", "-p", "0", "--ydb-port", "-1", program=code)
     assert process.stdout is not None
     assert process.stdout.readline()
     process.send_signal(signal.SIGTERM)
