@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from mayflydb.query.yql import definitions as d
 from mayflydb.query.yql import statements as st
@@ -140,8 +140,7 @@ class Trees:
         if name.upper() in TYPES_OF:
             arguments = arguments[:2]
         star = not arguments and self.flag()
-        window = self.chance.choice((self.word, lambda: self.window(depth)))
-        over = self.maybe(window)
+        over: s.Window | str | None = self.word() if self.flag() else self.maybe(lambda: self.window(depth))
         nulls = self.chance.choice((None, True, False)) if over is not None else None
         return s.Call(AT, name, arguments, bool(arguments) and self.flag(), star, over, nulls)
 
@@ -235,7 +234,9 @@ class Trees:
             )
         )()
         alias = self.maybe(self.word)
-        columns = self.words(0) if alias is not None else ()
+        columns: tuple[str, ...] = ()
+        if alias is not None and isinstance(of, s.SourceOf) and isinstance(of.query, s.Values):
+            columns = tuple(self.word() for _ in of.query.rows[0])
         flatten = self.maybe(
             lambda: (self.chance.choice(("", "LIST", "DICT", "OPTIONAL")), self.some(lambda: self.item(depth), 1))
         )
@@ -245,7 +246,7 @@ class Trees:
         kind = self.chance.choice(("INNER", "LEFT", "RIGHT", "FULL", "LEFT SEMI", "RIGHT ONLY", "EXCLUSION", "CROSS"))
         source = self.source(depth)
         if kind == "CROSS":
-            return s.Join(AT, kind, source, any=self.flag())
+            return s.Join(AT, kind, source)
         if self.flag():
             return s.Join(AT, kind, source, None, self.words(), self.flag())
         return s.Join(AT, kind, source, self.expression(depth), (), self.flag())
@@ -318,7 +319,7 @@ class Trees:
 
     def write(self, depth: int) -> st.Write:
         columns, source = self.rows(depth)
-        verb = self.chance.choice(("UPSERT", "REPLACE", "INSERT"))
+        verb: Literal["UPSERT", "REPLACE", "INSERT"] = self.chance.choice(("UPSERT", "REPLACE", "INSERT"))
         or_ = self.chance.choice((None, "IGNORE", "ABORT")) if verb == "INSERT" else None
         return st.Write(AT, verb, self.target(), columns, source, self.returning(), or_)
 

@@ -21,6 +21,7 @@ from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type, Value
+from mayflydb.store.interface import Store
 from store_suite.conftest import STORES
 
 T = TypeVar("T")
@@ -89,10 +90,14 @@ class Place:
         return caught.value
 
 
+async def opened() -> Store:
+    return await STORES["contract-sqlite"](lambda kind: ":memory:")
+
+
 @pytest.fixture
 def place() -> Iterator[Place]:
     with asyncio.Runner() as runner:
-        store: Any = runner.run(STORES["contract-sqlite"](lambda kind: ":memory:"))
+        store = runner.run(opened())
         engine = runner.run(open_engine(store, VirtualClock(NOW)))
         place = Place(runner, engine)
         yield place

@@ -68,14 +68,11 @@ def test_index_entries_follow_their_row(p: Any) -> None:
 def test_keys_that_are_longer_than_entries(place: Any, chance: Random, descending: bool) -> None:
     place.parts("CREATE TABLE long (k Utf8, n Uint64, v Utf8, INDEX by_v GLOBAL ON (v), PRIMARY KEY (k, n))")
     stem = "m" * 600
-    rows = [
-        {"k": stem[: chance.choice([0, 3, 460, 470, 500, 600])] + chance.choice("abz"), "n": number, "v": None}
-        for number in range(60)
-    ]
-    for row in rows:
-        row["v"] = stem[: chance.choice([10, 480, 600])] + chance.choice("az")
+    values: list[tuple[str, int, str]] = []
+    for number in range(60):
+        k = stem[: chance.choice([0, 3, 460, 470, 500, 600])] + chance.choice("abz")
+        values.append((k, number, stem[: chance.choice([10, 480, 600])] + chance.choice("az")))
     type = ListType(StructType((("k", UTF8), ("n", UINT64), ("v", OptionalType(UTF8)))))
-    values = [(row["k"], row["n"], row["v"]) for row in rows]
     place.parts("UPSERT INTO long SELECT * FROM AS_TABLE($rows)", {"rows": (type, values)})
     way = "DESC" if descending else "ASC"
     for bound in [stem + "b", stem[:470], "a", stem[:500] + "b"]:

@@ -66,6 +66,10 @@ ANSWERS = [
     ("SELECT NULL = 1, NULL IS NULL, TRUE AND NULL, FALSE AND NULL, TRUE OR NULL", [(None, True, None, False, True)]),
     ("SELECT CAST('12' AS Uint64), CAST('x' AS Uint64), 1 / 0", [(12, None, None)]),
     ("SELECT 2 BETWEEN 1 AND 3, 2 NOT BETWEEN 1 AND 3, 2 BETWEEN SYMMETRIC 3 AND 1", [(True, False, True)]),
+    ("SELECT TableRow().v FROM t WHERE id = 1", [("a",)]),
+    ("SELECT " + " + ".join(["1"] * 240), [(240,)]),
+    ("SELECT JSON_VALUE('{\"a\": 1}'j, '$.a' RETURNING Int64)", [(1,)]),
+    ("SELECT JSON_VALUE('{}'j, '$.a' DEFAULT 'x'u ON EMPTY), JSON_EXISTS('{}'j, '$.a')", [("x", False)]),
     ("VALUES (1, 2), (3, 4)", [(1, 2), (3, 4)]),
     ("SELECT * FROM AS_TABLE(AsList(AsStruct(1 AS a, 'x'u AS b)))", [(1, "x")]),
 ]
@@ -74,6 +78,25 @@ ANSWERS = [
 @pytest.mark.parametrize(("text", "expected"), ANSWERS)
 def test_answer(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
+
+
+PATTERNS = [
+    ("v LIKE 'a%'", [1]),
+    ("v NOT LIKE 'a%'", [2]),
+    ("v ILIKE 'B'", [2]),
+    ("v REGEXP '[ab]'", [1, 2]),
+    ("v MATCH 'b.'", []),
+    ("v LIKE '_'", [1, 2]),
+    ("v LIKE w", [2]),
+    ("v LIKE 'a!%' ESCAPE '!'", []),
+    ("v LIKE NULL", []),
+]
+
+
+@pytest.mark.parametrize(("condition", "expected"), PATTERNS)
+def test_pattern(condition: str, expected: list[int]) -> None:
+    text = f"SELECT id FROM (SELECT id, v, 'b'u AS w FROM t) WHERE {condition} ORDER BY id"
+    assert ask(text) == [[(each,) for each in expected]]
 
 
 GROUPS = [
@@ -226,6 +249,24 @@ ACCESSES: list[tuple[str, str | None, tuple[KeyRange, ...] | None, int | None, b
     ("SELECT c FROM p WHERE a = 1 ORDER BY b DESC LIMIT 1", None, (point(1),), 1, True),
     ("SELECT c FROM p WHERE a IN (2, 1) AND b = 'y'", None, (point(1, "y"), point(2, "y")), None, False),
     ("SELECT c FROM p WHERE b = 'y'", None, None, None, False),
+    (
+        "SELECT c FROM p WHERE a = 1 AND b LIKE 'x%y'",
+        None,
+        (KeyRange((1, "x"), (1, "y"), upper_open=True),),
+        None,
+        False,
+    ),
+    ("SELECT c FROM p WHERE (a, b) IN ((2, 'y'), (1, 'x'))", None, (point(1, "x"), point(2, "y")), None, False),
+    ("SELECT c FROM p WHERE (c, a) IN ((2, 3), (1, 2))", None, (point(2), point(3)), None, False),
+    ("SELECT id FROM t WHERE id = 3 OR id = 1 OR id = 3", None, (point(1), point(3)), None, False),
+    (
+        "SELECT c FROM p WHERE a = 2 OR a = 2 AND b > 'x' OR a > 4",
+        None,
+        (point(2), KeyRange((4,), (), lower_open=True)),
+        None,
+        False,
+    ),
+    ("SELECT id FROM t WHERE id = 3 OR v = 'b'", None, None, None, False),
 ]
 
 
@@ -259,6 +300,13 @@ def test_conditions_of_one_side_are_asked_before_the_join(text: str, ranges: lis
     tables = shop()
     ask(text, tables)
     assert [each.ranges for each in tables.accesses] == ranges
+
+
+def test_an_inner_join_begins_where_little_is_read() -> None:
+    tables = shop()
+    text = "SELECT a.id AS id, a.v AS v, p.b AS b FROM t AS a JOIN p ON a.id = p.c / 10 WHERE p.a = 2 ORDER BY b"
+    assert ask(text, tables) == [[(2, "b", "x"), (2, "b", "y")]]
+    assert [each.ranges for each in tables.accesses] == [(point(2),), (point(2),)]
 
 
 def test_lookup_join_reads_the_keys_it_needs() -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -17,11 +18,10 @@ from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.schemes.entries import SystemEntry
 from mayflydb.frontends.ydb.schemes.paths import joined
 from mayflydb.frontends.ydb.schemes.tree import SPACE
-from mayflydb.frontends.ydb.store_tables import Accessed, Readable, StoreTables, Views
+from mayflydb.frontends.ydb.store_tables import Readable, Views
 from mayflydb.frontends.ydb.texts import Prepared, Texts
 from mayflydb.frontends.ydb.transactions import (
     ONE_SHOT,
-    READ_ONLY,
     Control,
     Mode,
     OpenTransaction,
@@ -30,10 +30,10 @@ from mayflydb.frontends.ydb.transactions import (
     aborted,
     left_open,
     mixed,
-    read_only,
     scheme_changed,
     scheme_in_transaction,
 )
+from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats, Told, Work
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.definitions import Definition, ShowCreate
@@ -41,7 +41,7 @@ from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
-from mayflydb.query.yql.statements import Delete, Pragma, Script, Update, Write
+from mayflydb.query.yql.statements import Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
 
 if TYPE_CHECKING:
@@ -50,41 +50,12 @@ if TYPE_CHECKING:
 ATTEMPTS: Final = 5
 """How often a query is run whose transaction is its own, while others are first."""
 
+__all__ = ["Columns", "Described", "Executor", "ResultPart", "Stats"]
+
 Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """By name without `$`."""
 
-Columns: TypeAlias = tuple[tuple[str, Type], ...]
-
 _DEFINITIONS: Final = get_args(Definition)
-
-
-class Stats(msgspec.Struct, frozen=True):
-    """What a query did: rows by table; whether its plan was known, and what finding it took; what all took, in microseconds."""
-
-    accessed: Mapping[str, Accessed]
-    cached: bool
-    planning: int
-    whole: int
-    bound: Plan
-
-    @property
-    def plan(self) -> str:
-        """As JSON."""
-        return json.dumps(plans.explain(self.bound))
-
-
-class ResultPart(msgspec.Struct, frozen=True):
-    """Some rows of one result set, or, where `index` is -1, none.
-
-    Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`,
-    in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
-    """
-
-    index: int
-    columns: Columns
-    rows: Sequence[Row]
-    tx_id: str = ""
-    stats: Stats | None = None
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -121,7 +92,7 @@ class Executor:
     def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
         self.texts = Texts()
         self.layouts = Layouts()
-        self._engine = engine
+        self.engine = engine
         self._schemes = schemes
         self._chance = chance
         self.stopwatch = stopwatch
@@ -136,14 +107,14 @@ class Executor:
         parameters: Parameters,
         control: Control | None = None,
         stats: bool = False,
-    ) -> AsyncIterator[ResultPart]:
+    ) -> AsyncGenerator[ResultPart, None]:
         """Run a query. `session`: the one it was sent in; without one no transaction stays open.
 
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
         began = self.stopwatch()
         script = self.texts.script(text)
-        if any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements):
+        if _changes_scheme(script):
             async for part in self._define(call, script, control):
                 yield part
             return
@@ -167,17 +138,21 @@ class Executor:
         else:
             open_ones = self.transactions(session)
             parts = work.within(open_ones, open_ones.begin(control.begin), False)
-        async for part in parts:
-            yield part
+        async with aclosing(parts):
+            async for part in parts:
+                yield part
 
-    async def _alone(self, work: Work, text: str, parameters: Parameters, mode: Mode) -> AsyncIterator[ResultPart]:
+    async def _alone(
+        self, work: Work, text: str, parameters: Parameters, mode: Mode
+    ) -> AsyncGenerator[ResultPart, None]:
         """In a transaction of its own: nobody knows of an attempt that came to nothing."""
         for attempt in range(1, ATTEMPTS + 1):
             began = False
             try:
-                async for part in work.within(None, OpenTransaction("", mode), True):
-                    began = True
-                    yield part
+                async with aclosing(work.within(None, OpenTransaction("", mode), True)) as parts:
+                    async for part in parts:
+                        began = True
+                        yield part
                 return
             except Fault as error:
                 if error.status != "ABORTED" or began or attempt == ATTEMPTS:
@@ -185,7 +160,7 @@ class Executor:
             types = {name: type for name, (type, _) in parameters.items()}
             work.prepared, _ = await self._prepared(work.call, text, work.script, types)
 
-    async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncIterator[ResultPart]:
+    async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncGenerator[ResultPart, None]:
         """The statements of a query that changes the scheme, one after the other."""
         if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, Pragma)) for each in script.statements):
             raise mixed()
@@ -209,6 +184,9 @@ class Executor:
     async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:
         """Read, bind and plan a query, without running it; it may be executed by its id then. Faults: as of `execute`."""
         script = self.texts.script(text)
+        if _changes_scheme(script):
+            # There is nothing to plan.
+            script = Script(())
         prepared, _ = await self._prepared(call, text, script, parameters or {})
         id = sha256(f"{call.database}\0{text}".encode()).hexdigest()[:32]
         self.texts.keep(id, text)
@@ -225,7 +203,9 @@ class Executor:
         transactions = self.transactions(session)
         transaction = transactions.find(id)
         try:
-            await self.finish(transaction, call, {})
+            await self.finish(transaction, call)
+        except (WriteConflict, OwnerNotFound) as error:
+            raise await self.refused(error, {}) from error
         finally:
             transactions.end(transaction)
 
@@ -236,7 +216,7 @@ class Executor:
     ) -> tuple[Prepared, bool]:
         """The plan of a query, and whether it was known already."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
-        version = self._engine.store.catalog_version
+        version = self.engine.store.catalog_version
         known = self.texts.plans.get(key)
         if known is not None and known.version == version:
             return known, True
@@ -269,13 +249,13 @@ class Executor:
 
     async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
         """What is committed now, for one transaction."""
-        space = await self._engine.node(SPACE)
-        homes = [] if space is None else await self._engine.children(space.id)
-        return await Snapshot.begin(self._engine, call.now, [home.id for home in homes], serializable=serializable)
+        space = await self.engine.node(SPACE)
+        homes = [] if space is None else await self.engine.children(space.id)
+        return await Snapshot.begin(self.engine, call.now, [home.id for home in homes], serializable=serializable)
 
     async def _path_of(self, container: int) -> str | None:
-        node = await self._engine.node_by_id(container)
-        home = None if node is None else await self._engine.node_by_id(node.parent)
+        node = await self.engine.node_by_id(container)
+        home = None if node is None else await self.engine.node_by_id(node.parent)
         return None if node is None or home is None else joined(home.name, node.name)
 
     async def system_rows(self, entry: SystemEntry) -> Sequence[Row]:
@@ -286,14 +266,10 @@ class Executor:
         """One execution of a plan."""
         return Run(call.now, parameters, self._chance, call.user, call.database)
 
-    async def finish(self, transaction: OpenTransaction, call: Call, views: Views) -> None:
-        """Commit. Faults: ABORTED."""
-        if transaction.snapshot is None:
-            return
-        try:
+    async def finish(self, transaction: OpenTransaction, call: Call) -> None:
+        """Commit. Errors: WriteConflict, OwnerNotFound."""
+        if transaction.snapshot is not None:
             await transaction.snapshot.commit(call.now)
-        except (WriteConflict, OwnerNotFound) as error:
-            raise await self.refused(error, views) from error
 
     async def refused(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
         """What a transaction is told that cannot go on."""
@@ -306,99 +282,6 @@ class Executor:
         return aborted(path)
 
 
-class Told(msgspec.Struct, frozen=True):
-    """What the stats of a query say besides what it does: whether its plan was known, when it began, what planning took."""
-
-    cached: bool
-    began: int
-    planning: int
-
-
-class Work:
-    """A query that is run in one transaction, or in one after the other until one holds. `told` None: nobody wants its stats."""
-
-    def __init__(
-        self, executor: Executor, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
-    ) -> None:
-        self.call = call
-        self.script = script
-        self.prepared = prepared
-        self.told: Told | None = None
-        self._executor = executor
-        self._parameters = parameters
-
-    async def within(
-        self, transactions: Transactions | None, transaction: OpenTransaction, commit: bool
-    ) -> AsyncIterator[ResultPart]:
-        """Run in a transaction, which is over afterwards if that was to be, or if anything failed. Faults: as of `execute`."""
-        plan = self.prepared.plan
-        commit = commit or plan.commit
-        id = "" if commit or plan.rollback else transaction.id
-        # What was written holds, or nothing of it was ever said.
-        keeps = commit and not (plan.read_only and (transaction.snapshot is None or not transaction.snapshot.written))
-        held: list[ResultPart] = []
-        accessed: dict[str, Accessed] = {}
-        try:
-            async for part in self._parts(transaction, commit, id, accessed):
-                if held and not keeps:
-                    yield held.pop()
-                held.append(part)
-            if commit and not plan.rollback:
-                await self._executor.finish(transaction, self.call, self.prepared.views)
-        except BaseException:
-            _end(transactions, transaction)
-            raise
-        if not id:
-            _end(transactions, transaction)
-        for part in held[:-1]:
-            yield part
-        yield self._with_stats(held[-1] if held else ResultPart(-1, (), (), id), accessed)
-
-    async def _parts(
-        self, transaction: OpenTransaction, commit: bool, id: str, accessed: dict[str, Accessed]
-    ) -> AsyncIterator[ResultPart]:
-        plan = self.prepared.plan
-        if plan.writes and transaction.mode in READ_ONLY:
-            raise read_only(_verb(self.script))
-        try:
-            if plan.tables and transaction.snapshot is None:
-                # Whoever writes nothing is never in conflict, so nobody needs to know what he has read.
-                serializable = transaction.mode == "serializable_read_write" and not (plan.read_only and commit)
-                transaction.snapshot = await self._executor.snapshot(self.call, serializable)
-            tables = StoreTables(
-                transaction.snapshot,
-                self.prepared.views,
-                self._executor.layouts,
-                transaction.mode,
-                accessed,
-                self._executor.system_rows,
-            )
-            run = self._executor.run_of(self.call, self._parameters)
-            async for part in plans.execute(plan, run, tables):
-                yield ResultPart(part.index, plan.results[part.index], part.rows, id)
-        except (WriteConflict, OwnerNotFound) as error:
-            raise await self._executor.refused(error, self.prepared.views) from error
-
-    def _with_stats(self, part: ResultPart, accessed: Mapping[str, Accessed]) -> ResultPart:
-        if self.told is None:
-            return part
-        whole = self._executor.stopwatch() - self.told.began
-        stats = Stats(accessed, self.told.cached, self.told.planning, whole, self.prepared.plan)
-        return msgspec.structs.replace(part, stats=stats)
-
-
-def _end(transactions: Transactions | None, transaction: OpenTransaction) -> None:
-    if transactions is None:
-        transaction.close()
-    else:
-        transactions.end(transaction)
-
-
-def _verb(script: Script) -> str:
-    """What the first statement does that writes."""
-    for each in script.statements:
-        if isinstance(each, Write):
-            return each.verb
-        if isinstance(each, (Update, Delete)):
-            return each.__class__.__name__
-    return "Write"
+def _changes_scheme(script: Script) -> bool:
+    """Whether it is about the scheme, or is to be refused for being about both."""
+    return any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements)

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.rows import KEPT, Layout, Values, is_sorted_by, keys_of, partition_of
+from mayflydb.frontends.ydb.rows import KEPT, Layout, Values, is_sorted_by, partition_of
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.record import Record
 from mayflydb.query.yql.faults import Fault, Issue, fault
@@ -17,6 +17,8 @@ from mayflydb.query.yql.keys import encode_key
 from mayflydb.query.yql.schemas import PRIMARY, Access, KeyRange, Row
 from mayflydb.store.interface import HASH_BYTES
 from mayflydb.store.interface import KeyRange as EntryRange
+
+CHANGED: Final = "What was read was changed by somebody else."
 
 BATCH: Final = 256
 """Rows that are read at once."""
@@ -63,13 +65,20 @@ def bounds(encoded: Callable[[Sequence[object]], bytes], within: KeyRange) -> Bo
 Entry: TypeAlias = tuple[bytes, Record]
 
 
+def is_row(view: TableView, access: Access) -> Row | None:
+    """The key of the one row that an access asks for; None: it may be more of them."""
+    if access.index not in (None, PRIMARY) or access.ranges is None or len(access.ranges) != 1:
+        return None
+    (only,) = access.ranges
+    return only.lower if only.is_prefix and len(only.lower) == len(view.table.key) else None
+
+
 class Reader:
     """Reads of one table in one transaction."""
 
     def __init__(self, snapshot: Snapshot, layout: Layout) -> None:
         self._snapshot = snapshot
         self._layout = layout
-        self._keys_of = keys_of(layout.view)
 
     async def read(self, access: Access) -> AsyncIterator[list[Row]]:
         """What an access asks for, batch by batch. Errors: WriteConflict, OwnerNotFound."""
@@ -137,7 +146,7 @@ class Reader:
             return
         batch = BATCH if limit is None else max(1, min(limit, BATCH))
         container = self._layout.view.node.id
-        walk = self._snapshot.walk(container, index, entries, descending, self._keys_of, batch)
+        walk = self._snapshot.walk(container, index, entries, descending, self._layout.keys, batch)
         async for records in self._sorted(walk, index, found, descending):
             yield records
 

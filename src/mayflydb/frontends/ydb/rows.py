@@ -21,7 +21,7 @@ from mayflydb.expiry.columns import anchor_of
 from mayflydb.frontends.ydb.tables import TableBody, TableView
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.record import Dates, Entry, Record
-from mayflydb.query.yql.keys import encode_key
+from mayflydb.query.yql.keys import encode_key, key_encoder
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DYNUMBER, DecimalType, Type, Value, bare
 from mayflydb.store.interface import HASH_BYTES, LONGEST_ORDERED
@@ -88,10 +88,11 @@ class Layout:
     """The rows of a table, as it is under one definition."""
 
     __slots__ = (
-        "_body",
         "_by",
         "_coders",
         "_dated",
+        "_key",
+        "_key",
         "_key_numbers",
         "_key_types",
         "_tail",
@@ -108,6 +109,7 @@ class Layout:
         self._by: dict[int, _By] = {}
         self._key_numbers = tuple(self.numbers[name] for name in view.table.key)
         self._key_types = tuple(types[name] for name in view.table.key)
+        self._key = key_encoder(self._key_types)
         found = ((self.numbers[name], _coder(type)) for name, type in types.items())
         self._coders = tuple((number, coder) for number, coder in found if coder is not None)
         self._tail = self._blank()
@@ -159,11 +161,11 @@ class Layout:
 
     def key_of(self, values: Values) -> bytes:
         """The key of a row's record."""
-        return encode_key(self._key_types, [values[number] for number in self._key_numbers])
+        return self._key([values[number] for number in self._key_numbers])
 
     def key_from(self, values: Sequence[Value]) -> bytes:
         """The bytes of the first columns of the key with these values; all of them are a record's key."""
-        return encode_key(self._key_types[: len(values)], values)
+        return self._key(values) if len(values) == len(self._key_types) else encode_key(self._key_types, values)
 
     @property
     def key_width(self) -> int:
@@ -207,6 +209,11 @@ class Layout:
             if None not in own:
                 return cut(encode_key(by.types, own))
         return cut(self.full_key(index, key, values))
+
+    def keys(self, record: Record, index: Index) -> Sequence[bytes]:
+        """The keys of a record in an index, as engine builds ask for them: one."""
+        values = [] if _is_primary(index) else self.decode(record.value)
+        return (self.entry_key(index, record.key, values),)
 
     def entries(self, indexes: Iterable[Index], key: bytes, values: Values) -> tuple[Entry, ...]:
         """All entries of a row."""
@@ -254,13 +261,7 @@ def _is_primary(index: Index) -> bool:
 
 def keys_of(view: TableView) -> KeysOf:
     """What gives the keys of a table's records in any of its indexes."""
-    layout = Layout(view)
-
-    def keys(record: Record, index: Index) -> Sequence[bytes]:
-        values = () if _is_primary(index) else layout.decode(record.value)
-        return (layout.entry_key(index, record.key, list(values)),)
-
-    return keys
+    return Layout(view).keys
 
 
 class Layouts:

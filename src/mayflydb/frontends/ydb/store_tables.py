@@ -9,11 +9,12 @@ import msgspec
 
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.reading import Reader
-from mayflydb.frontends.ydb.rows import Layouts
+from mayflydb.frontends.ydb.rows import Layouts, partition_of
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import Mode
 from mayflydb.frontends.ydb.writing import Writer
+from mayflydb.model.record import Record
 from mayflydb.query.yql.comparison import sort_key
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row, Table
@@ -35,13 +36,20 @@ class Accessed(msgspec.Struct):
     updates: int = 0
     deletes: int = 0
 
+    def count(self, effect: Effect) -> None:
+        """A write more."""
+        if effect.verb == "DELETE":
+            self.deletes += len(effect.rows)
+        else:
+            self.updates += len(effect.rows)
+
 
 class StoreTables:
-    """`Tables` over a snapshot, which may be None where a plan names no tables. `accessed` gets what is done with each."""
+    """`Tables` over a snapshot. `accessed` gets what is done with each."""
 
     def __init__(
         self,
-        snapshot: Snapshot | None,
+        snapshot: Snapshot,
         views: Views,
         layouts: Layouts,
         mode: Mode,
@@ -58,7 +66,6 @@ class StoreTables:
     async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
         """The rows, batch by batch. Errors: faults of the access, WriteConflict, OwnerNotFound."""
         view = self._views[access.table]
-        assert self._snapshot is not None
         counts = self._counts(access.table)
         if isinstance(view, SystemEntry):
             rows = within(access, view.table, await self._system_rows(view))
@@ -75,17 +82,16 @@ class StoreTables:
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Do it; what `returning` asks for. Errors: constraints, WriteConflict, OwnerNotFound."""
-        assert self._snapshot is not None
-        counts = self._counts(effect.table)
-        if effect.verb == "DELETE":
-            counts.deletes += len(effect.rows)
-        else:
-            counts.updates += len(effect.rows)
+        self._counts(effect.table).count(effect)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
         # Snapshots are told apart by what was written, and by nothing else.
         blind = self._mode == "serializable_read_write"
         return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)
+
+    async def record(self, container: int, key: bytes) -> Record | None:
+        """The record with this key in a table. Errors: WriteConflict, OwnerNotFound."""
+        return await self._snapshot.get(container, partition_of(key), key)
 
     def _counts(self, path: str) -> Accessed:
         return self._accessed.setdefault(path, Accessed())

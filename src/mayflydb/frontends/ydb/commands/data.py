@@ -59,7 +59,7 @@ def text_of(call: Call, query: Any) -> str:
         return text
     found = call.app.executor.texts.text_of(query.id)
     if found is None:
-        raise fault(f"Prepared query not found: {query.id}", status="NOT_FOUND", code=2015)
+        raise fault(f"Prepared query not found: {query.id}", status="NOT_FOUND")
     return found
 
 

@@ -21,6 +21,10 @@ _BUILTINS: Final = (
 )
 _MODULES: Final = {
     "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
+    "string": ("string_module",),
+    "unicode": ("unicode_module",),
+    "math": ("math_module",),
+    "digest": ("digest_module",),
     "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
 _AGGREGATES: Final = ("aggregates",)

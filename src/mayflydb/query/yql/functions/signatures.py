@@ -31,7 +31,9 @@ from mayflydb.query.yql.types import (
     optional,
 )
 
-EXTRA: Final = {"TM": Primitive("Resource<'DateTime2.TM'>"), "Node": Primitive("Resource<'Yson2.Node'>")}
+NODE: Final = Primitive("Resource<'Yson2.Node'>")
+OPTIONS: Final = Primitive("Resource<'Yson2.Options'>")
+EXTRA: Final = {"Node": NODE, "Options": OPTIONS}
 """Types that only functions know: they are never stored, nor sent."""
 
 
@@ -144,45 +146,9 @@ def function(line: str, call: Callable[..., Value]) -> Builder:
     return build
 
 
-def overloads(*choices: tuple[str, Callable[..., Value]]) -> Builder:
-    """The first of these that the arguments fit without conversion of values, else the first that they fit at all."""
-
-    def build(invocation: Invocation) -> Operand:
-        for line, call in choices:
-            signature = read(line)
-            if _exact(invocation, signature):
-                return _expression(_arranged(invocation, signature), signature, call)
-        for line, call in choices[:-1]:
-            signature = read(line)
-            if _fits(invocation, signature):
-                return _expression(_arranged(invocation, signature), signature, call)
-        signature = read(choices[-1][0])
-        return _expression(_arranged(invocation, signature), signature, choices[-1][1])
-
-    return build
-
-
-def module(prefix: str, functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[str, Builder]:
-    """Builders by name in lower case, of functions given as (signature, call)."""
-    return {f"{prefix}::{name}".lower(): function(line, call) for name, (line, call) in functions.items()}
-
-
-def _exact(invocation: Invocation, signature: Signature) -> bool:
-    if len(invocation.operands) > len(signature.arguments):
-        return False
-    return all(
-        isinstance(operand, Expression) and bare(operand.type) in argument.kinds
-        for operand, argument in zip(invocation.operands, signature.arguments, strict=False)
-    )
-
-
-def _fits(invocation: Invocation, signature: Signature) -> bool:
-    if len(invocation.operands) > len(signature.arguments):
-        return False
-    return all(
-        isinstance(operand, Expression) and _converted(operand, argument) is not None
-        for operand, argument in zip(invocation.operands, signature.arguments, strict=False)
-    )
+def module(functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[str, Builder]:
+    """Builders of functions given as (signature, call)."""
+    return {name: function(line, call) for name, (line, call) in functions.items()}
 
 
 def _arranged(invocation: Invocation, signature: Signature) -> list[tuple[Argument, Expression | None]]:

@@ -17,14 +17,10 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.signatures import module
 from mayflydb.query.yql.functions.text_tools import (
     distance,
-    human_bytes,
-    human_duration,
-    human_quantity,
     remove_all,
     remove_first,
     remove_last,
     replace_last,
-    significant,
     split_to_list,
 )
 from mayflydb.query.yql.types import Value
@@ -59,10 +55,20 @@ def _hex_decode(value: Value) -> Value:
 
 
 _ESCAPES: Final = {
-    **{ord("\n"): b"\\n", ord("\t"): b"\\t", ord("\r"): b"\\r", ord('"'): b'\\"', ord("\\"): b"\\\\"},
+    ord("\n"): b"\\n",
+    ord("\t"): b"\\t",
+    ord("\r"): b"\\r",
+    ord('"'): b'\\"',
+    ord("\\"): b"\\\\",
 }
 _UNESCAPES: Final = {
-    **{b"n": b"\n", b"t": b"\t", b"r": b"\r", b"a": b"\a", b"b": b"\b", b"f": b"\f", b"v": b"\v"},
+    b"n": b"\n",
+    b"t": b"\t",
+    b"r": b"\r",
+    b"a": b"\a",
+    b"b": b"\b",
+    b"f": b"\f",
+    b"v": b"\v",
 }
 _ESCAPED: Final = re.compile(rb"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|.)", re.DOTALL)
 
@@ -253,10 +259,6 @@ BUILDERS: Final[dict[str, Builder]] = module(
         "SBin": ("(Int64) -> String", lambda value: _signed(f"0b{abs(value):064b}", value)),
         "HexText": (_CHANGES, lambda value: value.hex(" ").upper().encode()),
         "BinText": (_CHANGES, lambda value: " ".join(f"{each:08b}" for each in value).encode()),
-        "HumanReadableDuration": ("(Uint64) -> String", human_duration),
-        "HumanReadableQuantity": ("(Uint64) -> String", human_quantity),
-        "HumanReadableBytes": ("(Uint64) -> String", human_bytes),
-        "Prec": ("(Double, Uint64) -> String", significant),
         "Reverse": (_DECODES, lambda value: None if value is None else value[::-1]),
     }
 )

@@ -7,7 +7,7 @@ from typing import Final, NoReturn, TypeVar
 
 from mayflydb.query.yql.faults import Fault, Position, fault, syntax_fault, unsupported
 from mayflydb.query.yql.keywords import KEYWORDS
-from mayflydb.query.yql.lexer import END, ID, QUOTED, Tokens
+from mayflydb.query.yql.lexer import END, ID, QUOTED, STRING, Tokens
 from mayflydb.query.yql.parser.literals import unquote
 from mayflydb.query.yql.syntax import At
 
@@ -119,6 +119,8 @@ class Cursor:
         """A name, be it a keyword; without its backticks."""
         kind = self.kinds[self.index]
         if kind not in _NAMES:
+            if kind == STRING:
+                raise fault("String literal can not be used here", self.at())
             self.fail(ID, QUOTED)
         self.index += 1
         text = self.texts[self.index - 1]

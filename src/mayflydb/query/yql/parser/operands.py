@@ -145,7 +145,7 @@ class Operands(TypeNames):
         name = self.name()
         if following == "::":
             self.index += 1
-            name = f"{name}::{self.name() if self.kind != STRING else self.fail(ID, QUOTED)}"
+            name = f"{name}::{self.name()}"
         if self.kinds[self.index] != "(":
             return Name(at, name, quoted)
         return self._call(at, name)
@@ -259,7 +259,10 @@ class Operands(TypeNames):
         if self.kind in ("TRUE", "FALSE"):
             self.index += 1
             return self.texts[self.index - 1]
-        return self.name()
+        name = self.name()
+        if not name:
+            raise fault("Empty symbol name is not allowed", self.at(self.index - 2))
+        return name
 
     def parameter(self) -> Parameter:
         return Parameter(self.at(), self.parameter_name())

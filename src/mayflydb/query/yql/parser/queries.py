@@ -11,12 +11,14 @@ from mayflydb.query.yql.keywords import CLAUSES, COMPATIBLE, NO_ALIAS
 from mayflydb.query.yql.lexer import ID, QUOTED
 from mayflydb.query.yql.parser.grouping import Grouping
 from mayflydb.query.yql.syntax import (
+    At,
     Binding,
     Compound,
     Expression,
     From,
     Item,
     Join,
+    Member,
     OrderItem,
     Query,
     Select,
@@ -36,6 +38,9 @@ _MOST_QUERIES: Final = 250
 
 
 class Queries(Grouping):
+    _tail: At | None = None
+    """Where ORDER BY or LIMIT of the last SELECT stood."""
+
     def query(self) -> Query:
         """Queries with UNION and EXCEPT between them; INTERSECT binds more tightly. Each may stand in parentheses."""
         return self.further_queries(None)
@@ -46,7 +51,7 @@ class Queries(Grouping):
         operators = 0
         while self.kind in _UNIONS:
             if loose:
-                _check_inner(left)
+                self._check_inner(left)
             operator = self._operator()
             right, loose = self._intersection(None)
             left = _compound(operator, left, right, loose)
@@ -60,13 +65,19 @@ class Queries(Grouping):
         operators = 0
         while self.kind == "INTERSECT":
             if loose:
-                _check_inner(left)
+                self._check_inner(left)
             operator = self._operator()
             right, loose = self._single()
             left = _compound(operator, left, right, loose)
             operators += 1
             self._check_count(operators)
         return left, loose
+
+    def _check_inner(self, query: Query) -> None:
+        """Only the last of several queries may have ORDER BY and LIMIT, unless it stands in parentheses."""
+        if isinstance(query, (Select, Compound)) and (query.order or query.limit is not None):
+            what = "ORDER BY" if query.order else "LIMIT"
+            raise fault(f"{what} within UNION ALL is only allowed after last subquery", self._tail)
 
     def _check_count(self, operators: int) -> None:
         if operators > _MOST_QUERIES:
@@ -100,9 +111,11 @@ class Queries(Grouping):
         while self.accept(","):
             if self.kind != "(":
                 break
-            rows.append(self._row())
-        if len({len(row) for row in rows}) > 1:
-            raise fault("All VALUES rows must have the same number of columns", at)
+            place, row = self.at(), self._row()
+            if len(row) != len(rows[0]):
+                message = f"All VALUES items should have same size: expecting {len(rows[0])}, got {len(row)}"
+                raise fault(message, place)
+            rows.append(row)
         return Values(at, tuple(rows))
 
     def _row(self) -> tuple[Expression, ...]:
@@ -139,6 +152,8 @@ class Queries(Grouping):
         assume = self.kind == "ASSUME" and self.next_kind == "ORDER"
         if assume:
             self.index += 1
+        if self.kind in ("ORDER", "LIMIT"):
+            self._tail = self.at()
         order = self.order() if self.kind == "ORDER" else ()
         limit, offset = self._limits()
         if self.kind == "INTO" and self.next_kind == "RESULT":
@@ -232,6 +247,8 @@ class Queries(Grouping):
     def _join(self) -> Join:
         at = self.at()
         kind = self._join_kind()
+        if kind == "CROSS" and self.kind == "ANY":
+            raise fault("ANY should not be used with Cross JOIN", self.at())
         any_ = self.accept("ANY")
         right = self.source()
         if self.accept("ON"):
@@ -270,12 +287,22 @@ class Queries(Grouping):
         alias = self._alias()
         columns: tuple[str, ...] = ()
         if alias is not None and self.kind == "(":
-            columns = self.in_parentheses(self.name)
+            columns = self._derived(of)
         for word in ("SAMPLE", "TABLESAMPLE"):
             if self.kind == word:
                 self.refuse(word)
         flatten = self._flatten() if self.accept("FLATTEN") else None
         return Source(at, of, alias, columns, flatten)
+
+    def _derived(self, of: TableRef | SourceOf) -> tuple[str, ...]:
+        """`(a, b)` behind the alias of VALUES: names of its first columns."""
+        at = self.at()
+        columns = self.in_parentheses(self.name)
+        if not isinstance(of, SourceOf) or not isinstance(of.query, Values):
+            raise fault("Derived column list is only supported for VALUES", at)
+        if len(columns) > len(of.query.rows[0]):
+            raise fault("Derived column list size exceeds column count in VALUES", at)
+        return columns
 
     def _source_of(self) -> TableRef | SourceOf:
         at = self.at()
@@ -349,6 +376,8 @@ class Queries(Grouping):
             return mode, self.list_of(self.named_item)
         at = self.at()
         value: Expression = self.column_reference()
+        if isinstance(value, Member) and self.kind != "AS":
+            raise fault("Unnamed expression after FLATTEN BY is not allowed", self.at(self.index - 1))
         return mode, (Item(at, value, self.name() if self.accept("AS") else None),)
 
     # --- named expressions ----------------------------------------------------------------------------------------------
@@ -368,16 +397,6 @@ class Queries(Grouping):
                 if self.kind in _SET_OPERATIONS:
                     value = self.further_queries(value)
         return Binding(at, names, value)
-
-
-def _check_inner(query: Query) -> None:
-    """Only the last of several queries may have ORDER BY and LIMIT, unless it stands in parentheses."""
-    if isinstance(query, Compound):
-        return _check_inner(query.right)
-    if isinstance(query, Select) and (query.order or query.limit is not None):
-        what = "ORDER BY" if query.order else "LIMIT"
-        raise fault(f"{what} within UNION ALL is only allowed after last subquery", query.at)
-    return None
 
 
 def _compound(operator: str, left: Query, right: Query, loose: bool) -> Compound:

@@ -10,13 +10,18 @@ from typing import Any
 import msgspec
 
 from mayflydb.query.yql import comparison
+from mayflydb.query.yql.expression import Evaluate
 from mayflydb.query.yql.plans.binder import Binder
-from mayflydb.query.yql.plans.constraints import Constraint, constraints
+from mayflydb.query.yql.plans.constraints import Constraint, column_of, constraints, fitting
+from mayflydb.query.yql.plans.membership import items_of
+from mayflydb.query.yql.plans.rangesets import Listed as Tuples
+from mayflydb.query.yql.plans.rangesets import Union
 from mayflydb.query.yql.plans.relations import Ranges, Scan
 from mayflydb.query.yql.plans.trees import conjuncts
 from mayflydb.query.yql.schemas import KeyRange, Row, Run, Table
-from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Select
-from mayflydb.query.yql.types import Value, is_optional
+from mayflydb.query.yql.syntax import Binary, In, Item, ListOf, Member, Name, OrderItem, Select, TupleOf
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.types import NULL, ListType, TupleType, Type, Value, bare, is_optional
 
 MOST_RANGES = 10_000
 """More than these are read as fewer, longer ones."""
@@ -112,7 +117,7 @@ def choose(binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequen
     exact = True
     for part in parts:
         known = constraints(binder, part)
-        exact = exact and bool(known)
+        exact = exact and bool(known) and all(each.exact for each in known)
         found.extend(known)
     best: tuple[tuple[str, ...], str | None] | None = None
     chosen = _key(table, scan.index)
@@ -126,10 +131,90 @@ def choose(binder: Binder, scan: Scan, table: Table, tree: Select, order: Sequen
     if best is not None:
         chosen, index_name = best
     ranges, used = _ranges(table, chosen, found)
+    if _use(chosen, found) == 0 and (other := _together(binder, table, chosen, parts)) is not None:
+        ranges, exact = other, False
     ordered, descending = _in_order(chosen, found, order, tree, binder)
     exact = exact and used == len(found) and (ranges is None or sum(map(_many, found)) < 2)
     scan = msgspec.structs.replace(scan, index=index_name, ranges=ranges, descending=descending)
     return Choice(scan, ordered, exact)
+
+
+def _together(binder: Binder, table: Table, key: tuple[str, ...], parts: Sequence[Tree]) -> Ranges | None:
+    """Ranges from a condition that is about several columns at once: OR, or tuples in a list."""
+    types = {each.name: each.type for each in table.columns}
+    orders = tuple(comparison.sort_key(types[name]) for name in key)
+    for part in parts:
+        found = _either(binder, table, key, part, orders)
+        if isinstance(part, In) and isinstance(part.operand, TupleOf) and not part.negated:
+            found = _tuples(binder, part, part.operand.items, key, orders)
+        if found is not None:
+            return found
+    return None
+
+
+def _either(
+    binder: Binder, table: Table, key: tuple[str, ...], part: Tree, orders: tuple[Callable[[Value], Any], ...]
+) -> Ranges | None:
+    """`a = 1 OR a = 2 AND b > 3`: ranges of each side, if each has some."""
+    sides: list[Tree] = []
+    left = [part]
+    while left:
+        node = left.pop()
+        if isinstance(node, Binary) and node.operator == "OR":
+            left.extend((node.right, node.left))
+        else:
+            sides.append(node)
+    if len(sides) < 2:
+        return None
+    found: list[Ranges] = []
+    for side in sides:
+        known = [each for each_part in conjuncts(side) for each in constraints(binder, each_part)]
+        if not _use(key, known):
+            return None
+        ranges, _ = _ranges(table, key, known)
+        if ranges is None:
+            return None
+        found.append(ranges)
+    return Union(tuple(found), orders)
+
+
+def _tuples(
+    binder: Binder,
+    part: In,
+    names: Sequence[Tree],
+    key: tuple[str, ...],
+    orders: tuple[Callable[[Value], Any], ...],
+) -> Ranges | None:
+    values, items = _items(binder, part.within)
+    if values is None or not isinstance(items, TupleType) or len(items.items) != len(names):
+        return None
+    columns = {}
+    for place, (tree, type) in enumerate(zip(names, items.items, strict=True)):
+        column = column_of(binder, tree)
+        fit = None if column is None else fitting(bare(type), column[1])
+        if column is not None and fit is not None:
+            columns[column[0]] = place, fit
+    picks = []
+    for name in key:
+        if name not in columns:
+            break
+        picks.append(columns[name])
+    return Tuples(values, tuple(picks), orders) if picks else None
+
+
+def _items(binder: Binder, within: Tree) -> tuple[Evaluate | None, Type]:
+    """A list, and the type of what is in it, NULL left out; None: it is not the same for all rows, or of several types."""
+    if isinstance(within, (ListOf, TupleOf)):
+        written = [binder.free(each) for each in within.items]
+        evaluates = tuple(each.evaluate for each, _ in written)
+        if len({each.type for each, _ in written}) != 1 or not all(same for _, same in written):
+            return None, NULL
+        return (lambda row, run: [each(row, run) for each in evaluates]), bare(written[0][0].type)
+    values, free = items_of(binder, within)
+    container = bare(values.type)
+    if not free or not isinstance(container, ListType):
+        return None, NULL
+    return values.evaluate, bare(container.item)
 
 
 def _many(constraint: Constraint) -> bool:

@@ -28,6 +28,7 @@ class Context:
         self.writes: set[str] = set()
         self.warnings: list[Issue] = []
         self.preludes: list[Prelude] = []
+        self.trees: list[Any] = []
         self.memo: dict[Any, tuple[Operand, bool]] = {}
         self.depth = 0
         self.uses = 0
@@ -53,7 +54,7 @@ class Context:
 
     def begin(self) -> None:
         """A new statement: what was evaluated before another may differ now."""
-        self.preludes = []
+        self.preludes, self.trees = [], []
         self.memo = {}
 
     def prelude(self, relation: Relation, mode: Literal["scalar", "list", "exists"]) -> int:
@@ -118,7 +119,7 @@ class Binder:
         return found, self.context.uses == before
 
 
-DEEPEST = 120
+DEEPEST = 200
 
 HANDLERS: dict[type, Callable[[Binder, Any], Operand]] = {}
 """By class of the tree; the modules that know them fill it in (`expressions` imports them all)."""

@@ -8,15 +8,18 @@ from mayflydb.query.yql import functions, names
 from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.scopes import Argument, Named, Names
+from mayflydb.query.yql.plans.relations import picker
+from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, Names
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
 from mayflydb.query.yql.syntax import Argument as Given
 from mayflydb.query.yql.syntax import Lambda as LambdaTree
-from mayflydb.query.yql.types import NULL, Type, Value
+from mayflydb.query.yql.types import NULL, StructType, Type, Value
 
 
 def call(binder: Binder, tree: Call) -> Operand:
+    if tree.name.lower() in ("tablerow", "jointablerow"):
+        return table_row(binder, tree)
     builder = functions.find(tree.name)
     if builder is None:
         if functions.find_aggregate(tree.name) is not None:
@@ -32,6 +35,21 @@ def invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Positi
     operands = tuple(binder.operand(each.value) for each in arguments if each.name is None)
     named = tuple((each.name, binder.operand(each.value)) for each in arguments if each.name is not None)
     return Invocation(name, operands, named, at)
+
+
+def table_row(binder: Binder, tree: Call) -> Expression:
+    """All columns as a struct; those of several sources with the source's name before."""
+    scope = binder.scope
+    binder.context.uses += 1
+    if scope is EMPTY or binder.grouped:
+        raise fault(f"{tree.name} needs FROM, and no GROUP BY", tree.at)
+    joined = len(scope.sources) > 1
+    named = [f"{each.source}.{each.name}" if joined else each.name for each in scope.fields]
+    members = [
+        (named[place], scope.fields[place].type, place) for place in sorted(range(len(named)), key=named.__getitem__)
+    ]
+    chosen = picker([place for _, _, place in members])
+    return Expression(StructType(tuple((name, type) for name, type, _ in members)), lambda row, run: chosen(row))
 
 
 def apply(binder: Binder, tree: Apply) -> Operand:

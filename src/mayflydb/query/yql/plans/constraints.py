@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.functions.patterns import prefix_of
 from mayflydb.query.yql.plans.binder import Binder
 from mayflydb.query.yql.plans.membership import items_of
 from mayflydb.query.yql.plans.names import Given
@@ -16,11 +17,13 @@ from mayflydb.query.yql.plans.operators import alike
 from mayflydb.query.yql.plans.scopes import Slot
 from mayflydb.query.yql.plans.values import both_integers, converter
 from mayflydb.query.yql.schemas import Run
-from mayflydb.query.yql.syntax import Between, Binary, In, ListOf, Member, Name, TupleOf, Unary
+from mayflydb.query.yql.syntax import Between, Binary, In, Like, ListOf, Member, Name, TupleOf, Unary
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import (
     NULL,
     SIGNED,
+    STRING,
+    UTF8,
     DecimalType,
     DictType,
     ListType,
@@ -40,7 +43,8 @@ Fit = Callable[[Value], Value]
 class Constraint(msgspec.Struct, frozen=True):
     """`kind` "eq": the column has the one value; "in": one of a list; "bound": it lies on one side, by `word`.
 
-    `text` tells the value. `least` and `greatest` are those of an integer column: what lies beyond bounds nothing, or leaves
+    `text` tells the value. `exact`: it says all that the condition says.
+    `least` and `greatest` are those of an integer column: what lies beyond bounds nothing, or leaves
     nothing.
     """
 
@@ -53,6 +57,7 @@ class Constraint(msgspec.Struct, frozen=True):
     least: int | None = None
     greatest: int | None = None
     text: str = "NULL"
+    exact: bool = True
 
     def values(self, run: Run) -> list[Value]:
         """The values that it may have, as the column has them."""
@@ -72,7 +77,8 @@ class Constraint(msgspec.Struct, frozen=True):
         upper = self.word[0] == "<"
         if self.least is not None and self.greatest is not None and not self.least <= value <= self.greatest:
             return None if (value > self.greatest) is upper else False
-        return self.fit(value), len(self.word) == 1, upper
+        fitted = self.fit(value)
+        return None if fitted is OUTSIDE else (fitted, len(self.word) == 1, upper)
 
 
 _MIRRORED = {"==": "==", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -88,11 +94,15 @@ def constraints(binder: Binder, tree: Tree) -> list[Constraint]:
             found = [_side(binder, operand, ">=", low), _side(binder, operand, "<=", high)]
         case In(_, operand, _, False):
             found = [_within(binder, operand, tree)]
-        case Unary(_, "IS NULL", operand) if (column := _column(binder, operand)) is not None:
+        case Like(_, "LIKE", operand, pattern, None, False):
+            return _prefix(binder, operand, pattern)
+        case Unary(_, "IS NULL", operand) if (column := column_of(binder, operand)) is not None:
             found = [Constraint(column[0], "eq", lambda row, run: None, _same, null=True)]
-        case Unary(_, "NOT", operand) if (column := _column(binder, operand)) is not None and str(column[1]) == "Bool":
+        case Unary(_, "NOT", operand) if (column := column_of(binder, operand)) is not None and str(
+            column[1]
+        ) == "Bool":
             found = [Constraint(column[0], "eq", lambda row, run: False, _same)]
-        case Name() | Member() if (column := _column(binder, tree)) is not None and str(column[1]) == "Bool":
+        case Name() | Member() if (column := column_of(binder, tree)) is not None and str(column[1]) == "Bool":
             found = [Constraint(column[0], "eq", lambda row, run: True, _same)]
         case _:
             return []
@@ -103,7 +113,7 @@ def _same(value: Value) -> Value:
     return value
 
 
-def _column(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
+def column_of(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
     """The column that `tree` is, and its type without NULL."""
     name, source = None, None
     if isinstance(tree, Name):
@@ -117,8 +127,8 @@ def _column(binder: Binder, tree: Tree) -> tuple[str, Type] | None:
 
 
 def _side(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | None:
-    column = _column(binder, tree)
-    if column is None or _column(binder, other) is not None:
+    column = column_of(binder, tree)
+    if column is None or column_of(binder, other) is not None:
         return None
     value, free = binder.free(other)
     if not free or value.type == NULL:
@@ -130,11 +140,46 @@ def _side(binder: Binder, tree: Tree, word: str, other: Tree) -> Constraint | No
         return None
     least, greatest = limits(type) if both_integers(type, bare(value.type)) else (None, None)
     kind: Literal["eq", "bound"] = "eq" if word == "==" else "bound"
-    return Constraint(name, kind, value.evaluate, fit, word, least=least, greatest=greatest, text=_text(value))
+    exact = fit is not _decoded
+    return Constraint(
+        name, kind, value.evaluate, fit, word, least=least, greatest=greatest, text=_text(value), exact=exact
+    )
+
+
+def _prefix(binder: Binder, operand: Tree, pattern: Tree) -> list[Constraint]:
+    """`LIKE "abc%"`: what begins with `abc` lies between it and what follows."""
+    column = column_of(binder, operand)
+    if column is None or column[1] not in (STRING, UTF8):
+        return []
+    form = binder.expression(pattern)
+    if not form.constant or bare(form.type) not in (STRING, UTF8) or form.value is None:
+        return []
+    begin, _ = prefix_of(form.value)
+    low: str | bytes = begin
+    if column[1] == UTF8:
+        low = begin.decode("utf-8", "ignore")
+    if not low or (isinstance(low, str) and low.encode() != begin):
+        return []
+    found = [_fixed(column[0], ">=", low)]
+    after = _after(low)
+    return found if after is None else [*found, _fixed(column[0], "<", after)]
+
+
+def _fixed(name: str, word: str, value: str | bytes) -> Constraint:
+    text = value if isinstance(value, str) else value.decode(errors="replace")
+    return Constraint(name, "bound", lambda row, run: value, _same, word, text=text, exact=False)
+
+
+def _after(low: str | bytes) -> str | bytes | None:
+    """The first text behind all that begin with `low`."""
+    if isinstance(low, bytes):
+        return low[:-1] + bytes([low[-1] + 1]) if low[-1] < 0xFF else None
+    code = ord(low[-1]) + 1
+    return low[:-1] + chr(code) if code < 0xD800 else None
 
 
 def _within(binder: Binder, tree: Tree, condition: In) -> Constraint | None:
-    column = _column(binder, tree)
+    column = column_of(binder, tree)
     if column is None:
         return None
     name, type = column
@@ -185,9 +230,18 @@ def fitting(source: Type, column: Type) -> Fit | None:
     if both_integers(source, column):
         least, greatest = limits(column)
         return lambda value: value if least <= value <= greatest else OUTSIDE
+    if source == STRING and column == UTF8:
+        return _decoded
     if is_optional(source):
         return None
     return converter(source, column)
+
+
+def _decoded(value: Value) -> Value:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return OUTSIDE
 
 
 def limits(type: Type) -> tuple[int, int]:

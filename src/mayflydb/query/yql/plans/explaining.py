@@ -139,6 +139,10 @@ def _scan(scan: Scan, tables: dict[str, Json]) -> Json:
         operator["ReadRange"] = bounds
         entry = {"type": "Lookup" if whole else "Scan", "lookup_by" if whole else "scan_by": bounds, **entry}
         entry["type"] = "Lookup" if whole else "Scan"
+    elif scan.ranges is not None:
+        operator["Name"] = "TableRangeScan"
+        operator["ReadRange"] = ["expr"]
+        entry = {**entry, "type": "Scan", "scan_by": ["expr"]}
     operator["ReadColumns"] = list(scan.columns)
     if scan.index is not None:
         operator["Index"] = entry["index"] = scan.index

@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from mayflydb.query.yql.plans import calls, literals, membership, names, operators, patterns, subqueries
+from mayflydb.query.yql.plans import calls, documents, literals, membership, names, operators, patterns, subqueries
 
-LOADED = (calls, literals, membership, names, operators, patterns, subqueries)
+LOADED = (calls, documents, literals, membership, names, operators, patterns, subqueries)

@@ -15,8 +15,9 @@ from mayflydb.query.yql.plans.constraints import fitting
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
 from mayflydb.query.yql.plans.membership import keys
 from mayflydb.query.yql.plans.operators import alike
-from mayflydb.query.yql.plans.relations import Filter, Scan
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope
+from mayflydb.query.yql.plans.plan import Relation
+from mayflydb.query.yql.plans.relations import Filter, Scan, project
+from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
 from mayflydb.query.yql.plans.sources import Bound, bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
 from mayflydb.query.yql.plans.values import condition
@@ -117,6 +118,8 @@ def _oriented(
         lookup = _lookup(right.relation, right.table, right.fields, pairs)
     if lookup is None:
         right = _filtered(context, names, right, parts)
+        if kind == "INNER" and (turned := _turned(left, right, pairs)) is not None:
+            return turned
     left_side = Side(left.relation, tuple(a for a, _, _ in pairs), len(left.fields))
     right_side = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
     one_sided = kind in ("LEFT SEMI", "LEFT ONLY")
@@ -125,6 +128,29 @@ def _oriented(
     if lookup is not None:
         return Bound(LookupRows(kind, left_side, right_side, *lookup), fields, sources=sources)
     return Bound(JoinRows(kind, left_side, right_side), fields, sources=sources)
+
+
+def _turned(left: Bound, right: Bound, pairs: list[Pair]) -> Bound | None:
+    """An INNER JOIN the other way round: where little is read of the right side, and the left can be looked up by it."""
+    scan = left.relation
+    if not isinstance(scan, Scan) or left.table is None or not _is_narrow(right.relation):
+        return None
+    lookup = _lookup(scan, left.table, left.fields, [(b, a, (y, x)) for a, b, (x, y) in pairs])
+    if lookup is None:
+        return None
+    first = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
+    second = Side(scan, tuple(a for a, _, _ in pairs), len(left.fields))
+    here, there = len(right.fields), len(left.fields)
+    values = [slot(each.type, here + place) for place, each in enumerate(left.fields)]
+    values += [slot(each.type, place) for place, each in enumerate(right.fields)]
+    relation = project(LookupRows("INNER", first, second, *lookup), values, here + there)
+    return Bound(relation, left.fields + right.fields, sources=left.sources | right.sources)
+
+
+def _is_narrow(relation: Relation) -> bool:
+    if isinstance(relation, Filter):
+        relation = relation.source
+    return isinstance(relation, Scan) and relation.ranges is not None
 
 
 _LOOKUPS = ("INNER", "LEFT", "LEFT SEMI", "LEFT ONLY")

@@ -82,11 +82,16 @@ def unary(binder: Binder, tree: Unary) -> Expression:
 
 
 def binary(binder: Binder, tree: Binary) -> Expression:
-    word = tree.operator
-    if word in ("AND", "OR"):
+    """A long chain, `a + b + c`, is a loop: it leans to the left."""
+    if tree.operator in ("AND", "OR"):
         return _logic(binder, tree)
-    left, right = binder.expression(tree.left), binder.expression(tree.right)
-    return combine(word, left, right, tree.at)
+    chain = [tree]
+    while isinstance(chain[-1].left, Binary) and not (chain[-1].left.operator in ("AND", "OR") or binder.special):
+        chain.append(chain[-1].left)
+    result = binder.expression(chain[-1].left)
+    for each in reversed(chain):
+        result = combine(each.operator, result, binder.expression(each.right), each.at)
+    return result
 
 
 def combine(word: str, left: Expression, right: Expression, at: Position) -> Expression:

@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+import operator
+
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import unsupported
+from mayflydb.query.yql.faults import type_fault
+from mayflydb.query.yql.functions.patterns import matcher
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.values import NO_RUN, constant, strict_binary, strict_unary
 from mayflydb.query.yql.syntax import Like
+from mayflydb.query.yql.types import BOOL, NULL, STRING, UTF8, OptionalType, bare, format_long
 
 
 def like(binder: Binder, tree: Like) -> Expression:
-    raise unsupported(tree.operator, tree.at)
+    """Whether a text has a form. A pattern that is known is made ready once."""
+    operand, pattern = binder.expression(tree.operand), binder.expression(tree.pattern)
+    escape = None if tree.escape is None else binder.expression(tree.escape)
+    word = "REGEXP" if tree.operator == "RLIKE" else tree.operator
+    for each in (operand, pattern, escape):
+        if each is not None and each.type != NULL and bare(each.type) not in (STRING, UTF8):
+            raise type_fault(word, f"Expected String or Utf8, but got: {format_long(each.type)}", tree.at)
+    if escape is not None and not escape.constant:
+        raise type_fault(word, "ESCAPE expects a literal", tree.at)
+    if NULL in (operand.type, pattern.type):
+        return constant(OptionalType(BOOL), None)
+    symbol = None if escape is None else escape.evaluate((), NO_RUN)
+    if pattern.constant and (form := pattern.evaluate((), NO_RUN)) is not None:
+        found = strict_unary(BOOL, matcher(word, form, symbol, tree.at), operand)
+    else:
+        found = strict_binary(BOOL, lambda value, form: matcher(word, form, symbol, tree.at)(value), operand, pattern)
+    return strict_unary(BOOL, operator.not_, found) if tree.negated else found
 
 
 HANDLERS[Like] = like

@@ -44,6 +44,7 @@ def _kept(binder: Binder, query: Query, mode: Literal["scalar", "list", "exists"
         else:
             type = _only(bound, query)
             type = optional(type) if mode == "scalar" else ListType(type)
+        context.trees.append(query)
         context.memo[key] = _found(type, context.prelude(bound.relation, mode)), False
     found = context.memo[key][0]
     assert isinstance(found, Expression)

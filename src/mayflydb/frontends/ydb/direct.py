@@ -1,0 +1,97 @@
+"""Tables of a query whose transaction is its own.
+
+As long as it does no more than read one row, or write without reading, it needs no snapshot, which costs as much as all the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb import bulk
+from mayflydb.frontends.ydb.reading import CHANGED, is_row
+from mayflydb.frontends.ydb.rows import Layout, Layouts, partition_of
+from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables, Views
+from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.errors import WriteConflict
+from mayflydb.model.instant import Instant
+from mayflydb.query.yql.plans import Plan
+from mayflydb.query.yql.schemas import Access, Effect, Row
+
+
+class DirectTables:
+    """`Tables` of one run of a plan. `opened` gives the tables of a snapshot, for what cannot be done without."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        now: Instant,
+        plan: Plan,
+        views: Views,
+        layouts: Layouts,
+        accessed: dict[str, Accessed],
+        opened: Callable[[], Awaitable[StoreTables]],
+    ) -> None:
+        self._engine = engine
+        self._now = now
+        self._plan = plan
+        self._views = views
+        self._layouts = layouts
+        self._accessed = accessed
+        self._open = opened
+        self._tables: StoreTables | None = None
+        self._seen: tuple[Layout, bytes, int | None] | None = None
+        self._effects: list[Effect] = []
+
+    async def read(self, access: Access) -> AsyncIterator[Sequence[Row]]:
+        """The rows, batch by batch. Errors: as of StoreTables."""
+        view = self._views[access.table]
+        if self._tables is None and self._seen is None and self._plan.read_only and isinstance(view, TableView):
+            key = is_row(view, access)
+            if key is not None and access.limit != 0:
+                for row in await self._get(view, access, key):
+                    yield [row]
+                return
+        async for rows in (await self._opened()).read(access):
+            yield rows
+
+    async def _get(self, view: TableView, access: Access, key: Row) -> list[Row]:
+        layout = self._layouts.of(view)
+        place = layout.key_from(key)
+        record = await self._engine.get(view.node, partition_of(place), place, self._now)
+        self._seen = layout, place, None if record is None else record.lsn
+        if record is None:
+            return []
+        self._accessed[access.table] = Accessed(reads=1)
+        return [layout.picker(access.columns)(layout.decode(record.value))]
+
+    async def write(self, effect: Effect) -> Sequence[Row]:
+        """Do it, at the end or at once. Errors: as of StoreTables."""
+        if self._tables is None and effect.returning is None and effect.verb != "UPDATE" and not self._plan.reads:
+            self._effects.append(effect)
+            return ()
+        return await (await self._opened()).write(effect)
+
+    async def _opened(self) -> StoreTables:
+        if self._tables is None:
+            self._tables = await self._open()
+            if self._seen is not None:
+                layout, key, lsn = self._seen
+                record = await self._tables.record(layout.view.node.id, key)
+                if (None if record is None else record.lsn) != lsn:
+                    raise WriteConflict(CHANGED, container=layout.view.node.id)
+            effects, self._effects = self._effects, []
+            for effect in effects:
+                await self._tables.write(effect)
+        return self._tables
+
+    async def finish(self) -> None:
+        """Do what is left to be done. Errors: as of `bulk.write`."""
+        meant: list[tuple[Layout, Effect]] = []
+        for effect in self._effects:
+            view = self._views[effect.table]
+            assert isinstance(view, TableView)
+            meant.append((self._layouts.of(view), effect))
+            self._accessed.setdefault(effect.table, Accessed()).count(effect)
+        if meant:
+            await bulk.write(self._engine, meant, self._now)

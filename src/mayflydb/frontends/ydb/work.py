@@ -1,0 +1,162 @@
+"""One run of a query in a transaction, and what it gives."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+
+from mayflydb.frontends.ydb.direct import DirectTables
+from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables
+from mayflydb.frontends.ydb.texts import Prepared
+from mayflydb.frontends.ydb.transactions import READ_ONLY, OpenTransaction, Transactions, read_only
+from mayflydb.model.errors import OwnerNotFound, WriteConflict
+from mayflydb.query.yql import plans
+from mayflydb.query.yql.plans import Plan
+from mayflydb.query.yql.schemas import Row, Tables
+from mayflydb.query.yql.statements import Delete, Script, Update, Write
+from mayflydb.query.yql.types import Type, Value
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.calls import Call
+    from mayflydb.frontends.ydb.executor import Executor
+
+Columns: TypeAlias = tuple[tuple[str, Type], ...]
+
+
+class Stats(msgspec.Struct, frozen=True):
+    """What a query did: rows by table; whether its plan was known, and what finding it took; what all took, in microseconds."""
+
+    accessed: Mapping[str, Accessed]
+    cached: bool
+    planning: int
+    whole: int
+    bound: Plan
+
+    @property
+    def plan(self) -> str:
+        """As JSON."""
+        return json.dumps(plans.explain(self.bound))
+
+
+class ResultPart(msgspec.Struct, frozen=True):
+    """Some rows of one result set, or, where `index` is -1, none.
+
+    Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`,
+    in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
+    """
+
+    index: int
+    columns: Columns
+    rows: Sequence[Row]
+    tx_id: str = ""
+    stats: Stats | None = None
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What the stats of a query say besides what it does: whether its plan was known, when it began, what planning took."""
+
+    cached: bool
+    began: int
+    planning: int
+
+
+class Work:
+    """A query that is run in one transaction, or in one after the other until one holds. `told` None: nobody wants its stats."""
+
+    def __init__(
+        self, executor: Executor, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
+    ) -> None:
+        self.call = call
+        self.script = script
+        self.prepared = prepared
+        self.told: Told | None = None
+        self._executor = executor
+        self._parameters = parameters
+
+    async def within(
+        self, transactions: Transactions | None, transaction: OpenTransaction, commit: bool
+    ) -> AsyncGenerator[ResultPart, None]:
+        """Run in a transaction, which is over afterwards if that was to be, or if anything failed. Faults: as of `execute`."""
+        plan = self.prepared.plan
+        commit = commit or plan.commit
+        id = "" if commit or plan.rollback else transaction.id
+        # What was written holds, or nothing of it was ever said.
+        keeps = commit and not (plan.read_only and (transaction.snapshot is None or not transaction.snapshot.written))
+        held: list[ResultPart] = []
+        accessed: dict[str, Accessed] = {}
+        try:
+            if plan.writes and transaction.mode in READ_ONLY:
+                raise read_only(_verb(self.script))
+            tables = await self._tables(transaction, transactions is None, accessed)
+            async with aclosing(self._parts(tables, id)) as parts:
+                async for part in parts:
+                    if held and not keeps:
+                        yield held.pop()
+                    held.append(part)
+            if commit and not plan.rollback:
+                if isinstance(tables, DirectTables):
+                    await tables.finish()
+                await self._executor.finish(transaction, self.call)
+        except (WriteConflict, OwnerNotFound) as error:
+            _end(transactions, transaction)
+            raise await self._executor.refused(error, self.prepared.views) from error
+        except BaseException:
+            _end(transactions, transaction)
+            raise
+        if not id:
+            _end(transactions, transaction)
+        for part in held[:-1]:
+            yield part
+        yield self._with_stats(held[-1] if held else ResultPart(-1, (), (), id), accessed)
+
+    async def _tables(
+        self, transaction: OpenTransaction, alone: bool, accessed: dict[str, Accessed]
+    ) -> DirectTables | StoreTables:
+        """Those of a transaction; `alone`: it has no other query, so that it may do without a snapshot."""
+        executor, plan, views = self._executor, self.prepared.plan, self.prepared.views
+
+        async def opened() -> StoreTables:
+            if transaction.snapshot is None:
+                # Whoever writes nothing is never in conflict, so nobody needs to know what he has read.
+                serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
+                transaction.snapshot = await executor.snapshot(self.call, serializable)
+            snapshot, mode = transaction.snapshot, transaction.mode
+            return StoreTables(snapshot, views, executor.layouts, mode, accessed, executor.system_rows)
+
+        if alone or not plan.tables:
+            return DirectTables(executor.engine, self.call.now, plan, views, executor.layouts, accessed, opened)
+        return await opened()
+
+    async def _parts(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
+        plan = self.prepared.plan
+        run = self._executor.run_of(self.call, self._parameters)
+        async for part in plans.execute(plan, run, tables):
+            yield ResultPart(part.index, plan.results[part.index], part.rows, id)
+
+    def _with_stats(self, part: ResultPart, accessed: Mapping[str, Accessed]) -> ResultPart:
+        if self.told is None:
+            return part
+        whole = self._executor.stopwatch() - self.told.began
+        stats = Stats(accessed, self.told.cached, self.told.planning, whole, self.prepared.plan)
+        return msgspec.structs.replace(part, stats=stats)
+
+
+def _end(transactions: Transactions | None, transaction: OpenTransaction) -> None:
+    if transactions is None:
+        transaction.close()
+    else:
+        transactions.end(transaction)
+
+
+def _verb(script: Script) -> str:
+    """What the first statement does that writes."""
+    for each in script.statements:
+        if isinstance(each, Write):
+            return each.verb
+        if isinstance(each, (Update, Delete)):
+            return each.__class__.__name__
+    return "Write"

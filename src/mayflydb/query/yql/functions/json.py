@@ -1,0 +1,226 @@
+"""JSON_EXISTS, JSON_VALUE and JSON_QUERY, whose clauses the language has a syntax of their own for.
+
+Source: https://ydb.tech/docs/en/yql/reference/builtins/json
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.query.yql import conversions, texts
+from mayflydb.query.yql.expression import Evaluate, Expression, Invocation
+from mayflydb.query.yql.faults import Position, fault
+from mayflydb.query.yql.functions import json_path
+from mayflydb.query.yql.functions.support import coerce, folded, text_of, wrong
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    BOOL,
+    DOUBLE,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    JSON,
+    JSON_DOCUMENT,
+    NULL,
+    NUMBERS,
+    STRING,
+    UTF8,
+    DecimalType,
+    Type,
+    Value,
+    bare,
+    format_type,
+    optional,
+)
+
+Clause = tuple[str, Expression | None, Type | None]
+Outcome = Callable[[Row, Run, str], Value]
+"""What to give where there is nothing, or an error (its text)."""
+
+_DECODER: Final = msgspec.json.Decoder()
+_ENCODER: Final = msgspec.json.Encoder()
+
+
+def bind(
+    function: str, operand: Expression, path: Expression, clauses: Sequence[Clause], position: Position
+) -> Expression:
+    """The expression of `function(operand, path clauses...)`; clauses as syntax.Json has them, bound.
+
+    The result is Bool?, Json?, or the type of RETURNING (Utf8), Optional. Faults: wrong operands, a path that cannot be read.
+    """
+    call = Invocation(function, (operand, path), (), position)
+    if operand.type != NULL and bare(operand.type) not in (JSON, JSON_DOCUMENT):
+        raise wrong(call, f"Expected Json type, but got: {format_type(operand.type)}")
+    search = _searcher(call, operand, path, clauses)
+    said = {words: (value, kind) for words, value, kind in clauses if not words.startswith("PASSING ")}
+    finish: Callable[[json_path.Items], Value] = bool
+    kind: Type = optional(BOOL)
+    if function == "JSON_QUERY":
+        kind, finish = optional(JSON), _queried(said)
+    elif function == "JSON_VALUE":
+        returned = next((kind for words, (_, kind) in said.items() if words == "RETURNING" and kind), None)
+        kind, finish = optional(returned or UTF8), _valued(call, returned)
+    empty = _outcome(call, said, "EMPTY", kind, function)
+    error = _outcome(call, said, "ERROR", kind, function)
+    null = operand.evaluate
+
+    def evaluate(row: Row, run: Run) -> Value:
+        if null(row, run) is None:
+            return None
+        try:
+            items = search(row, run)
+            if items or function == "JSON_EXISTS":
+                return finish(items)
+        except json_path.PathError as wrong_path:
+            return error(row, run, str(wrong_path))
+        return empty(row, run, "Result is empty")
+
+    return Expression(kind, evaluate, constant=operand.constant and not clauses)
+
+
+def _searcher(
+    call: Invocation, operand: Expression, path: Expression, clauses: Sequence[Clause]
+) -> Callable[[Row, Run], json_path.Items]:
+    found = json_path.read(text_of(folded(path, call)))
+    document = operand.evaluate
+    variables: list[tuple[str, Evaluate, Callable[[Value], Any]]] = []
+    for words, value, _ in clauses:
+        if words.startswith("PASSING ") and value is not None:
+            variables.append((words.removeprefix("PASSING "), value.evaluate, _variable(call, value.type)))
+
+    def search(row: Row, run: Run) -> json_path.Items:
+        given = {}
+        for name, evaluate, convert in variables:
+            value = evaluate(row, run)
+            given[name] = None if value is None else convert(value)
+        return found(_DECODER.decode(document(row, run)), given)
+
+    return search
+
+
+def _variable(call: Invocation, kind: Type) -> Callable[[Value], Any]:
+    """How a value of a variable becomes one of JSON."""
+    kind = bare(kind)
+    if kind in NUMBERS or kind in (BOOL, UTF8, NULL):
+        return lambda value: value
+    if kind in (JSON, JSON_DOCUMENT):
+        return _DECODER.decode
+    if kind == STRING:
+        return text_of
+    if texts.has_text(kind):
+        return lambda value: texts.to_text(kind, value)
+    raise wrong(call, f"A variable of type {format_type(kind)} cannot be passed to JsonPath")
+
+
+def _outcome(
+    call: Invocation, said: dict[str, tuple[Expression | None, Type | None]], when: str, kind: Type, function: str
+) -> Outcome:
+    """What ON EMPTY or ON ERROR says, or is where nothing is said."""
+    words = next((words for words in said if words.endswith(f" ON {when}")), "")
+    word = words.removesuffix(f" ON {when}")
+    if word == "ERROR":
+        return _raised(call)
+    if word == "DEFAULT":
+        value = said[words][0]
+        assert value is not None
+        given = coerce(value, kind)
+        if given is None:
+            raise wrong(call, f"DEFAULT of type {format_type(value.type)} is no {format_type(bare(kind))}")
+        evaluate = given.evaluate
+        return lambda row, run, message: evaluate(row, run)
+    if function == "JSON_EXISTS":
+        fixed: Value = {"TRUE": True, "UNKNOWN": None}.get(word, False)
+    else:
+        fixed = {"EMPTY ARRAY": "[]", "EMPTY OBJECT": "{}", "EMPTY": "[]"}.get(word)
+    return lambda row, run, message: fixed
+
+
+def _raised(call: Invocation) -> Outcome:
+    def outcome(row: Row, run: Run, message: str) -> Value:
+        raise fault(f"{call.name}: {message}", call.position)
+
+    return outcome
+
+
+def _queried(said: dict[str, tuple[Expression | None, Type | None]]) -> Callable[[json_path.Items], Value]:
+    """JSON_QUERY: an object or an array, unless a wrapper is asked for."""
+    wrapper = next((words for words in said if words.endswith("WRAPPER")), "")
+    always = wrapper.startswith("WITH") and "CONDITIONAL" not in wrapper.split()
+    conditional = wrapper.startswith("WITH") and "CONDITIONAL" in wrapper.split()
+
+    def finish(items: json_path.Items) -> Value:
+        if always or (conditional and not (len(items) == 1 and isinstance(items[0], (list, dict)))):
+            return _ENCODER.encode(items).decode()
+        if len(items) > 1:
+            raise json_path.PathError("Result consists of multiple items")
+        if not isinstance(items[0], (list, dict)):
+            raise json_path.PathError("Result is neither array nor object")
+        return _ENCODER.encode(items[0]).decode()
+
+    return finish
+
+
+def _valued(call: Invocation, kind: Type | None) -> Callable[[json_path.Items], Value]:
+    """JSON_VALUE: one item that is neither array nor object, as a value of the type."""
+    convert = _scalar(call, kind)
+
+    def finish(items: json_path.Items) -> Value:
+        if len(items) > 1:
+            raise json_path.PathError("Result consists of multiple items")
+        item = items[0]
+        if isinstance(item, (list, dict)):
+            raise json_path.PathError("Extracted JSON value is either object or array")
+        if item is None:
+            return None
+        found = convert(item)
+        if found is None:
+            raise json_path.PathError("Cannot convert extracted JSON value to target type")
+        return found
+
+    return finish
+
+
+def _scalar(call: Invocation, kind: Type | None) -> Callable[[Any], Value]:
+    if kind is None:
+        return _as_text
+    if kind in (UTF8, STRING):
+        return lambda item: (item if kind == UTF8 else item.encode()) if isinstance(item, str) else None
+    if kind == BOOL:
+        return lambda item: item if isinstance(item, bool) else None
+    if kind in INTEGERS or kind in FLOATS or isinstance(kind, DecimalType):
+        return _numeric(call, kind)
+    if texts.has_text(kind):
+        return lambda item: texts.from_text(kind, item) if isinstance(item, str) else None
+    raise wrong(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
+
+
+def _as_text(item: Any) -> Value:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, bool):
+        return "true" if item else "false"
+    return str(item) if isinstance(item, int) else texts.to_text(DOUBLE, item)
+
+
+def _numeric(call: Invocation, kind: Type) -> Callable[[Any], Value]:
+    whole, broken = conversions.cast(INT64, kind), conversions.cast(DOUBLE, kind)
+    if whole is None or broken is None:
+        raise wrong(call, f"Returning argument of {call.name} cannot be {format_type(kind)}")
+    of_whole, of_broken = whole[1], broken[1]
+
+    def convert(item: Any) -> Value:
+        if isinstance(item, (bool, str)):
+            return None
+        if isinstance(item, int):
+            if kind in INTEGERS:
+                low, high = texts.BOUNDS[kind]
+                return item if low <= item <= high else None
+            return of_whole(item) if -(2**63) <= item < 2**63 else of_broken(float(item))
+        if kind in INTEGERS and item != int(item):
+            return None
+        return of_broken(item)
+
+    return convert

@@ -1,0 +1,529 @@
+"""JsonPath, the language of paths in SQL's functions of JSON: texts made into functions of a document.
+
+A path gives a sequence of values. In `lax` mode, which is the default, what does not fit the structure is left out, arrays are
+unpacked where an object is expected, and other values wrapped where an array is; in `strict` mode it is an error.
+Source: https://ydb.tech/docs/en/yql/reference/builtins/json#jsonpath
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final, TypeAlias
+
+import msgspec
+
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.functions.patterns import compiled, search
+
+Items: TypeAlias = list[Any]
+DEEPEST: Final = 100
+
+
+class PathError(Exception):
+    """The path cannot be followed in this document."""
+
+
+class Context(msgspec.Struct):
+    """What a step sees: the document, variables, the item of a filter, the last index of an array."""
+
+    root: Any
+    variables: Mapping[str, Any]
+    strict: bool
+    current: Any = None
+    last: int | None = None
+
+
+Step: TypeAlias = Callable[[Context], Items]
+
+_TOKEN: Final = re.compile(
+    r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
+    r"|(?P<variable>\$[A-Za-z_][A-Za-z0-9_]*)|(?P<name>[A-Za-z_][A-Za-z0-9_$]*)"
+    r"|(?P<sign>&&|\|\||==|!=|<>|<=|>=|[$@.*\[\](),?!<>+\-/%]))",
+    re.DOTALL,
+)
+
+
+@lru_cache(maxsize=512)
+def read(path: str) -> Callable[[Any, Mapping[str, Any]], Items]:
+    """What gives the sequence of a path in a document, with variables. Fault: a path that cannot be read."""
+    reader = _Reader(path)
+    strict, step = reader.path()
+    return lambda document, variables: step(Context(document, variables, strict))
+
+
+class _Reader:
+    def __init__(self, text: str) -> None:
+        self._tokens: list[tuple[str, str]] = []
+        at = 0
+        text = text.rstrip()
+        while at < len(text):
+            found = _TOKEN.match(text, at)
+            if found is None or found.lastgroup is None:
+                raise fault(f"Invalid JsonPath: unexpected {text[at : at + 10]!r}")
+            self._tokens.append((found.lastgroup, found[found.lastgroup]))
+            at = found.end()
+        self._at = 0
+        self._depth = 0
+
+    def _peek(self, ahead: int = 0) -> tuple[str, str]:
+        index = self._at + ahead
+        return self._tokens[index] if index < len(self._tokens) else ("end", "")
+
+    def _skip(self, *words: str) -> bool:
+        if all(self._peek(n)[1] == word and self._peek(n)[0] != "string" for n, word in enumerate(words)):
+            self._at += len(words)
+            return True
+        return False
+
+    def _expect(self, word: str) -> None:
+        if not self._skip(word):
+            raise fault(f"Invalid JsonPath: expected {word!r}, but got {self._peek()[1]!r}")
+
+    def path(self) -> tuple[bool, Step]:
+        strict = self._skip("strict")
+        if not strict:
+            self._skip("lax")
+        step = self._or()
+        if self._at < len(self._tokens):
+            raise fault(f"Invalid JsonPath: unexpected {self._peek()[1]!r}")
+        return strict, step
+
+    # predicates
+
+    def _or(self) -> Step:
+        self._depth += 1
+        if self._depth > DEEPEST:
+            raise fault("Invalid JsonPath: too deep")
+        left = self._and()
+        while self._skip("||"):
+            left = _either(left, self._and())
+        self._depth -= 1
+        return left
+
+    def _and(self) -> Step:
+        left = self._compared()
+        while self._skip("&&"):
+            left = _both(left, self._compared())
+        return left
+
+    def _compared(self) -> Step:
+        left = self._sum()
+        for operator in ("==", "!=", "<>", "<=", ">=", "<", ">"):
+            if self._skip(operator):
+                return _comparison("!=" if operator == "<>" else operator, left, self._sum())
+        if self._skip("starts", "with"):
+            return _starts(left, self._sum())
+        if self._skip("like_regex"):
+            pattern = self._string()
+            flags = self._string() if self._skip("flag") else ""
+            return _like(left, pattern, flags)
+        if self._skip("is", "unknown"):
+            return lambda context: [left(context)[0] is None]
+        return left
+
+    # arithmetic
+
+    def _sum(self) -> Step:
+        left = self._product()
+        while self._peek()[1] in ("+", "-") and self._peek()[0] == "sign":
+            left = _arithmetic(self._take(), left, self._product())
+        return left
+
+    def _product(self) -> Step:
+        left = self._unary()
+        while self._peek()[1] in ("*", "/", "%") and self._peek()[0] == "sign":
+            left = _arithmetic(self._take(), left, self._unary())
+        return left
+
+    def _take(self) -> str:
+        self._at += 1
+        return self._tokens[self._at - 1][1]
+
+    def _unary(self) -> Step:
+        if self._skip("-"):
+            return _negated(self._unary(), -1)
+        if self._skip("+"):
+            return _negated(self._unary(), 1)
+        if self._skip("!"):
+            inner = self._unary()
+            return lambda context: [_not(_truth(inner(context)))]
+        return self._accessors(self._primary())
+
+    def _primary(self) -> Step:
+        kind, word = self._peek()
+        self._at += 1
+        if kind == "number":
+            value = float(word) if any(each in word for each in ".eE") else int(word)
+            return lambda context: [value]
+        if kind == "string":
+            text = _unquoted(word)
+            return lambda context: [text]
+        if kind == "variable":
+            return _variable(word[1:])
+        constant = {"true": True, "false": False, "null": None}
+        if kind == "name" and word.lower() in constant:
+            known = constant[word.lower()]
+            return lambda context: [known]
+        if word == "$":
+            return lambda context: [context.root]
+        if word == "@":
+            return lambda context: [context.current]
+        if word == "last":
+            return _last
+        if word == "exists":
+            self._expect("(")
+            inner = self._or()
+            self._expect(")")
+            return _exists(inner)
+        if word == "(":
+            inner = self._or()
+            self._expect(")")
+            return inner
+        raise fault(f"Invalid JsonPath: unexpected {word!r}" if word else "Invalid JsonPath: it ends too early")
+
+    # accessors
+
+    def _accessors(self, step: Step) -> Step:
+        while True:
+            if self._skip("."):
+                step = self._member(step)
+            elif self._skip("[", "*", "]"):
+                step = _all_items(step)
+            elif self._skip("["):
+                step = _items(step, self._subscripts())
+            elif self._skip("?"):
+                self._expect("(")
+                step = _filtered(step, self._or())
+                self._expect(")")
+            else:
+                return step
+
+    def _member(self, step: Step) -> Step:
+        kind, word = self._peek()
+        self._at += 1
+        if word == "*" and kind == "sign":
+            return _all_members(step)
+        if kind == "string":
+            return _of_key(step, _unquoted(word))
+        if kind != "name":
+            raise fault(f"Invalid JsonPath: unexpected {word!r}")
+        if self._skip("(", ")"):
+            method = _METHODS.get(word)
+            if method is None:
+                raise fault(f"Invalid JsonPath: unknown method {word}")
+            return _called(step, method)
+        return _of_key(step, word)
+
+    def _subscripts(self) -> list[tuple[Step, Step | None]]:
+        found: list[tuple[Step, Step | None]] = []
+        while True:
+            low = self._sum()
+            found.append((low, self._sum() if self._skip("to") else None))
+            if not self._skip(","):
+                self._expect("]")
+                return found
+
+    def _string(self) -> str:
+        kind, word = self._peek()
+        if kind != "string":
+            raise fault(f"Invalid JsonPath: expected a string, but got {word!r}")
+        self._at += 1
+        return _unquoted(word)
+
+
+def _unquoted(word: str) -> str:
+    inner = word[1:-1]
+    if word[0] == "'":
+        inner = inner.replace("\\'", "'").replace('"', '\\"')
+    try:
+        found: str = msgspec.json.decode(f'"{inner}"', type=str)
+    except msgspec.DecodeError:
+        raise fault(f"Invalid JsonPath: invalid string {word}") from None
+    return found
+
+
+# --- steps -----------------------------------------------------------------------------------------------------------
+
+
+def _variable(name: str) -> Step:
+    def step(context: Context) -> Items:
+        if name not in context.variables:
+            raise PathError(f"Undefined variable '{name}'")
+        return [context.variables[name]]
+
+    return step
+
+
+def _last(context: Context) -> Items:
+    if context.last is None:
+        raise PathError("'last' is only allowed inside array subscripts")
+    return [context.last]
+
+
+def _unpacked(items: Items, strict: bool) -> Items:
+    if strict:
+        return items
+    return [inner for item in items for inner in (item if isinstance(item, list) else [item])]
+
+
+def _of_key(step: Step, key: str) -> Step:
+    def of_key(context: Context) -> Items:
+        found = []
+        for item in _unpacked(step(context), context.strict):
+            if isinstance(item, dict) and key in item:
+                found.append(item[key])
+            elif context.strict:
+                raise PathError("Member not found" if isinstance(item, dict) else "Expected object")
+        return found
+
+    return of_key
+
+
+def _all_members(step: Step) -> Step:
+    def members(context: Context) -> Items:
+        found: Items = []
+        for item in _unpacked(step(context), context.strict):
+            if isinstance(item, dict):
+                found.extend(item.values())
+            elif context.strict:
+                raise PathError("Expected object")
+        return found
+
+    return members
+
+
+def _all_items(step: Step) -> Step:
+    def items(context: Context) -> Items:
+        found: Items = []
+        for item in step(context):
+            if isinstance(item, list):
+                found.extend(item)
+            elif context.strict:
+                raise PathError("Expected array")
+            else:
+                found.append(item)
+        return found
+
+    return items
+
+
+def _items(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
+    def items(context: Context) -> Items:
+        found: Items = []
+        for item in step(context):
+            if not isinstance(item, list):
+                if context.strict:
+                    raise PathError("Expected array")
+                item = [item]
+            inner = msgspec.structs.replace(context, last=len(item) - 1)
+            for low, high in subscripts:
+                first = math.floor(_number(low(inner)))
+                last = first if high is None else math.floor(_number(high(inner)))
+                if context.strict and not 0 <= first <= last < len(item):
+                    raise PathError("Array index out of bounds")
+                found.extend(item[max(first, 0) : last + 1] if last >= 0 else [])
+        return found
+
+    return items
+
+
+def _filtered(step: Step, test: Step) -> Step:
+    def filtered(context: Context) -> Items:
+        return [
+            item
+            for item in _unpacked(step(context), context.strict)
+            if _truth(test(msgspec.structs.replace(context, current=item))) is True
+        ]
+
+    return filtered
+
+
+def _called(step: Step, method: Callable[[Any], Items]) -> Step:
+    def called(context: Context) -> Items:
+        items = step(context)
+        if method not in (_type, _size):
+            items = _unpacked(items, context.strict)
+        return [found for item in items for found in method(item)]
+
+    return called
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _number(items: Items) -> float:
+    if len(items) != 1 or isinstance(items[0], bool) or not isinstance(items[0], (int, float)):
+        raise PathError("Expected a number")
+    return items[0]
+
+
+def _negated(step: Step, sign: int) -> Step:
+    return lambda context: [sign * _number([item]) for item in step(context)]
+
+
+def _arithmetic(operator: str, left: Step, right: Step) -> Step:
+    def calculate(context: Context) -> Items:
+        a, b = _number(left(context)), _number(right(context))
+        if operator in ("/", "%") and b == 0:
+            raise PathError("Division by zero")
+        found = {
+            "+": lambda: a + b,
+            "-": lambda: a - b,
+            "*": lambda: a * b,
+            "/": lambda: a / b,
+            "%": lambda: math.fmod(a, b),
+        }[operator]()
+        if not math.isfinite(found):
+            raise PathError("The result is no number")
+        return [int(found) if found == int(found) and abs(found) < 2**53 else found]
+
+    return calculate
+
+
+def _truth(items: Items) -> bool | None:
+    if len(items) != 1 or not (items[0] is None or isinstance(items[0], bool)):
+        raise PathError("Expected a single boolean value")
+    return items[0]
+
+
+def _not(value: bool | None) -> bool | None:
+    return None if value is None else not value
+
+
+def _both(left: Step, right: Step) -> Step:
+    def both(context: Context) -> Items:
+        values = (_truth(left(context)), _truth(right(context)))
+        return [False if False in values else None if None in values else True]
+
+    return both
+
+
+def _either(left: Step, right: Step) -> Step:
+    def either(context: Context) -> Items:
+        values = (_truth(left(context)), _truth(right(context)))
+        return [True if True in values else None if None in values else False]
+
+    return either
+
+
+def _kind(item: Any) -> str:
+    if item is None:
+        return "null"
+    if isinstance(item, bool):
+        return "boolean"
+    if isinstance(item, (int, float)):
+        return "number"
+    return {str: "string", list: "array", dict: "object"}[item.__class__]
+
+
+def _comparison(operator: str, left: Step, right: Step) -> Step:
+    def compare(context: Context) -> Items:
+        try:
+            pairs = [(a, b) for a in _unpacked(left(context), False) for b in _unpacked(right(context), False)]
+        except PathError:
+            return [None]
+        error = found = False
+        for a, b in pairs:
+            outcome = _compared(operator, a, b)
+            error, found = error or outcome is None, found or outcome is True
+            if (error or found) and not context.strict:
+                break
+        return [None if error else found]
+
+    return compare
+
+
+def _compared(operator: str, a: Any, b: Any) -> bool | None:
+    """Whether two items are so; None: they cannot be compared."""
+    one, two = _kind(a), _kind(b)
+    if "null" in (one, two):
+        return (one == two) == (operator != "!=") if operator in ("==", "!=") else one == two and "=" in operator
+    if one != two or one in ("array", "object"):
+        return None
+    outcomes: dict[str, bool] = {
+        "==": a == b, "!=": a != b, "<": a < b, "<=": a <= b, ">": a > b, ">=": a >= b
+    }  # fmt: skip
+    return outcomes[operator]
+
+
+def _tested(step: Step, test: Callable[[str], bool]) -> Step:
+    """A predicate over the strings of a sequence."""
+
+    def tested(context: Context) -> Items:
+        try:
+            items = _unpacked(step(context), context.strict)
+        except PathError:
+            return [None]
+        if not all(isinstance(item, str) for item in items):
+            return [None]
+        return [any(test(item) for item in items)]
+
+    return tested
+
+
+def _starts(left: Step, right: Step) -> Step:
+    def starts(context: Context) -> Items:
+        prefix = right(context)
+        if len(prefix) != 1 or not isinstance(prefix[0], str):
+            raise PathError("Expected a string as prefix")
+        return _tested(left, lambda text: text.startswith(prefix[0]))(context)
+
+    return starts
+
+
+def _like(left: Step, pattern: str, flags: str) -> Step:
+    if set(flags) - {"i"}:
+        raise fault(f"Invalid JsonPath: flags {flags!r} of like_regex are not supported")
+    expression = compiled(pattern.encode(), any_case="i" in flags)
+    return _tested(left, lambda text: search(expression, text.encode()) is not None)
+
+
+def _exists(step: Step) -> Step:
+    def exists(context: Context) -> Items:
+        try:
+            return [bool(step(context))]
+        except PathError:
+            return [None]
+
+    return exists
+
+
+# --- methods ---------------------------------------------------------------------------------------------------------
+
+
+def _type(item: Any) -> Items:
+    return [_kind(item)]
+
+
+def _size(item: Any) -> Items:
+    return [len(item) if isinstance(item, list) else 1]
+
+
+def _double(item: Any) -> Items:
+    if not isinstance(item, str):
+        raise PathError("Expected a string")
+    try:
+        found = float(item)
+    except ValueError:
+        raise PathError("Expected a string with a number") from None
+    return [found]
+
+
+def _keys(item: Any) -> Items:
+    if not isinstance(item, dict):
+        raise PathError("Expected object")
+    return [{"name": name, "value": value} for name, value in item.items()]
+
+
+_METHODS: Final[dict[str, Callable[[Any], Items]]] = {
+    "type": _type,
+    "size": _size,
+    "double": _double,
+    "ceiling": lambda item: [math.ceil(_number([item]))],
+    "floor": lambda item: [math.floor(_number([item]))],
+    "abs": lambda item: [abs(_number([item]))],
+    "keyvalue": _keys,
+}

@@ -1,0 +1,21 @@
+"""JSON_VALUE, JSON_EXISTS and JSON_QUERY."""
+
+from __future__ import annotations
+
+from mayflydb.query.yql import names
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.functions import json
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.syntax import Json
+
+
+def document(binder: Binder, tree: Json) -> Expression:
+    """The call with its clauses bound; what they mean is the function's affair."""
+    clauses = [
+        (words, None if value is None else binder.expression(value), None if type is None else names.resolve(type))
+        for words, value, type in tree.clauses
+    ]
+    return json.bind(tree.function, binder.expression(tree.operand), binder.expression(tree.path), clauses, tree.at)
+
+
+HANDLERS[Json] = document

@@ -1,0 +1,81 @@
+"""Ranges of keys that do not come from conditions on one column after the other: tuples in a list, and OR."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from mayflydb.query.yql.expression import Evaluate
+from mayflydb.query.yql.plans.constraints import OUTSIDE, Fit
+from mayflydb.query.yql.plans.relations import Ranges
+from mayflydb.query.yql.schemas import KeyRange, Run
+from mayflydb.query.yql.types import Value
+
+Orders = tuple[Callable[[Value], Any], ...]
+"""Sort keys of the columns of a key."""
+
+_BEFORE, _AFTER = (0,), (2,)
+
+
+def disjoint(ranges: Sequence[KeyRange], orders: Orders) -> tuple[KeyRange, ...]:
+    """The same stretches in ascending order, those that touch or overlap as one."""
+    placed = sorted(((_lower(each, orders), _upper(each, orders), each) for each in ranges), key=lambda each: each[:2])
+    found: list[KeyRange] = []
+    end: Any = None
+    for low, high, each in placed:
+        if low >= high:
+            continue
+        if end is None or low > end:
+            found.append(each)
+            end = high
+        elif high > end:
+            last = found[-1]
+            found[-1] = KeyRange(last.lower, each.upper, last.lower_open, each.upper_open)
+            end = high
+    return tuple(found)
+
+
+def _place(values: Sequence[Value], orders: Orders) -> list[Any]:
+    return [(1, order(value)) for order, value in zip(orders, values, strict=False)]
+
+
+def _lower(within: KeyRange, orders: Orders) -> list[Any]:
+    """The place of a lower bound among keys: before, or after, all that begin with it."""
+    return [*_place(within.lower, orders), _AFTER if within.lower_open else _BEFORE]
+
+
+def _upper(within: KeyRange, orders: Orders) -> list[Any]:
+    return [*_place(within.upper, orders), _BEFORE if within.upper_open else _AFTER]
+
+
+class Union(msgspec.Struct, frozen=True):
+    """All that is in any of these."""
+
+    of_each: tuple[Ranges, ...]
+    orders: Orders
+
+    def of(self, run: Run) -> tuple[KeyRange, ...]:
+        return disjoint([part for each in self.of_each for part in each.of(run)], self.orders)
+
+
+class Listed(msgspec.Struct, frozen=True):
+    """`(a, b) IN ((1, 2), ...)`: the first columns of a key, in its order, from items of `value`.
+
+    `picks`: for each column where it stands in an item, and how it becomes one of the column.
+    """
+
+    value: Evaluate
+    picks: tuple[tuple[int, Fit], ...]
+    orders: Orders
+
+    def of(self, run: Run) -> tuple[KeyRange, ...]:
+        found = []
+        for item in self.value((), run) or ():
+            if item is None:
+                continue
+            values = [None if item[place] is None else fit(item[place]) for place, fit in self.picks]
+            if not any(each is None or each is OUTSIDE for each in values):
+                found.append(KeyRange(tuple(values), tuple(values)))
+        return disjoint(found, self.orders)
