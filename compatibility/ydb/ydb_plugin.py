@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import Any
 
 import pytest
 import pytest_asyncio
-from _pytest import fixtures
 
 NOT_APPLICABLE = "not applicable: "
 
@@ -31,18 +29,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             if part in item.nodeid:
                 item.add_marker(pytest.mark.skip(reason=f"{NOT_APPLICABLE}{reason}"))
                 break
-
-
-class Unmarked(fixtures.FixtureFunctionMarker):
-    """Fixtures of the suite's conftest have marks, which older releases of pytest passed over."""
-
-    def __call__(self, function: Any) -> Any:
-        if getattr(function, "pytestmark", None):
-            del function.pytestmark
-        return super().__call__(function)
-
-
-fixtures.FixtureFunctionMarker = Unmarked  # type: ignore[misc]
 
 
 @pytest_asyncio.fixture
