@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -42,13 +42,18 @@ from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Row, Schemas, Table, View
 from mayflydb.store.interface import Decision
 
 T = TypeVar("T")
 
-OWNER = "root@builtin"
+OWNER: Final = "root@builtin"
+SOON_DATED: Final = 20_000
+"""Rows whose dates a change of the TTL column waits for."""
+
+MOST_VIEWS: Final = 4096
+"""Tables that are kept decoded, those included that are gone."""
 
 
 class SchemeOptions(Protocol):
@@ -178,6 +183,8 @@ class Schemes:
             now = self.engine.store.catalog_version
             if now == version:
                 self._entries.clear()
+                if len(self._views) > MOST_VIEWS:
+                    self._views.clear()
                 self._databases = tuple(dict.fromkeys((*self._served, *names)))
                 self._version = version
             version = now
@@ -238,8 +245,22 @@ class Schemes:
         self.engine.reaper.changed(node.id)
         return self.view(node, paths.joined(path))
 
+    async def ensure(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
+        """A new table, unless there is a table already: False. Faults: as in `create`."""
+        if isinstance(await self.find(path), TableView):
+            return False
+        try:
+            await self.create(path, spec, now, owner)
+        except Fault:
+            # Somebody else may have made it meanwhile.
+            if not isinstance(await self.find(path), TableView):
+                raise
+            return False
+        return True
+
     async def alter(self, path: str, spec: AlterSpec, now: Instant) -> TableView:
-        """Change a table, all at once; what that leaves to be built is begun. Faults: it is not there, or what cannot be."""
+        """Change a table, all at once. What that leaves to be built is begun; dates of a new TTL column, in a table that is not
+        large, are there when this returns. Faults: it is not there, or what cannot be."""
         view = await self.table(path)
 
         def change(node: Node) -> Definition:
@@ -250,8 +271,14 @@ class Schemes:
             node = await self.engine.definitions.replace(view.node.id, change, now)
         except NotFound:
             raise not_found(path) from None
-        self.builds.begin(self.view(node, view.table.path))
-        return self.view(node, view.table.path)
+        after = self.view(node, view.table.path)
+        self.builds.begin(after)
+        if any(slot.state == "building" for slot in node.definition.slots):
+            # Whoever moves the clock next expects the column to count.
+            totals = await self.engine.insight.totals(node.id)
+            if totals.records <= SOON_DATED:
+                await self.builds.ended(after)
+        return after
 
     async def drop(self, path: str) -> None:
         """Remove a table with all it holds. Faults: it is not there."""
