@@ -194,7 +194,7 @@ YDB = Suite(
     serving=_ydb_serving,
     needs=_needs,
     settings=HERE / "ydb" / "pytest.ini",
-    plugins=("pytest_asyncio.plugin", "ydb_plugin"),
+    plugins=("pytest_asyncio.plugin", "marked_fixtures", "ydb_plugin"),
     path=(HERE / "ydb",),
 )
 
@@ -221,6 +221,8 @@ SQLALCHEMY = Suite(
     serving=_sqlalchemy_serving,
     needs=_needs,
     settings=HERE / "ydb" / "pytest.ini",
+    plugins=("marked_fixtures", "sqlalchemy_plugin"),
+    path=(HERE / "ydb",),
 )
 
 ALL = (COSMOS, MONGO, YDB, SQLALCHEMY)

@@ -76,7 +76,7 @@ class YdbPort:
         from mayflydb.frontends.ydb.app import YdbApp
 
         self._app = YdbApp(engine, self._options(), secrets.SystemRandom())
-        await self._app.schemes.resume(await engine.now())
+        await self._app.resume()
         pair = None
         if self._tls:
             try:
@@ -117,7 +117,7 @@ class YdbPort:
             self._app.stop()
         await asyncio.gather(*(door.close(grace) for door in self._doors))
         if self._app is not None:
-            await self._app.schemes.close()
+            await self._app.close()
         self.release()
 
     def release(self) -> None:

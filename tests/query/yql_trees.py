@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from mayflydb.query.yql import definitions as d
 from mayflydb.query.yql import statements as st
@@ -140,8 +140,7 @@ class Trees:
         if name.upper() in TYPES_OF:
             arguments = arguments[:2]
         star = not arguments and self.flag()
-        window = self.chance.choice((self.word, lambda: self.window(depth)))
-        over = self.maybe(window)
+        over: s.Window | str | None = self.word() if self.flag() else self.maybe(lambda: self.window(depth))
         nulls = self.chance.choice((None, True, False)) if over is not None else None
         return s.Call(AT, name, arguments, bool(arguments) and self.flag(), star, over, nulls)
 
@@ -320,7 +319,7 @@ class Trees:
 
     def write(self, depth: int) -> st.Write:
         columns, source = self.rows(depth)
-        verb = self.chance.choice(("UPSERT", "REPLACE", "INSERT"))
+        verb: Literal["UPSERT", "REPLACE", "INSERT"] = self.chance.choice(("UPSERT", "REPLACE", "INSERT"))
         or_ = self.chance.choice((None, "IGNORE", "ABORT")) if verb == "INSERT" else None
         return st.Write(AT, verb, self.target(), columns, source, self.returning(), or_)
 

@@ -15,6 +15,8 @@ from ydb_raw import Raw
 
 UNSUPPORTED, BAD_REQUEST = 400180, 400010
 
+SUPPORTED_IN_PART = {"ListOperations", "ExecuteScript"}
+
 METHODS = [(name, each.name) for name in SERVICES for each in service(name).methods]
 
 
@@ -23,6 +25,8 @@ def status_of(answer: Any) -> tuple[int, Any]:
     if "operation" in fields:
         assert answer.operation.ready
         return answer.operation.status, answer.operation.issues
+    if "ready" in fields:
+        assert answer.ready
     told = answer if "status" in fields else answer.failure
     return told.status, told.issues
 
@@ -39,7 +43,9 @@ def test_every_method_answers_an_empty_request_with_a_status(raw: Raw, owner: st
     assert status >= 400000
     assert status != 400030, issues
     if status == UNSUPPORTED:
-        assert [each.message for each in issues] == [f"{owner}.{method} is not supported"]
+        [issue] = issues
+        assert issue.message.endswith("is not supported")
+        assert method in issue.message or method in SUPPORTED_IN_PART
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,8 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
-from functools import cached_property
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -19,16 +18,15 @@ from mayflydb.frontends.ydb.calls import Call, Entrance, Streaming, Unary
 from mayflydb.frontends.ydb.commands.table import COMMANDS
 from mayflydb.frontends.ydb.databases import database_path
 from mayflydb.frontends.ydb.errors import Denied, answer_to, broken
+from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.methods import Method
+from mayflydb.frontends.ydb.operations import Operations
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.sessions import Sessions
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Status, fault
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.executor import Executor
 
 log = logging.getLogger(__name__)
 
@@ -64,19 +62,23 @@ class YdbApp:
         self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
         self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password)
         self.schemes = Schemes(engine, options)
+        self.executor = Executor(engine, self.schemes, chance)
+        self.operations = Operations(chance)
         self.stopping = False
 
-    @cached_property
-    def executor(self) -> Executor:
-        """What runs queries."""
-        from mayflydb.frontends.ydb.executor import Executor
-
-        return Executor(self.engine, self.schemes, self.chance)
+    async def resume(self) -> None:
+        """Go on with what a process before this one has left half done."""
+        await self.schemes.resume(await self.engine.now())
 
     def stop(self) -> None:
         """Tell those who hold sessions that they end."""
         self.stopping = True
         self.sessions.close_all("node_shutdown")
+
+    async def close(self) -> None:
+        """End what goes on in the background."""
+        await self.operations.close()
+        await self.schemes.close()
 
     async def answer(self, method: Method, data: bytes, asked: Asked) -> bytes:
         """The response to a request. Denied: whoever asks has to log in."""

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Streaming, Unary
-from mayflydb.frontends.ydb.descriptors import message, pool, service
+from mayflydb.frontends.ydb.descriptors import message, service
 from mayflydb.query.yql.faults import Issue
 
 Refuse: TypeAlias = Callable[[str, Sequence[Issue]], bytes]
@@ -80,17 +80,14 @@ def refusal_of(response: Any) -> Refuse:
     if "status" in fields and "issues" in fields:
         at_status, at_issues = fields["status"].number, fields["issues"].number
 
+        # An operation by itself has to say that it is over.
+        head = wire.number(fields["ready"].number, 1) if "ready" in fields else b""
+
         def direct(status: str, issues: Sequence[Issue]) -> bytes:
-            return wire.number(at_status, wire.status_number(status)) + wire.issues(at_issues, issues)
+            return head + wire.number(at_status, wire.status_number(status)) + wire.issues(at_issues, issues)
 
         return direct
     # A stream whose messages are of several kinds, as those of coordination.
     inner = fields["failure"]
     within = refusal_of(inner.message_type)
     return lambda status, issues: wire.block(inner.number, within(status, issues))
-
-
-def known_services() -> tuple[str, ...]:
-    """Names of the services in the descriptors."""
-    found = [pool().FindServiceByName(name).full_name for name in SERVICES]
-    return tuple(found)

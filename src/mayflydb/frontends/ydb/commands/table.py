@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Final
 
 from mayflydb.frontends.ydb.calls import Streaming, Unary
-
-_PARTS: Final = (
-    "discovery",
-    "auth",
-    "sessions",
-    "queries",
-    "operations",
-    "schemes",
-    "directories",
-    "data",
-    "reads",
-    "scripting",
+from mayflydb.frontends.ydb.commands import (
+    auth,
+    data,
+    directories,
+    discovery,
+    operations,
+    queries,
+    reads,
+    schemes,
+    scripting,
+    scripts,
+    sessions,
 )
 
-
-def _gathered() -> dict[str, Unary | Streaming]:
-    found: dict[str, Unary | Streaming] = {}
-    for part in _PARTS:
-        name = f"mayflydb.frontends.ydb.commands.{part}"
-        if find_spec(name) is not None:
-            with suppress(ImportError):
-                found |= import_module(name).COMMANDS
-    return found
-
-
-COMMANDS: Final = _gathered()
+COMMANDS: Final[dict[str, Unary | Streaming]] = {
+    **discovery.COMMANDS,
+    **auth.COMMANDS,
+    **sessions.COMMANDS,
+    **queries.COMMANDS,
+    **scripts.COMMANDS,
+    **operations.COMMANDS,
+    **schemes.COMMANDS,
+    **directories.COMMANDS,
+    **data.COMMANDS,
+    **reads.COMMANDS,
+    **scripting.COMMANDS,
+}

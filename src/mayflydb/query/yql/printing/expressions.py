@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mayflydb.query.yql.parser import expressions as powers
-from mayflydb.query.yql.printing.names import function, literal, quote, quoted
+from mayflydb.query.yql.printing.names import function, literal, parameter, quote, quoted
 from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.syntax import (
     Apply,
@@ -100,17 +100,8 @@ def _unary(node: Unary) -> str:
     if node.operator.startswith("IS"):
         return f"{expression(node.operand, powers.COMPARISON)} {node.operator}"
     blank = " " if node.operator == "NOT" else ""
-    return (
-        f"{node.operator}{blank}{expression(node.operand, powers.OPERAND + 0.5) if _is_number(node) else _tight(node)}"
-    )
-
-
-def _is_number(node: Unary) -> bool:
-    return isinstance(node.operand, Literal_)
-
-
-def _tight(node: Unary) -> str:
-    return expression(node.operand, _ATOM)
+    least = powers.OPERAND if isinstance(node.operand, Literal_) else _ATOM
+    return f"{node.operator}{blank}{expression(node.operand, least)}"
 
 
 def _like(node: Like) -> str:
@@ -190,7 +181,7 @@ def _member(node: Member) -> str:
 
 def _lambda(node: Lambda) -> str:
     first_optional = len(node.parameters) - node.optional
-    inside = ", ".join(f"${quote(name)}{'?' * (i >= first_optional)}" for i, name in enumerate(node.parameters))
+    inside = ", ".join(f"{parameter(name)}{'?' * (i >= first_optional)}" for i, name in enumerate(node.parameters))
     if not node.bindings:
         return f"({inside}) -> ({expression(node.body)})"
     return (
@@ -202,7 +193,7 @@ def binding(node: Binding) -> str:
     """`$a, $b = value`; queries stand in parentheses."""
     from mayflydb.query.yql.printing.queries import query
 
-    names = ", ".join(f"${quote(each)}" for each in node.names)
+    names = ", ".join(parameter(each) for each in node.names)
     value = node.value
     if isinstance(value, (Select, Values, Compound, SourceOf)):
         return f"{names} = ({query(value)})"
@@ -287,7 +278,7 @@ def _bound(bound: int | None, unbounded: str) -> str:
 _WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Literal_: literal,
     Name: lambda node: quoted(node.name) if node.quoted else function(node.name),
-    Parameter: lambda node: f"${quote(node.name)}",
+    Parameter: lambda node: parameter(node.name),
     Member: _member,
     Subscript: lambda node: f"{expression(node.of, _ATOM)}[{expression(node.index)}]",
     Unary: _unary,

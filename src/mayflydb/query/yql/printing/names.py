@@ -31,6 +31,11 @@ def quoted(name: str) -> str:
     return f"`{name.translate(_NAME_ESCAPES)}`"
 
 
+def parameter(name: str) -> str:
+    """`$name`, where any word may stand."""
+    return f"${name if is_plain(name) else quoted(name)}"
+
+
 def names(these: tuple[str, ...]) -> str:
     """Names with commas between them."""
     return ", ".join(map(quote, these))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import chain
 
 from mayflydb.query.yql.printing.expressions import call, commas, expression, item, order, window
-from mayflydb.query.yql.printing.names import names, quote
+from mayflydb.query.yql.printing.names import names, parameter, quote
 from mayflydb.query.yql.syntax import (
     Compound,
     From,
@@ -44,6 +44,8 @@ def _compound(node: Compound) -> str:
 
 
 def _is_loose(node: Query) -> bool:
+    if isinstance(node, SourceOf):
+        return node.parameter is not None
     return isinstance(node, (Select, Values)) and not (
         isinstance(node, Select) and (node.order or node.limit is not None)
     )
@@ -129,7 +131,7 @@ def _bracketed(node: SourceOf) -> str:
 
 def _source_of(node: SourceOf) -> str:
     if node.parameter is not None:
-        return f"${quote(node.parameter)}"
+        return parameter(node.parameter)
     if node.rows is not None:
         return f"AS_TABLE({expression(node.rows)})"
     assert node.query is not None

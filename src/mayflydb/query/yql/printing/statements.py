@@ -8,7 +8,7 @@ from typing import Any, Final
 from mayflydb.query.yql.definitions import ShowCreate
 from mayflydb.query.yql.printing.definitions import WRITERS as DEFINITIONS
 from mayflydb.query.yql.printing.expressions import binding, commas, expression
-from mayflydb.query.yql.printing.names import names, quote, text
+from mayflydb.query.yql.printing.names import names, parameter, quote, text
 from mayflydb.query.yql.printing.queries import items, query, table
 from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.statements import (
@@ -81,14 +81,14 @@ def _body(statements: tuple[Statement, ...]) -> str:
 
 def _action(node: Action) -> str:
     first_optional = len(node.parameters) - node.optional
-    inside = ", ".join(f"${quote(name)}{'?' * (i >= first_optional)}" for i, name in enumerate(node.parameters))
-    return f"DEFINE ACTION ${quote(node.name)}({inside}) AS{_body(node.body)} END DEFINE"
+    inside = ", ".join(f"{parameter(name)}{'?' * (i >= first_optional)}" for i, name in enumerate(node.parameters))
+    return f"DEFINE ACTION {parameter(node.name)}({inside}) AS{_body(node.body)} END DEFINE"
 
 
 def _do(node: Do) -> str:
     if node.action is None:
         return f"DO BEGIN{_body(node.body)} END DO"
-    return f"DO ${quote(node.action)}({commas(node.arguments)})"
+    return f"DO {parameter(node.action)}({commas(node.arguments)})"
 
 
 def _otherwise(node: Do | None) -> str:
@@ -100,14 +100,14 @@ def _if(node: EvaluateIf) -> str:
 
 
 def _for(node: EvaluateFor) -> str:
-    head = f"EVALUATE FOR ${quote(node.name)} IN {expression(node.items)}"
+    head = f"EVALUATE FOR {parameter(node.name)} IN {expression(node.items)}"
     return f"{head} {_do(node.body)}{_otherwise(node.otherwise)}"
 
 
 _WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     **DEFINITIONS,
     Binding: binding,
-    Declare: lambda node: f"DECLARE ${quote(node.name)} AS {type_name(node.type)}",
+    Declare: lambda node: f"DECLARE {parameter(node.name)} AS {type_name(node.type)}",
     Pragma: _pragma,
     Write: _write,
     Update: _update,

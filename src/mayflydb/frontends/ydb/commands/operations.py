@@ -1,0 +1,70 @@
+"""Operations: what goes on, or has ended, behind calls that were answered at once. And whether the server is well."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.commands.scripts import operation_of
+from mayflydb.frontends.ydb.operations import SCRIPTS
+from mayflydb.query.yql.faults import fault
+
+USUAL_PAGE: Final = 10
+LARGEST_PAGE: Final = 1000
+
+BUILDS: Final = "buildindex"
+"""Indexes are complete when the call that adds them is answered: none of this kind is ever left."""
+
+_GOOD: Final = wire.number(1, 1)
+
+
+async def get(call: Call, request: Any) -> bytes:
+    """`GetOperation`"""
+    return wire.block(1, operation_of(call.app.operations.find(request.id, call.user, call.now)))
+
+
+async def list_operations(call: Call, request: Any) -> bytes:
+    """`ListOperations`: page by page, the latest first."""
+    if request.kind not in (SCRIPTS, BUILDS):
+        raise fault(f"Listing operations of kind {request.kind!r} is not supported", status="UNSUPPORTED")
+    found = call.app.operations.all(call.user, call.now) if request.kind == SCRIPTS else []
+    size = min(request.page_size or USUAL_PAGE, LARGEST_PAGE)
+    try:
+        start = int(request.page_token or 0)
+    except ValueError:
+        raise fault("Invalid page token", status="BAD_REQUEST") from None
+    page = b"".join(wire.block(3, operation_of(each)) for each in found[start : start + size])
+    following = str(start + size) if start + size < len(found) else ""
+    return wire.direct(rest=page + wire.text(4, following))
+
+
+async def cancel(call: Call, request: Any) -> bytes:
+    """`CancelOperation`"""
+    operations = call.app.operations
+    operations.cancel(operations.find(request.id, call.user, call.now))
+    return wire.direct()
+
+
+async def forget(call: Call, request: Any) -> bytes:
+    """`ForgetOperation`"""
+    operations = call.app.operations
+    operations.forget(operations.find(request.id, call.user, call.now))
+    return wire.direct()
+
+
+async def check(call: Call, request: Any) -> bytes:
+    """`SelfCheck`, `NodeCheck`: the store answers."""
+    await call.app.engine.node("ydb")
+    return wire.operation(result=_GOOD, type_name="Ydb.Monitoring.SelfCheckResult")
+
+
+COMMANDS: Final[Mapping[str, Unary]] = {
+    "Ydb.Operation.V1.OperationService/GetOperation": get,
+    "Ydb.Operation.V1.OperationService/ListOperations": list_operations,
+    "Ydb.Operation.V1.OperationService/CancelOperation": cancel,
+    "Ydb.Operation.V1.OperationService/ForgetOperation": forget,
+    "Ydb.Monitoring.V1.MonitoringService/SelfCheck": check,
+    "Ydb.Monitoring.V1.MonitoringService/NodeCheck": check,
+}

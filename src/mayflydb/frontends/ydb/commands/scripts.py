@@ -1,0 +1,87 @@
+"""ExecuteScript and FetchScriptResults: a query that runs on its own, and what it gives."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from mayflydb.frontends.ydb import wire
+from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.commands.queries import BASIC, EXECUTE, POSTGRES, parameters_of, stats_message
+from mayflydb.frontends.ydb.operations import LIFE, Script
+from mayflydb.frontends.ydb.results import result_set
+from mayflydb.frontends.ydb.values import columns_block
+from mayflydb.model.instant import SECOND
+from mayflydb.query.yql.faults import fault
+
+MOST_ROWS: Final = 1000
+"""Rows that one call fetches at most."""
+
+_RUNNING, _CANCELLED, _COMPLETED, _FAILED = 10, 30, 40, 50
+
+
+async def execute_script(call: Call, request: Any) -> bytes:
+    """`ExecuteScript`: it answers at once, with the operation that the script has become."""
+    text: str = request.script_content.text
+    if not text.strip():
+        raise fault("Script content is empty", status="BAD_REQUEST")
+    if request.script_content.syntax == POSTGRES:
+        raise fault("PostgreSQL syntax is not supported", status="UNSUPPORTED")
+    if request.exec_mode != EXECUTE:
+        raise fault("Scripts are supported in execute mode alone", status="UNSUPPORTED")
+    kept = request.results_ttl.seconds * SECOND or LIFE
+    operations = call.app.operations
+    script = Script(operations.new_id(), text, request.exec_mode, call.database, call.user, call.now, kept)
+    parameters = parameters_of(request.parameters)
+    operations.begin(script, call.app.executor.execute(call, None, text, parameters, None, request.stats_mode >= BASIC))
+    return operation_of(script)
+
+
+async def fetch_script_results(call: Call, request: Any) -> bytes:
+    """`FetchScriptResults`: some rows of one result set, and where to go on."""
+    script = call.app.operations.find(request.operation_id, call.user, call.now)
+    if script.status is None:
+        raise fault("Script is running", status="BAD_REQUEST")
+    if script.status != "SUCCESS":
+        return wire.direct(script.status, issues=script.issues)
+    found = script.results.get(request.result_set_index)
+    if found is None:
+        raise fault("Result set index is out of bounds", status="BAD_REQUEST")
+    try:
+        start = int(request.fetch_token or 0)
+    except ValueError:
+        raise fault("Invalid fetch token", status="BAD_REQUEST") from None
+    end = start + (min(request.rows_limit, MOST_ROWS) or MOST_ROWS)
+    following = str(end) if end < len(found.rows) else ""
+    rows = result_set(found.columns, found.rows[start:end])
+    rest = wire.number(3, request.result_set_index) + wire.block(4, rows) + wire.text(5, following)
+    return wire.direct(rest=rest)
+
+
+def operation_of(script: Script) -> bytes:
+    """An Operation message."""
+    metadata = wire.packed("Ydb.Query.ExecuteScriptMetadata", _metadata(script))
+    if script.status is None:
+        return wire.operation_message(id=script.id, ready=False, metadata=metadata)
+    return wire.operation_message(script.status, issues=script.issues, id=script.id, metadata=metadata)
+
+
+def _metadata(script: Script) -> bytes:
+    states = {None: _RUNNING, "SUCCESS": _COMPLETED, "CANCELLED": _CANCELLED}
+    sets = (script.results[index] for index in sorted(script.results))
+    return b"".join(
+        (
+            wire.text(1, script.id.rpartition("id=")[2]),
+            wire.number(2, states.get(script.status, _FAILED)),
+            wire.block(3, wire.number(1, 1) + wire.text(2, script.text)),
+            *(wire.block(4, columns_block(each.columns)) for each in sets),
+            wire.number(5, script.mode),
+            b"" if script.stats is None else wire.block(6, stats_message(script.stats, with_plan=True)),
+        )
+    )
+
+
+COMMANDS: Final[Mapping[str, Unary]] = {
+    "Ydb.Query.V1.QueryService/ExecuteScript": execute_script,
+    "Ydb.Query.V1.QueryService/FetchScriptResults": fetch_script_results,
+}

@@ -1,0 +1,134 @@
+"""Work that goes on after the call that asked for it: scripts, whose results are kept for a while."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import logging
+from collections.abc import AsyncIterator, Sequence
+from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from mayflydb.frontends.ydb.errors import answer_to, broken
+from mayflydb.model.errors import MayflyError
+from mayflydb.model.instant import DAY, Instant, Span
+from mayflydb.query.yql.faults import Fault, Issue, Status, fault
+from mayflydb.query.yql.schemas import Row
+from mayflydb.query.yql.types import Type
+
+if TYPE_CHECKING:
+    from mayflydb.frontends.ydb.executor import ResultPart, Stats
+
+log = logging.getLogger(__name__)
+
+SCRIPTS: Final = "scriptexec"
+"""The kind by which scripts are listed."""
+
+LIFE: Final[Span] = DAY
+"""How long results are kept where nobody says."""
+
+MOST: Final = 1000
+"""Scripts that are kept; the oldest of those that have ended goes first."""
+
+
+class ResultSet(msgspec.Struct):
+    columns: Sequence[tuple[str, Type]]
+    rows: list[Row]
+
+
+class Script(msgspec.Struct, eq=False):
+    """One script. `status` None: it goes on. `ended`: when, by the engine's clock; `kept`: how long after that.
+
+    `mode`: the number of its ExecMode.
+    """
+
+    id: str
+    text: str
+    mode: int
+    database: str
+    user: str
+    began: Instant
+    kept: Span
+    results: dict[int, ResultSet] = {}
+    stats: Stats | None = None
+    status: Status | str | None = None
+    issues: tuple[Issue, ...] = ()
+    task: asyncio.Task[None] | None = None
+
+
+class Operations:
+    """Those of one server, on its event loop."""
+
+    def __init__(self, chance: Random) -> None:
+        self._chance = chance
+        self._scripts: dict[str, Script] = {}
+
+    def begin(self, script: Script, parts: AsyncIterator[ResultPart]) -> None:
+        """Run it in the background. Faults: OVERLOADED where as many as may be are at work."""
+        if len(self._scripts) >= MOST:
+            ended = next((each for each in self._scripts.values() if each.status is not None), None)
+            if ended is None:
+                raise fault("Too many scripts are running", status="OVERLOADED")
+            del self._scripts[ended.id]
+        self._scripts[script.id] = script
+        script.task = asyncio.create_task(_run(script, parts), name="script")
+
+    def new_id(self) -> str:
+        """Of a script."""
+        secret = base64.urlsafe_b64encode(self._chance.getrandbits(128).to_bytes(16, "big")).decode().rstrip("=")
+        return f"ydb://{SCRIPTS}/9?node_id=1&id={secret}"
+
+    def find(self, id: str, user: str, now: Instant) -> Script:
+        """Faults: NOT_FOUND, also for one whose results have been kept long enough."""
+        script = self._scripts.get(id)
+        if script is None or script.user != user or self._is_over(script, now):
+            raise Fault("NOT_FOUND", Issue(f"Operation not found: {id}"))
+        return script
+
+    def all(self, user: str, now: Instant) -> list[Script]:
+        """Those of a user, the latest first."""
+        for script in [each for each in self._scripts.values() if self._is_over(each, now)]:
+            del self._scripts[script.id]
+        return [script for script in reversed(self._scripts.values()) if script.user == user]
+
+    def cancel(self, script: Script) -> None:
+        """It goes no further. Faults: PRECONDITION_FAILED if it has ended."""
+        if script.status is not None or script.task is None:
+            raise fault("Operation is finished", status="PRECONDITION_FAILED")
+        script.task.cancel()
+
+    def forget(self, script: Script) -> None:
+        """Nothing is kept of it. Faults: PRECONDITION_FAILED as long as it goes on."""
+        if script.status is None:
+            raise fault("Operation is in progress", status="PRECONDITION_FAILED")
+        self._scripts.pop(script.id, None)
+
+    async def close(self) -> None:
+        """End all of them."""
+        tasks = [script.task for script in self._scripts.values() if script.task is not None and not script.task.done()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    @staticmethod
+    def _is_over(script: Script, now: Instant) -> bool:
+        return script.status is not None and now - script.began > script.kept
+
+
+async def _run(script: Script, parts: AsyncIterator[ResultPart]) -> None:
+    try:
+        async for part in parts:
+            if part.index >= 0:
+                kept = script.results.setdefault(part.index, ResultSet(part.columns, []))
+                kept.rows.extend(part.rows)
+            script.stats = part.stats or script.stats
+        script.status = "SUCCESS"
+    except asyncio.CancelledError:
+        script.status, script.issues = "CANCELLED", (Issue("Operation cancelled."),)
+    except MayflyError as error:
+        script.status, script.issues = answer_to(error)
+    except Exception:
+        log.exception("a script was broken off")
+        script.status, script.issues = broken()

@@ -1,0 +1,138 @@
+"""Logins: who has no token is refused as gRPC has it, and tokens end with what they were given for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+
+from mayflydb.embedded import RunningServer, serve
+from mayflydb.frontends.ydb.descriptors import message
+from ydb_raw import Raw, connected
+
+ydb: Any = pytest.importorskip("ydb")
+
+SESSIONS = "Ydb.Table.V1.TableService/CreateSession"
+SUCCESS, UNAUTHORIZED = 400000, 400020
+
+
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningServer]:
+    place = tmp_path_factory.mktemp("ydb") / "password"
+    place.write_text("secret\n")
+    with serve(memory=True, port=0, mongo_port=-1, clock="virtual", ydb_password_file=str(place)) as server:
+        yield server
+
+
+@pytest.fixture
+def client(guarded: RunningServer) -> Iterator[Raw]:
+    with connected(guarded.ydb.endpoint) as raw:
+        yield raw
+
+
+def login(raw: Raw, user: str, password: str) -> Any:
+    return raw.ask("Ydb.Auth.V1.AuthService/Login", user=user, password=password).operation
+
+
+def token(raw: Raw, user: str = "root", password: str = "secret") -> tuple[str, str]:
+    operation = login(raw, user, password)
+    assert operation.status == SUCCESS, operation
+    found = message("Ydb.Auth.LoginResult")()
+    operation.result.Unpack(found)
+    return ("x-ydb-auth-ticket", found.token)
+
+
+def refusal(raw: Raw, metadata: list[tuple[str, str]]) -> tuple[str, str]:
+    with pytest.raises(grpc.RpcError) as raised:
+        raw.ask(SESSIONS, metadata)
+    return raised.value.code().name, raised.value.details()
+
+
+def query(raw: Raw, ticket: tuple[str, str], text: str) -> list[Any]:
+    session = raw.ask("Ydb.Query.V1.QueryService/CreateSession", [ticket]).session_id
+    return list(
+        raw.stream(
+            "Ydb.Query.V1.QueryService/ExecuteQuery",
+            [ticket],
+            session_id=session,
+            exec_mode=50,
+            query_content={"text": text},
+        )
+    )
+
+
+def test_without_a_good_token_nothing_is_answered(client: Raw) -> None:
+    assert refusal(client, []) == ("UNAUTHENTICATED", "Access denied without user token")
+    for bad in ("nonsense", "a.b", "Zm9v.YmFy", token(client)[1][:-4] + "AAA="):
+        refused = refusal(client, [("x-ydb-auth-ticket", bad)])
+        assert refused == ("UNAUTHENTICATED", "Could not find correct token validator")
+    stream = client.stream("Ydb.Query.V1.QueryService/AttachSession", session_id="x")
+    with pytest.raises(grpc.RpcError):
+        next(stream)
+    assert stream.code().name == "UNAUTHENTICATED"
+
+
+def test_a_password_gives_a_token_that_ends(guarded: RunningServer, client: Raw) -> None:
+    ticket = token(client)
+    assert client.ask(SESSIONS, [ticket]).operation.status == SUCCESS
+    guarded.clock.advance(hours=12)
+    assert refusal(client, [ticket])[1] == "Could not find correct token validator"
+
+
+@pytest.mark.parametrize(("user", "password"), [("root", "wrong"), ("root", ""), ("nobody", "secret"), ("", "")])
+def test_a_wrong_password_and_a_wrong_name_are_told_the_same(client: Raw, user: str, password: str) -> None:
+    operation = login(client, user, password)
+    assert (operation.status, operation.issues[0].message) == (UNAUTHORIZED, "Invalid password")
+
+
+def test_who_guesses_has_to_wait(guarded: RunningServer, client: Raw) -> None:
+    said = [login(client, "guess", str(number)).issues[0].message for number in range(6)]
+    assert said == ["Invalid password"] * 5 + ["User guess login denied: too many failed password attempts"]
+    guarded.clock.advance(minutes=1)
+    assert login(client, "guess", "").issues[0].message == "Invalid password"
+
+
+def test_users_are_made_changed_and_dropped_by_administrators(client: Raw) -> None:
+    root = token(client)
+    assert query(client, root, "CREATE USER alice PASSWORD 'a1'")[0].status == SUCCESS
+    alice = token(client, "alice", "a1")
+    who = client.ask("Ydb.Discovery.V1.DiscoveryService/WhoAmI", [alice], include_groups=True).operation
+    found = message("Ydb.Discovery.WhoAmIResult")()
+    who.result.Unpack(found)
+    assert (found.user, list(found.groups)) == ("alice", ["all-users@well-known"])
+    [denied] = query(client, alice, "CREATE USER bob PASSWORD 'b'")
+    assert (denied.status, denied.issues[0].issue_code) == (UNAUTHORIZED, 2018)
+    assert query(client, root, "ALTER USER alice PASSWORD 'a2'")[0].status == SUCCESS
+    assert refusal(client, [alice])[1] == "Could not find correct token validator"
+    alice = token(client, "alice", "a2")
+    assert query(client, root, "CREATE GROUP staff")[0].status == SUCCESS
+    assert query(client, root, "ALTER GROUP staff ADD USER alice")[0].status == SUCCESS
+    assert query(client, root, "DROP USER alice")[0].status == SUCCESS
+    assert refusal(client, [alice])[1] == "Could not find correct token validator"
+    assert query(client, root, "CREATE USER alice PASSWORD 'a2'")[0].status == SUCCESS
+    assert refusal(client, [alice])[1] == "Could not find correct token validator"
+
+
+def test_the_vendors_client_logs_in(guarded: RunningServer) -> None:
+    config = ydb.DriverConfig(guarded.ydb.endpoint, database="/local")
+    config.credentials = ydb.StaticCredentials(config, "root", "secret")
+    with ydb.Driver(config) as driver, ydb.QuerySessionPool(driver) as pool:
+        driver.wait(timeout=5, fail_fast=True)
+        assert pool.execute_with_retries("SELECT 1 AS a")[0].rows[0].a == 1
+
+
+def test_a_made_password_is_kept_and_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setenv("LOCALAPPDATA", str(tmp_path))
+    with serve(memory=True, port=0, mongo_port=-1, ydb_auth=True) as server, connected(server.ydb.endpoint) as raw:
+        place = Path(server.announcement.ydb_password_path or "")
+        assert place.stat().st_mode & 0o777 == 0o600
+        assert token(raw, "root", place.read_text().strip())
+
+
+def test_where_nobody_logs_in_any_ticket_will_do(raw: Raw) -> None:
+    assert raw.ask(SESSIONS, [("x-ydb-auth-ticket", "anything")]).operation.status == SUCCESS
+    assert login(raw, "root", "whatever").status == SUCCESS

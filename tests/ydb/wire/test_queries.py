@@ -1,0 +1,150 @@
+"""ExecuteQuery's stream: parts, columns, transactions, statistics, and the session that is free before the last one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from mayflydb.embedded import RunningServer
+from mayflydb.frontends.ydb.results import AT_ONCE, pieces_of
+from ydb_raw import Raw
+
+QUERY = "Ydb.Query.V1.QueryService"
+EXPLAIN, EXECUTE = 30, 50
+BASIC, FULL = 20, 30
+SUCCESS, BAD_REQUEST, SESSION_BUSY, UNSUPPORTED = 400000, 400010, 400190, 400180
+NUMBERS = "SELECT * FROM AS_TABLE(ListMap(ListFromRange(0, {}), ($n) -> (<|n: $n, t: 'xxxxxxxxxxxxxxxxxxxx'|>)))"
+
+
+@pytest.fixture
+def session(raw: Raw) -> str:
+    id: str = raw.ask(f"{QUERY}/CreateSession").session_id
+    return id
+
+
+def executed(raw: Raw, session: str, text: str, **fields: Any) -> list[Any]:
+    fields = {"exec_mode": EXECUTE, **fields}
+    return list(raw.stream(f"{QUERY}/ExecuteQuery", session_id=session, query_content={"text": text}, **fields))
+
+
+def test_a_row_comes_with_its_columns(raw: Raw, session: str) -> None:
+    [part] = executed(raw, session, "SELECT 1 AS a, 'x'u AS b")
+    assert (part.status, part.result_set_index) == (SUCCESS, 0)
+    assert [column.name for column in part.result_set.columns] == ["a", "b"]
+    assert [item.WhichOneof("value") for item in part.result_set.rows[0].items] == ["int32_value", "text_value"]
+    assert not part.HasField("tx_meta") and not part.HasField("exec_stats")
+
+
+def test_a_set_without_rows_has_its_columns(raw: Raw, session: str) -> None:
+    [part] = executed(raw, session, "SELECT 1 AS a LIMIT 0")
+    assert [column.name for column in part.result_set.columns] == ["a"]
+    assert len(part.result_set.rows) == 0
+
+
+def test_each_select_is_a_set_in_ascending_order(raw: Raw, session: str) -> None:
+    parts = executed(raw, session, "SELECT 1 AS a; SELECT 2 AS b; SELECT 3 AS c")
+    assert [part.result_set_index for part in parts] == [0, 1, 2]
+
+
+@pytest.mark.parametrize(("inclusion", "with_columns"), [(0, "all"), (1, "all"), (2, "first")])
+def test_large_sets_come_in_parts(raw: Raw, session: str, inclusion: int, with_columns: str) -> None:
+    text = NUMBERS.format(2000)
+    parts = executed(raw, session, text, response_part_limit_bytes=10_000, schema_inclusion_mode=inclusion)
+    assert len(parts) > 4
+    assert all(part.ByteSize() < 12_000 for part in parts)
+    told = [bool(part.result_set.columns) for part in parts]
+    assert told == [with_columns == "all" or not number for number, _ in enumerate(parts)]
+    numbers = [row.items[0].int32_value or row.items[0].int64_value for part in parts for row in part.result_set.rows]
+    assert numbers == list(range(2000))
+
+
+def test_pieces_are_cut_near_the_limit_and_lose_nothing() -> None:
+    rows: list[Any] = [(number,) for number in range(3 * AT_ONCE)]
+    pieces = pieces_of(lambda some: b"".join(b"%5d" % row for row in some), rows, 100)
+    assert b"".join(pieces) == b"".join(b"%5d" % row for row in rows)
+    assert max(map(len, pieces)) <= 100
+    assert pieces_of(lambda some: b"x" * 500 * len(some), rows[:2], 100) == [b"x" * 500] * 2
+    assert pieces_of(lambda some: b"", [], 100) == []
+
+
+def test_a_transaction_is_told_in_the_first_part(raw: Raw, session: str) -> None:
+    begun = executed(raw, session, "SELECT 1; SELECT 2", tx_control={"begin_tx": {"serializable_read_write": {}}})
+    id = begun[0].tx_meta.id
+    assert id and not begun[1].HasField("tx_meta")
+    [last] = executed(raw, session, "SELECT 3", tx_control={"tx_id": id, "commit_tx": True})
+    assert last.HasField("tx_meta") and not last.tx_meta.id
+    [gone] = executed(raw, session, "SELECT 4", tx_control={"tx_id": id})
+    assert (gone.status, gone.issues[0].issue_code) == (400140, 2015)
+    assert gone.issues[0].message == f"Transaction not found: {id}"
+
+
+@pytest.mark.parametrize(
+    ("mode", "statistics", "plan"), [(0, False, False), (10, False, False), (BASIC, True, False), (FULL, True, True)]
+)
+def test_statistics_come_in_the_last_part_when_they_are_asked_for(
+    raw: Raw, session: str, mode: int, statistics: bool, plan: bool
+) -> None:
+    parts = executed(raw, session, "SELECT 1; SELECT 2", stats_mode=mode)
+    assert [part.HasField("exec_stats") for part in parts] == [False, statistics]
+    assert bool(parts[-1].exec_stats.query_plan) is plan
+
+
+def test_explain_has_a_plan_and_no_rows(raw: Raw, session: str) -> None:
+    [part] = executed(raw, session, "SELECT 1 AS a", exec_mode=EXPLAIN)
+    assert not part.HasField("result_set")
+    assert part.exec_stats.query_plan.startswith("{") and part.exec_stats.query_ast
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "said"),
+    [
+        ({"exec_mode": 0}, BAD_REQUEST, "Unexpected query mode"),
+        ({"query_content": {"text": " "}}, BAD_REQUEST, "Query content is empty"),
+        ({"query_content": {"text": "SELECT 1", "syntax": 2}}, UNSUPPORTED, "PostgreSQL syntax is not supported"),
+        ({"result_set_format": 2}, UNSUPPORTED, "Result sets in Arrow format are not supported without pyarrow"),
+        ({"tx_control": {}}, BAD_REQUEST, "Empty TxControl"),
+        ({"parameters": {"$a": {}}}, BAD_REQUEST, "$a: a type is missing"),
+    ],
+)
+def test_refusals(raw: Raw, session: str, fields: dict[str, Any], status: int, said: str) -> None:
+    given = {"exec_mode": EXECUTE, "query_content": {"text": "SELECT 1"}, **fields}
+    [part] = raw.stream(f"{QUERY}/ExecuteQuery", session_id=session, **given)
+    assert (part.status, part.issues[0].message) == (status, said)
+
+
+def test_a_session_has_one_query_at_a_time_and_is_free_before_the_last_part(raw: Raw, session: str) -> None:
+    stream = raw.stream(
+        f"{QUERY}/ExecuteQuery",
+        session_id=session,
+        exec_mode=EXECUTE,
+        query_content={"text": NUMBERS.format(400_000)},
+    )
+    next(stream)
+    [busy] = executed(raw, session, "SELECT 1")
+    assert (busy.status, busy.issues[0].message) == (SESSION_BUSY, "Pending previous query completion")
+    stream.cancel()
+    for _ in range(200):
+        parts = executed(raw, session, "SELECT 1; SELECT 2")
+        if parts[0].status != SESSION_BUSY:
+            break
+    assert [part.status for part in parts] == [SUCCESS, SUCCESS]
+    for _ in range(50):
+        assert executed(raw, session, "SELECT 1")[0].status == SUCCESS
+
+
+def test_scripts_run_on_their_own_and_keep_their_results(ydb_server: RunningServer, raw: Raw) -> None:
+    script = {"text": "SELECT * FROM AS_TABLE(ListMap(ListFromRange(0, 1500), ($n) -> (<|n: $n|>))) ORDER BY n"}
+    begun = raw.ask(f"{QUERY}/ExecuteScript", exec_mode=EXECUTE, script_content=script)
+    assert begun.id.startswith("ydb://scriptexec/9?")
+    operation = begun
+    while not operation.ready:
+        operation = raw.ask("Ydb.Operation.V1.OperationService/GetOperation", id=begun.id).operation
+    assert operation.status == SUCCESS
+    listed = raw.ask("Ydb.Operation.V1.OperationService/ListOperations", kind="scriptexec")
+    assert [each.id for each in listed.operations] == [begun.id]
+    first = raw.ask(f"{QUERY}/FetchScriptResults", operation_id=begun.id)
+    second = raw.ask(f"{QUERY}/FetchScriptResults", operation_id=begun.id, fetch_token=first.next_fetch_token)
+    assert (len(first.result_set.rows), len(second.result_set.rows), second.next_fetch_token) == (1000, 500, "")
+    assert raw.ask("Ydb.Operation.V1.OperationService/ForgetOperation", id=begun.id).status == SUCCESS
+    assert raw.ask("Ydb.Operation.V1.OperationService/GetOperation", id=begun.id).operation.status == 400140
