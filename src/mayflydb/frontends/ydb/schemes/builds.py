@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.rows import Layout, keys_of
-from mayflydb.frontends.ydb.schemes.indexes import name_of
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.model.errors import MayflyError
+from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 
@@ -40,18 +39,26 @@ class Builds:
         self._engine = engine
         self._schemes = schemes
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._again: set[int] = set()
 
     def begin(self, view: TableView) -> None:
         """Go on with what a table lacks, in the background, if it lacks anything."""
         id = view.node.id
-        if _unfinished(view.node) and id not in self._tasks:
-            task = asyncio.create_task(self._logged(id, self._all(id, view.table.path)), name=f"table {id}")
-            self._tasks[id] = task
+        if not _unfinished(view.node):
+            return
+        if id in self._tasks:
+            # It may have looked for the last time already.
+            self._again.add(id)
+        else:
+            self._tasks[id] = asyncio.create_task(self._logged(id, view.table.path), name=f"table {id}")
 
     async def complete(self, view: TableView) -> None:
-        """Return when a table lacks nothing any more."""
+        """Return when a table's indexes are complete. Unavailable: they are not, and what was begun has ended."""
         while (task := self._tasks.get(view.node.id)) is not None:
             await asyncio.wait([task])
+        node = await self._engine.node_by_id(view.node.id)
+        if node is not None and any(index.state == "building" for index in node.definition.indexes):
+            raise Unavailable(f"An index of {view.table.path} is not complete")
 
     async def close(self) -> None:
         """Leave everything as it is."""
@@ -61,17 +68,18 @@ class Builds:
         if tasks:
             await asyncio.wait(tasks)
 
-    def is_building(self, view: TableView) -> list[str]:
-        """The names of indexes that are being built."""
-        return [name_of(each) for each in view.indexes.values() if each.state == "building"]
-
-    async def _logged(self, id: int, work: Coroutine[Any, Any, None]) -> None:
+    async def _logged(self, id: int, path: str) -> None:
         try:
-            await work
+            again = True
+            while again:
+                self._again.discard(id)
+                await self._all(id, path)
+                again = id in self._again
         except MayflyError as error:
             # The next change of the table, or the next start, goes on with it.
             log.warning("indexes or TTL dates of table %d are not complete: %s", id, error)
         finally:
+            self._again.discard(id)
             self._tasks.pop(id, None)
 
     async def _all(self, id: int, path: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import msgspec
 
@@ -48,7 +48,9 @@ from mayflydb.store.interface import Decision
 
 T = TypeVar("T")
 
-OWNER = "root@builtin"
+OWNER: Final = "root@builtin"
+MOST_VIEWS: Final = 4096
+"""Tables that are kept decoded, those included that are gone."""
 
 
 class SchemeOptions(Protocol):
@@ -178,6 +180,8 @@ class Schemes:
             now = self.engine.store.catalog_version
             if now == version:
                 self._entries.clear()
+                if len(self._views) > MOST_VIEWS:
+                    self._views.clear()
                 self._databases = tuple(dict.fromkeys((*self._served, *names)))
                 self._version = version
             version = now

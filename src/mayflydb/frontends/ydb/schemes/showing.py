@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 from mayflydb.frontends.ydb.schemes.columns import type_of
@@ -10,6 +11,7 @@ from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import bare, is_optional
 
+_BARE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _KINDS: Final = {"sync": "GLOBAL SYNC", "async": "GLOBAL ASYNC", "unique": "GLOBAL UNIQUE SYNC"}
 
 
@@ -31,8 +33,9 @@ def interval(seconds: int) -> str:
 
 def ttl_text(ttl: TtlSettings) -> str:
     """`INTERVAL('P7D') DELETE ON at`, as a setting has it."""
+    column = ttl.column if _BARE.match(ttl.column) else quoted(ttl.column)
     unit = "" if ttl.unit is None else f" AS {ttl.unit}"
-    return f"INTERVAL('{interval(ttl.expire_after)}') DELETE ON {ttl.column}{unit}"
+    return f"INTERVAL('{interval(ttl.expire_after)}') DELETE ON {column}{unit}"
 
 
 def show_table(view: TableView, name: str) -> str:

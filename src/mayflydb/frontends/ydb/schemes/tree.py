@@ -87,14 +87,9 @@ class Tree:
     def move(self, moves: Sequence[Move], now: Instant) -> Decision[tuple[int, ...]]:
         """Other names for tables, one after the other, all or none: the ids of those that were replaced. Faults: as in `make`, or
         one is not there."""
-        rows: dict[tuple[str, str], Row] = {}
-        homes: dict[str, Node] = {}
-        changes: list[Change] = []
-        for database in dict.fromkeys(each[0] for move in moves for each in (move.source, move.destination)):
-            homes[database], made = yield from self._database(database, now)
-            changes += made
-            for row in (yield from ask(Children(homes[database].id))):
-                rows[database, row.name] = row
+        homes, rows, changes = yield from self._known(
+            [each[0] for move in moves for each in (move.source, move.destination)], now
+        )
         replaced: list[int] = []
         for move in moves:
             row = self._source(rows, move)
@@ -114,17 +109,16 @@ class Tree:
 
     def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> Decision[None]:
         """Nodes that nobody saw get their names, all or none: (node, database, name) each. Faults: as in `make`."""
-        changes: list[Change] = []
+        homes, rows, changes = yield from self._known([database for _, database, _ in copies], now)
         for id, database, name in copies:
-            home, made = yield from self._database(database, now)
-            changes += made
-            if (yield from ask(Find(home.id, name))) is not None:
+            if (database, name) in rows:
                 raise exists(joined(database, name))
-            changes += yield from self._parents(home, name, now)
+            changes += yield from self._parents(homes[database], name, now, rows)
             row = yield from self._loaded(id)
-            node = msgspec.structs.replace(self._nodes.of(row), parent=home.id, name=name)
+            node = msgspec.structs.replace(self._nodes.of(row), parent=homes[database].id, name=name)
+            rows[database, name] = row_of(node)
             changes.append(PutRow(row_of(node)))
-        return Outcome(tuple(_distinct(changes)), None)
+        return Outcome(tuple(changes), None)
 
     def database(self, name: str, now: Instant) -> Decision[Node]:
         """The row of a database, made if it is missing."""
@@ -132,6 +126,18 @@ class Tree:
         return Outcome(tuple(changes), node)
 
     # --- reads -----------------------------------------------------------------------------------------------------
+
+    def _known(self, databases: Sequence[str], now: Instant) -> Reading:
+        """The rows of databases, those below them by (database, name), and what makes those that are missing."""
+        homes: dict[str, Node] = {}
+        rows: dict[tuple[str, str], Row] = {}
+        changes: list[Change] = []
+        for database in dict.fromkeys(databases):
+            homes[database], made = yield from self._database(database, now)
+            changes += made
+            for row in (yield from ask(Children(homes[database].id))):
+                rows[database, row.name] = row
+        return homes, rows, changes
 
     def _source(self, rows: dict[tuple[str, str], Row], move: Move) -> Row:
         row = rows.get(move.source)
@@ -191,17 +197,3 @@ class Tree:
             elif kind_of(self._nodes.of(row)) != "directory":
                 raise wrong_kind(joined(home.name, above), "directory")
         return changes
-
-
-def _distinct(changes: Sequence[Change]) -> list[Change]:
-    """Each row once: several copies may want the same directories."""
-    seen: set[tuple[int, str]] = set()
-    kept: list[Change] = []
-    for change in changes:
-        if isinstance(change, PutRow):
-            place = change.row.parent, change.row.name
-            if place in seen:
-                continue
-            seen.add(place)
-        kept.append(change)
-    return kept
