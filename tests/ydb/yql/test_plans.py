@@ -51,6 +51,8 @@ ANSWERS = [
     ("SELECT t.id AS i FROM t ORDER BY i DESC", [(3,), (2,), (1,)]),
     ("SELECT n / 10 AS k FROM t ORDER BY -n", [(3,), (2,), (1,)]),
     ("SELECT DISTINCT c FROM p ORDER BY c", [(10,), (20,), (30,)]),
+    ("SELECT DISTINCT t.v FROM t ORDER BY t.v DESC", [("b",), ("a",), (None,)]),
+    ("SELECT DISTINCT n / 20 AS k FROM t ORDER BY k", [(0,), (1,)]),
     ("SELECT id FROM (SELECT id, n FROM t) AS q WHERE q.id = 2", [(2,)]),
     ("$q = (SELECT id FROM t); SELECT * FROM $q AS x ORDER BY id DESC LIMIT 1", [(3,)]),
     ("$m = (SELECT MAX(id) FROM t); SELECT id FROM t WHERE id = $m", [(3,)]),
@@ -449,6 +451,12 @@ def test_what_a_plan_says_of_itself() -> None:
     assert (set(plan.reads), set(plan.writes), plan.read_only) == ({"/local/t"}, {"/local/u"}, False)
     assert plan.declared == {"a": UINT64}
     assert [[name for name, _ in each] for each in plan.results] == [["x"]]
+
+
+def test_asynchronous_indexes_are_named() -> None:
+    tables = MemoryTables(table("/local/t", "id Uint64?,n Int64?", "id", Index("later", ("n",), kind="async")))
+    assert plan_of("SELECT id FROM t VIEW later", tables).stale == frozenset({("/local/t", "later")})
+    assert plan_of("SELECT id FROM t WHERE n = 1", tables).stale == frozenset()
 
 
 EXPLAINED = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from random import Random
 from typing import Any
 
@@ -143,7 +144,7 @@ def naive(made: MemoryTables, kind: str, on: str, where: str, order: list[str]) 
         "LEFT ONLY": lone_left,
         "LEFT SEMI": [(row, no_right) for row in left if any(meets(row, other) for other in right)],
     }[kind]
-    tests = {
+    tests: dict[str, Callable[[dict[str, Any]], bool]] = {
         "": lambda row: True,
         "WHERE t.a > 0": lambda row: row["a"] is not None and row["a"] > 0,
         "WHERE t.b = 'a'": lambda row: row["b"] == "a",

@@ -8,7 +8,6 @@ Source: https://ydb.tech/docs/en/yql/reference/syntax/expressions#comparison
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from decimal import Decimal
 from functools import cmp_to_key
 from typing import Any, Final, TypeAlias
 
@@ -356,14 +355,17 @@ def _dicts(type: DictType, payload: Equal | None) -> Equal | None:
 
 
 def _variants(type: VariantType) -> Equal | None:
-    parts = type.over.items if isinstance(type.over, TupleType) else ()
-    if isinstance(type.over, StructType):
-        parts = tuple(part for _, part in type.over.members)
-    relations = [equal(part, part) for part in parts]
+    relations = [equal(part, part) for part in _alternatives(type)]
     known = [each for each in relations if each is not None]
     if len(known) < len(relations):
         return None
     return lambda a, b: a[0] == b[0] and _each([(known[a[0]], a[1], b[1])])
+
+
+def _alternatives(type: VariantType) -> tuple[Type, ...]:
+    if isinstance(type.over, StructType):
+        return tuple(part for _, part in type.over.members)
+    return type.over.items if isinstance(type.over, TupleType) else ()
 
 
 def _has_no_null(type: Type) -> bool:
@@ -432,10 +434,7 @@ def group_key(type: Type) -> Callable[[Value], Hashable]:
     """What stands for a value where equal ones come together: GROUP BY, DISTINCT, joins, keys of dicts. NaN equals itself."""
     match type:
         case OptionalType(item):
-            inner = group_key(item)
-            if inner is _itself:
-                return _itself
-            return lambda value: None if value is None else inner(value) if not isinstance(value, Just) else value
+            return _group_optional(item)
         case TupleType(items):
             return _group_parts(items)
         case StructType(members):
@@ -449,7 +448,8 @@ def group_key(type: Type) -> Callable[[Value], Hashable]:
         case TaggedType(_, item):
             return group_key(item)
         case VariantType():
-            return lambda value: (value[0], _frozen(value[1]))
+            keys = [group_key(part) for part in _alternatives(type)]
+            return lambda value: (value[0], keys[value[0]](value[1]))
         case Primitive() if type in FLOATS:
             return lambda value: _NAN if value != value else value
         case Primitive() if type in moments.ZONED:
@@ -459,23 +459,17 @@ def group_key(type: Type) -> Callable[[Value], Hashable]:
     return _itself
 
 
+def _group_optional(item: Type) -> Callable[[Value], Hashable]:
+    inner = group_key(item)
+    if inner is _itself:
+        return _itself
+    if isinstance(item, OptionalType):
+        return lambda value: None if value is None else Just(inner(value.value))
+    return lambda value: None if value is None else inner(value)
+
+
 def _group_parts(items: tuple[Type, ...]) -> Callable[[Value], Hashable]:
     keys = [group_key(item) for item in items]
     if all(key is _itself for key in keys):
         return _itself
     return lambda value: tuple(None if part is None else key(part) for key, part in zip(keys, value, strict=True))
-
-
-def _frozen(value: Any) -> Hashable:
-    match value:
-        case list() | tuple():
-            return tuple(map(_frozen, value))
-        case dict():
-            return frozenset((key, _frozen(part)) for key, part in value.items())
-        case float() if value != value:
-            return _NAN
-        case Just(inner):
-            return Just(_frozen(inner))
-        case bool() | int() | float() | str() | bytes() | Decimal() | None:
-            return value
-    raise TypeError(f"no value of YQL: {value!r}")

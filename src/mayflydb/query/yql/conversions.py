@@ -285,9 +285,9 @@ def _fit(value: Value, source: Type, to: Type) -> Value:
         if value is None:
             return None
         inner = source.item if isinstance(source, OptionalType) else source
-        fitted = _fit(value, inner, to.item)
+        fitted = _fit(value.value if isinstance(value, Just) else value, inner, to.item)
         return Just(fitted) if fitted is not FAILED and isinstance(to.item, OptionalType) else fitted
-    if value is None and isinstance(source, (NullType, OptionalType)):
+    if isinstance(source, (NullType, OptionalType)):
         return FAILED
     if source == to:
         return value

@@ -31,15 +31,28 @@ _REAL: Final = r"(?:[0-9]+\.[0-9]*(?:[eE][+-]?[0-9]+)?|[0-9]+[eE][+-]?[0-9]+)(?:
 _INTEGER: Final = r"(?:0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+)(?:[pPuU]?[lLsStTiIbBnN]|[pPuU])?"
 _QUOTED: Final = r"`(?>(?:[^`\\]+|``|\\(?s:.))*)`"
 _SIGN: Final = r"\|<<|<=|<>|<<|<\||>=|\|\||\|>|==|!=|->|::|@(?!@)|/(?!\*)|[-=<>&|+~*%;.,()?:${}^\[\]]"
-_TOKEN: Final = re.compile(
-    rf"{_SKIPPED}(?:([A-Za-z_][A-Za-z0-9_]*)|({_SIGN})|({_STRING})|({_QUOTED})|({_REAL})|({_INTEGER})|(\Z))", re.ASCII
+_ANSI_STRING: Final = (
+    r"""'(?>(?:[^']+|'')*)'(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
+    r"""|(?>(?:@@(?s:.*?)@@)+)@?(?:[sSuUyYjJ]|[pP][tTbBvV]?)?"""
 )
+_ANSI_QUOTED: Final = rf"""{_QUOTED}|"(?>(?:[^"]+|"")*)\""""
+
+
+def _pattern(strings: str, quoted: str) -> re.Pattern[str]:
+    word = "[A-Za-z_][A-Za-z0-9_]*"
+    tokens = rf"({word})|({_SIGN})|({strings})|({quoted})|({_REAL})|({_INTEGER})|(\Z)"
+    return re.compile(rf"{_SKIPPED}(?:{tokens})", re.ASCII)
+
+
+_TOKEN: Final = _pattern(_STRING, _QUOTED)
+_ANSI_TOKEN: Final = _pattern(_ANSI_STRING, _ANSI_QUOTED)
 _BLANK: Final = re.compile(_SKIPPED)
 _KINDS: Final = (None, None, None, STRING, QUOTED, REAL, INTEGER, END)
 _WORD: Final = 1
 _SIGN_GROUP: Final = 2
 _END_GROUP: Final = 7
-_MODE: Final = re.compile(r"^\s*--!\s*(\w+)", re.MULTILINE)
+_MODE: Final = re.compile(r"\s*--!\s*(\w*)[^\r\n]*")
+_FOREIGN: Final = frozenset({"syntax_v0", "syntax_pg"})
 
 
 class Places:
@@ -68,10 +81,11 @@ class Tokens:
     `starts`: offsets in characters.
     """
 
-    __slots__ = ("kinds", "places", "starts", "text", "texts")
+    __slots__ = ("ansi", "kinds", "places", "starts", "text", "texts")
 
     def __init__(self, text: str) -> None:
         self.text = text
+        self.ansi = False
         self.places = Places(text)
         self.kinds: list[str] = []
         self.texts: list[str] = []
@@ -86,9 +100,9 @@ def tokens(text: str) -> Tokens:
     """Cut a text. Faults: a character that begins no token; a text for another parser."""
     found = Tokens(text)
     if "--!" in text:
-        _check_mode(text, found.places)
+        found.ansi = _is_ansi(text, found.places)
     kinds, texts, starts = found.kinds, found.texts, found.starts
-    match, keywords = _TOKEN.match, KEYWORDS
+    match, keywords = (_ANSI_TOKEN if found.ansi else _TOKEN).match, KEYWORDS
     offset = 0
     while True:
         token = match(text, offset)
@@ -117,7 +131,13 @@ def _unknown(text: str, offset: int, places: Places) -> Exception:
     return syntax_fault(f"token recognition error at: '{text[start : start + 16]}'", places.at(start))
 
 
-def _check_mode(text: str, places: Places) -> None:
-    for mode in _MODE.finditer(text):
-        if mode[1] in ("ansi_lexer", "syntax_v0", "syntax_pg"):
+def _is_ansi(text: str, places: Places) -> bool:
+    """Whether the lines before the first statement ask for the ANSI lexer. Faults: they ask for another language."""
+    ansi = False
+    offset = 0
+    while mode := _MODE.match(text, offset):
+        if mode[1] in _FOREIGN:
             raise unsupported(f"--!{mode[1]}", places.at(mode.start(1)))
+        ansi = ansi or mode[1] == "ansi_lexer"
+        offset = mode.end()
+    return ansi

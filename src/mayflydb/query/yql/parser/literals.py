@@ -16,13 +16,17 @@ _BASES: Final = {"x": 16, "o": 8, "b": 2}
 _INTEGER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+|[0-9]+", re.ASCII)
 
 
-def split_text(token: str) -> tuple[bytes, str]:
-    """A STRING_VALUE as the bytes it stands for, and its suffix in lower case. ValueError: a bad escape."""
+def split_text(token: str, ansi: bool = False) -> tuple[bytes, str]:
+    """A STRING_VALUE as the bytes it stands for, and its suffix in lower case. ValueError: a bad escape.
+
+    `ansi`: quotes are doubled, and nothing else is escaped.
+    """
     quote = token[0]
     if quote == "@":
         return _raw(token)
     close = token.rindex(quote)
-    return unescape(token[1:close]), token[close + 1 :].lower()
+    body, suffix = token[1:close], token[close + 1 :].lower()
+    return body.replace("''", "'").encode("utf-8", "surrogatepass") if ansi else unescape(body), suffix
 
 
 def _raw(token: str) -> tuple[bytes, str]:
@@ -72,8 +76,10 @@ def _escaped(escape: re.Match[str]) -> bytes:
 
 
 def unquote(name: str) -> str:
-    """What stands between backticks. ValueError: a bad escape, or bytes that are no UTF-8."""
+    """What stands between backticks, or between ANSI's double quotes. ValueError: a bad escape, or no UTF-8."""
     body = name[1:-1]
+    if name[0] == '"':
+        return body.replace('""', '"')
     if "\\" not in body and "`" not in body:
         return body
     return unescape(body.replace("``", "`")).decode("utf-8")

@@ -213,6 +213,8 @@ class Statements(Access):
                 self.refuse(f"{verb} {' '.join(words)}", self.index - 1)
 
     def _create_view(self, at: At) -> CreateView:
+        if self.tokens.ansi:
+            self.refuse("A view in a text for the ANSI lexer")
         if_not_exists = self.if_not_exists()
         name = self.object_path()
         settings: tuple[Setting, ...] = ()

@@ -141,7 +141,7 @@ class TypeNames(Cursor):
     def bytes_of(self, index: int) -> tuple[bytes, str]:
         """What the STRING_VALUE at this token says, and its suffix. Faults: a bad escape."""
         try:
-            return split_text(self.texts[index])
+            return split_text(self.texts[index], self.tokens.ansi)
         except ValueError as error:
             raise fault(f"Failed to parse string literal: {error}", self.at(index)) from None
 

@@ -26,6 +26,7 @@ class Context:
         self.parameters: dict[str, Type] = {}
         self.reads: set[str] = set()
         self.writes: set[str] = set()
+        self.stale: set[tuple[str, str]] = set()
         self.warnings: list[Issue] = []
         self.preludes: list[Prelude] = []
         self.trees: list[Any] = []

@@ -61,7 +61,8 @@ class Plan(msgspec.Struct, frozen=True):
     """A script that is ready to run, any number of times.
 
     `declared`: types of its parameters as DECLARE gives them; `parameters`: names and types of all that it takes. `results`:
-    columns of each result set. `reads`, `writes`: absolute paths of tables. `numbers`: how many of `Run.named` it uses.
+    columns of each result set. `reads`, `writes`: absolute paths of tables. `stale`: (table, index) of
+    asynchronous indexes that it reads, which not every transaction may.
     """
 
     steps: tuple[Step, ...]
@@ -73,6 +74,7 @@ class Plan(msgspec.Struct, frozen=True):
     warnings: tuple[Issue, ...] = ()
     commit: bool = False
     rollback: bool = False
+    stale: frozenset[tuple[str, str]] = frozenset()
 
     @property
     def read_only(self) -> bool:

@@ -59,6 +59,7 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
         tuple(context.warnings),
         commit=any(not each.rollback for each in binding.ends),
         rollback=any(each.rollback for each in binding.ends),
+        stale=frozenset(context.stale),
     )
 
 

@@ -129,8 +129,9 @@ def _ordered(
     if tree.distinct:
         keys = tuple(comparison.group_key(each.type) for each in fields)
         relation = Distinct(project(relation, values, width), keys)
-        over = Binder(binder.context, binder.names, Scope([_plain(each) for each in fields]))
         values, width = [slot(each.type, i) for i, each in enumerate(fields)], len(fields)
+        written = _written(tree, values)
+        over = Binder(binder.context, binder.names, Scope([_plain(each) for each in fields]), written)
     else:
         special: dict[Tree, Expression] = {
             Name(tree.at, name, quoted): each for name, each in columns for quoted in (False, True)
@@ -142,6 +143,14 @@ def _ordered(
     keys_of, extra = sort_keys(over, tree.order, values)
     relation = project(relation, [*values, *extra], width)
     return Bound(Sort(relation, keys_of, len(values), limit), fields)
+
+
+def _written(tree: Select, values: Sequence[Expression]) -> dict[Tree, Expression]:
+    """What each expression of the list came to, so that ORDER BY may repeat it; with `*` names have to do."""
+    trees = [each for each in tree.items if isinstance(each, Item)]
+    if len(trees) != len(tree.items):
+        return {}
+    return {each.value: value for each, value in zip(trees, values, strict=True)}
 
 
 def _plain(field: Field) -> Field:

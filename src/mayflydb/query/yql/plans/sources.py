@@ -69,6 +69,8 @@ def table_source(context: Context, reference: TableRef, wanted: frozenset[str] |
         return _view(context, found, reference)
     context.reads.add(found.path)
     index = read_index(found, reference)
+    if index is not None and index.kind == "async":
+        context.stale.add((found.path, index.name))
     columns = [each for each in found.columns if wanted is None or each.name in wanted]
     scan = Scan(found.path, tuple(each.name for each in columns), index.name if index else None)
     return Bound(scan, tuple(Field(each.name, each.type) for each in columns), found)
