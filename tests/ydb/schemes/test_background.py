@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 
+from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.ydb.rows import Layout, partition_of
 from mayflydb.frontends.ydb.schemes.copying import HIDDEN, Copy, copy_tables
+from mayflydb.frontends.ydb.schemes.making import altered
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, DropTtl, IndexSpec, TableSpec, TtlSpec
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.instant import HOUR, MINUTE, SECOND
@@ -50,14 +52,12 @@ CHANGES = [INDEXED, AlterSpec(ttl=TtlSpec("n", 60, "SECONDS")), AlterSpec(ttl=Dr
 
 @pytest.mark.parametrize("change", CHANGES, ids=["index", "column", "none"])
 def test_what_a_stop_has_left_goes_on_at_the_next_start(place: Any, change: AlterSpec) -> None:
-    made(place, TIMED)
+    view = made(place, TIMED)
 
-    async def stopped_at_once() -> None:
-        await place.schemes.alter("/local/t", change, place.now)
-        await place.schemes.close()
-        await place.engine.indexes.close()
+    def changed(node: Node) -> Definition:
+        return altered(node.definition, change, place.schemes.terms, place.now)
 
-    place.run(stopped_at_once())
+    place.run(place.engine.definitions.replace(view.node.id, changed, place.now))
     assert {"building", "dropped"} & set(states(place))
     place.again()
     place.run(place.schemes.builds.complete(place.run(place.schemes.table("/local/t"))))

@@ -54,11 +54,15 @@ class Builds:
 
     async def complete(self, view: TableView) -> None:
         """Return when a table's indexes are complete. Unavailable: they are not, and what was begun has ended."""
-        while (task := self._tasks.get(view.node.id)) is not None:
-            await asyncio.wait([task])
+        await self.ended(view)
         node = await self._engine.node_by_id(view.node.id)
         if node is not None and any(index.state == "building" for index in node.definition.indexes):
             raise Unavailable(f"An index of {view.table.path} is not complete")
+
+    async def ended(self, view: TableView) -> None:
+        """Return when what was begun for a table has ended, well or not."""
+        while (task := self._tasks.get(view.node.id)) is not None:
+            await asyncio.wait([task])
 
     async def close(self) -> None:
         """Leave everything as it is."""

@@ -49,6 +49,9 @@ from mayflydb.store.interface import Decision
 T = TypeVar("T")
 
 OWNER: Final = "root@builtin"
+SOON_DATED: Final = 20_000
+"""Rows whose dates a change of the TTL column waits for."""
+
 MOST_VIEWS: Final = 4096
 """Tables that are kept decoded, those included that are gone."""
 
@@ -243,7 +246,8 @@ class Schemes:
         return self.view(node, paths.joined(path))
 
     async def alter(self, path: str, spec: AlterSpec, now: Instant) -> TableView:
-        """Change a table, all at once; what that leaves to be built is begun. Faults: it is not there, or what cannot be."""
+        """Change a table, all at once. What that leaves to be built is begun; dates of a new TTL column, in a table that is not
+        large, are there when this returns. Faults: it is not there, or what cannot be."""
         view = await self.table(path)
 
         def change(node: Node) -> Definition:
@@ -254,8 +258,14 @@ class Schemes:
             node = await self.engine.definitions.replace(view.node.id, change, now)
         except NotFound:
             raise not_found(path) from None
-        self.builds.begin(self.view(node, view.table.path))
-        return self.view(node, view.table.path)
+        after = self.view(node, view.table.path)
+        self.builds.begin(after)
+        if any(slot.state == "building" for slot in node.definition.slots):
+            # Whoever moves the clock next expects the column to count.
+            totals = await self.engine.insight.totals(node.id)
+            if totals.records <= SOON_DATED:
+                await self.builds.ended(after)
+        return after
 
     async def drop(self, path: str) -> None:
         """Remove a table with all it holds. Faults: it is not there."""
