@@ -109,3 +109,18 @@ def test_long_chains_of_conditions_are_read(word: str) -> None:
     """As programs write them: thousands of alternatives, balanced so that nobody runs out of stack."""
     script = parse("SELECT * FROM t WHERE " + f" {word} ".join(f"id = {number}" for number in range(5000)))
     assert parse(write(script)) == script
+
+
+@pytest.mark.parametrize("stack", [200, 600, 800])
+def test_nesting_is_refused_from_deep_in_the_stack_too(stack: int) -> None:
+    text = "SELECT " + "a BETWEEN 1 AND (a AND " * 60 + "a" + ")" * 60
+
+    def deeper(levels: int) -> bool:
+        if levels:
+            return deeper(levels - 1)
+        try:
+            return bool(parse(text).statements)
+        except Fault as fault:
+            return "Nesting deeper" in str(fault)
+
+    assert deeper(stack)

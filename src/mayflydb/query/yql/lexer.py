@@ -62,6 +62,7 @@ class Places:
         self._text = text
         self._rows = [0]
         self._plain = text.isascii()
+        self._last = (0, 1)  # An offset and its column: places are mostly asked for from left to right.
         if "\n" in text:
             self._rows.extend(each.end() for each in re.finditer("\n", text))
 
@@ -71,7 +72,12 @@ class Places:
         start = self._rows[row - 1]
         if self._plain:
             return At(row, offset - start + 1)
-        return At(row, len(self._text[start:offset].encode("utf-8", "surrogatepass")) + 1)
+        known, column = self._last
+        if not start <= known <= offset:
+            known, column = start, 1
+        column += len(self._text[known:offset].encode("utf-8", "surrogatepass"))
+        self._last = offset, column
+        return At(row, column)
 
 
 class Tokens:

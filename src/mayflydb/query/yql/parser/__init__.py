@@ -14,7 +14,11 @@ from mayflydb.query.yql.syntax import Query, TypeName
 
 def parse(text: str) -> Script:
     """A whole text. Faults: it cannot be read, or has what Mayfly has not."""
-    return Statements(tokens(text)).script()
+    cursor = Statements(tokens(text))
+    try:
+        return cursor.script()
+    except RecursionError:  # Whoever asks stands deep in the stack already.
+        raise cursor.too_deep() from None
 
 
 def read_type(text: str) -> TypeName:

@@ -172,7 +172,11 @@ class Cursor:
         """One bracket deeper; `leave` is called behind its end, but not on the way of a Fault out."""
         self._depth += 1
         if self._depth > DEEPEST:
-            raise fault(f"Nesting deeper than {DEEPEST} is not supported", self.at())
+            raise self.too_deep()
+
+    def too_deep(self) -> Fault:
+        """More brackets in one another than are read."""
+        return fault(f"Nesting deeper than {DEEPEST} is not supported", self.at())
 
     def leave(self, levels: int = 1) -> None:
         self._depth -= levels
