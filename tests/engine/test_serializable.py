@@ -189,6 +189,17 @@ def test_what_is_written_blindly_conflicts_with_nobody(
     assert {key: values.get(key) for key in expected or {}} == (expected or {})
 
 
+def test_what_was_not_there_at_the_beginning_counts_as_read(site: Site, index: Index) -> None:
+    """Though it was there when it was looked for."""
+    client = Client(site, index)
+    client.get(b"a")
+    site.write(create(b"e", b"05"))
+    assert client.get(b"e") is None
+    client.run(create(b"h", b"10"))
+    with pytest.raises(WriteConflict):
+        client.commit()
+
+
 def test_it_sees_what_it_has_written(site: Site, index: Index) -> None:
     client = Client(site, index)
     client.run(adding(b"a", b"05"), True)

@@ -401,7 +401,7 @@ class Snapshot:
         """What was at a place at the beginning, by what is there now."""
         begun = self._begun_at(part, request, stored)
         if begun is not None and part.is_new(begun):
-            return None
+            begun = None  # Nothing was there, which counts as read.
         part.met(request.partition, request.key, begun)
         return begun
 

@@ -109,7 +109,9 @@ def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
     rule = Rule("column", body.ttl.expire_after, hides=hides, slot=body.ttl.slot, passes=True)
     interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
     schedule = following(before, interval, now)
-    if before is not None and before.until is None and before.every == schedule.every:
+    same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
+    if same and before is not None and before.until is None and before.every == schedule.every:
+        # By another rule nothing is due at a run that was made before it.
         schedule = before
     return msgspec.structs.replace(definition, rules=(rule,), schedule=schedule)
 
