@@ -107,3 +107,26 @@ def test_refused(name: Any, kinds: Any) -> None:
 def test_top_keeps_few_of_many(chance: random.Random) -> None:
     values = [chance.randrange(10**9) for _ in range(1000)]
     assert aggregated("TOP", [INT64], [(each,) for each in values], 5)[1] == sorted(values, reverse=True)[:5]
+
+
+STATISTICS = [
+    ("STDDEV", [INT32], [(2,), (4,), (4,), (4,), (5,), (5,), (7,), (9,)], (), "Double", 2.138089935299395),
+    ("STDDEV_POPULATION", [INT32], [(2,), (4,), (4,), (4,), (5,), (5,), (7,), (9,)], (), "Double", 2.0),
+    ("VARIANCE", [I32], [(1,), (None,), (3,)], (), "Double?", 2.0),
+    ("VAR_POP", [DOUBLE], [(1.0,), (3.0,)], (), "Double", 1.0),
+    ("VARIANCE", [I32], [(None,)], (), "Double?", None),
+    ("CORRELATION", [INT32, INT32], [(1, 2), (2, 4), (3, 6)], (), "Double", 1.0),
+    ("COVARIANCE_POPULATION", [INT32, INT32], [(1, 2), (3, 6)], (), "Double", 2.0),
+    ("COVARIANCE_SAMPLE", [INT32, I32], [(1, 2), (3, 6), (4, None)], (), "Double?", 4.0),
+    ("MEDIAN", [INT32], [(1,), (9,), (4,)], (), "Double", 4.0),
+    ("MEDIAN", [I32], [(1,), (2,), (None,)], (), "Double?", 1.5),
+    ("PERCENTILE", [INT32], [(n,) for n in range(101)], (0.9,), "Double", 90.0),
+    ("PERCENTILE", [INTERVAL], [(10,), (20,)], (0.5,), "Interval", 15),
+]
+
+
+@pytest.mark.parametrize(("name", "kinds", "rows", "constants", "kind", "expected"), STATISTICS)
+def test_statistics(name: Any, kinds: Any, rows: Any, constants: Any, kind: Any, expected: Any) -> None:
+    found = aggregated(name, kinds, rows, *constants)
+    assert found[0] == kind
+    assert found[1] == (None if expected is None else pytest.approx(expected))

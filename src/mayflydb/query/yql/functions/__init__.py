@@ -22,12 +22,15 @@ _BUILTINS: Final = (
 _MODULES: Final = {
     "datetime": ("datetime_intervals", "datetime_module", "datetime_formats"),
     "string": ("string_module",),
+    "yson": ("yson_module",),
+    "yson2": ("yson_module",),
     "unicode": ("unicode_module",),
+    "re2": ("re2_module",),
     "math": ("math_module",),
     "digest": ("digest_module",),
     "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
-_AGGREGATES: Final = ("aggregates",)
+_AGGREGATES: Final = ("aggregates", "statistics")
 
 
 def find(name: str) -> Builder | None:

@@ -1,0 +1,185 @@
+"""`Re2::`: expressions made into functions of a text, `Re2::Match("a+")($text)`.
+
+`Grep` looks for a match anywhere, `Match` wants all of the text.
+Source: https://ydb.tech/docs/en/yql/reference/udf/list/re2
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.functions.patterns import SEARCH_SECONDS, compiled, search
+from mayflydb.query.yql.functions.support import coerce, constant, count, fit, folded, mapped, mismatch, value_at, wrong
+from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.types import (
+    BOOL,
+    NULL,
+    STRING,
+    UTF8,
+    ListType,
+    Primitive,
+    StructType,
+    Type,
+    Value,
+    bare,
+    is_optional,
+    optional,
+)
+
+OPTIONS: Final = Primitive("Resource<'Re2.Options'>")
+Find = Callable[[bytes], Any]
+
+
+class Function:
+    """What such a call gives: a function of a text, and of `extra` further Strings. `make` gives the type for a text's type."""
+
+    def __init__(
+        self, kind: Callable[[Type], Type], change: Callable[..., Value], nothing: Value, extra: int = 0
+    ) -> None:
+        self.arity = 1 + extra
+        self._kind, self._change, self._nothing = kind, change, nothing
+
+    def bind(self, types: Sequence[Type]) -> Bound:
+        for kind in types:
+            if bare(kind) not in (STRING, UTF8) and kind != NULL:
+                raise fault(f"Expected String, but got {kind}")
+        result, change, nothing = self._kind(bare(types[0])), self._change, self._nothing
+        text = bare(types[0]) == UTF8
+
+        def call(arguments: tuple[Value, ...], row: Row, run: Run) -> Value:
+            if arguments[0] is None:
+                return nothing
+            given = [each.encode() if isinstance(each, str) else each for each in arguments]
+            return _shown(change(*given), text)
+
+        null = nothing is None and any(map(is_optional, types))
+        return Bound(optional(result) if null else result, call)
+
+
+def _shown(value: Value, text: bool) -> Value:
+    """The parts as the text was: of a Utf8 they are Utf8."""
+    if not text:
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, (list, tuple)):
+        return value.__class__(_shown(each, text) for each in value)
+    return value
+
+
+def _pattern(call: Invocation) -> tuple[bytes, bool]:
+    """The expression that the first operand says, and whether case counts for nothing."""
+    count(call, 1, 2)
+    given = coerce(value_at(call, 0), STRING)
+    if given is None:
+        raise mismatch(call, 0, value_at(call, 0).type, STRING)
+    any_case = False
+    if len(call.operands) == 2:
+        options = value_at(call, 1)
+        if bare(options.type) != OPTIONS:
+            raise mismatch(call, 1, options.type, OPTIONS)
+        any_case = bool(folded(options, call))
+    text: bytes = folded(given, call)
+    return text, any_case
+
+
+def _test(whole: bool) -> Builder:
+    def build(call: Invocation) -> Operand:
+        text, any_case = _pattern(call)
+        pattern = compiled(text, any_case, call.position)
+        return Function(lambda kind: BOOL, lambda value: search(pattern, value, whole) is not None, False)
+
+    return build
+
+
+def _capture(call: Invocation) -> Operand:
+    """A struct of the groups, `_0` for all of the match; NULL where there is none."""
+    text, any_case = _pattern(call)
+    pattern = compiled(text, any_case, call.position)
+    names = {index: name for name, index in pattern.groupindex.items()}
+    labels = sorted((names.get(index, f"_{index}"), index) for index in range(pattern.groups + 1))
+
+    def kind(of: Type) -> Type:
+        return StructType(tuple((name, optional(of if of != NULL else STRING)) for name, _ in labels))
+
+    def capture(value: bytes) -> Value:
+        found = search(pattern, value)
+        return tuple(None if found is None else found[index] for _, index in labels)
+
+    return Function(kind, capture, (None,) * len(labels))
+
+
+def _find_and_consume(call: Invocation) -> Operand:
+    """All matches one behind the other: their first groups, or themselves where there are none."""
+    text, any_case = _pattern(call)
+    pattern = compiled(text, any_case, call.position)
+
+    def find(value: bytes) -> Value:
+        try:
+            found = list(pattern.finditer(value, timeout=SEARCH_SECONDS))
+        except TimeoutError:
+            raise fault("Regular expression takes too long on this text") from None
+        return [each[1 if pattern.groups else 0] or b"" for each in found]
+
+    return Function(lambda of: ListType(of if of != NULL else STRING), find, [])
+
+
+def _replace(call: Invocation) -> Operand:
+    """`Re2::Replace("expression")($text, "\\1")`: every match."""
+    text, any_case = _pattern(call)
+    pattern = compiled(text, any_case, call.position)
+
+    def replace(value: bytes, by: bytes) -> Value:
+        if by is None:
+            return None
+
+        def filled(found: Any) -> bytes:
+            def group(escape: re.Match[bytes]) -> bytes:
+                if not escape[1].isdigit():
+                    return escape[1]
+                number = int(escape[1])
+                if number > pattern.groups:
+                    raise fault(f"Invalid rewrite: there is no group {number}", call.position)
+                return found[number] or b""
+
+            return re.sub(rb"\\(.)", group, by, flags=re.DOTALL)
+
+        try:
+            return pattern.sub(filled, value, timeout=SEARCH_SECONDS)
+        except TimeoutError:
+            raise fault("Regular expression takes too long on this text") from None
+
+    return Function(lambda of: of if of != NULL else STRING, replace, None, extra=1)
+
+
+def _escape(call: Invocation) -> Operand:
+    count(call, 1)
+    return mapped(fit(call, 0, STRING), STRING, lambda value: re.sub(rb"([^A-Za-z0-9_\x80-\xff])", rb"\\\1", value))
+
+
+def _options(call: Invocation) -> Operand:
+    """`Re2::Options(false AS CaseSensitive)`"""
+    said = dict(call.named)
+    if call.operands or set(said) - {"CaseSensitive"}:
+        raise wrong(call, "Only CaseSensitive is supported, by name")
+    given = said.get("CaseSensitive")
+    if given is None:
+        return constant(OPTIONS, False)
+    if not isinstance(given, Expression) or bare(given.type) != BOOL:
+        raise wrong(call, "Expected Bool as argument CaseSensitive")
+    return constant(OPTIONS, folded(given, call) is False)
+
+
+BUILDERS: Final[dict[str, Builder]] = {
+    "Match": _test(whole=True),
+    "Grep": _test(whole=False),
+    "Capture": _capture,
+    "FindAndConsume": _find_and_consume,
+    "Replace": _replace,
+    "Escape": _escape,
+    "Options": _options,
+}

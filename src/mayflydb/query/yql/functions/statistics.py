@@ -1,0 +1,171 @@
+"""Aggregates of statistics: variance and deviation, correlation, median and percentiles.
+
+Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Invocation
+from mayflydb.query.yql.functions.aggregates import Values, like
+from mayflydb.query.yql.functions.support import coerce, count, folded, mismatch, value_at, wrong
+from mayflydb.query.yql.moments import NARROW, SPANS
+from mayflydb.query.yql.types import (
+    DOUBLE,
+    NULL,
+    NUMBERS,
+    ListType,
+    Type,
+    Value,
+    bare,
+    format_type,
+    is_optional,
+    optional,
+)
+
+
+def _numeric(call: Invocation, index: int) -> None:
+    given = value_at(call, index)
+    if given.type != NULL and bare(given.type) not in NUMBERS:
+        raise mismatch(call, index, given.type, DOUBLE)
+
+
+def _deviation(sample: bool, root: bool) -> AggregateBuilder:
+    """Welford's method: a mean and a sum of squares that never cancel out. Of a sample of one it is nan."""
+
+    def finish(state: Value) -> Value:
+        if state is None:
+            return None
+        number, _, squares = state
+        divisor = number - 1 if sample else number
+        found = squares / divisor if divisor else math.nan
+        return math.sqrt(found) if root and found == found else found
+
+    def step(state: Value, values: Values) -> Value:
+        if values[0] is None:
+            return state
+        value = float(values[0])
+        number, mean, squares = state or (0, 0.0, 0.0)
+        apart = value - mean
+        mean += apart / (number + 1)
+        return (number + 1, mean, squares + apart * (value - mean))
+
+    def build(call: Invocation) -> Aggregation:
+        count(call, 1)
+        _numeric(call, 0)
+        return Aggregation(like(value_at(call, 0), DOUBLE), lambda: None, step, finish)
+
+    return build
+
+
+def _pairs(finish: Callable[[int, float, float, float], float]) -> AggregateBuilder:
+    """Of pairs without NULL: `finish` gets their number and sums of squares and products about the means."""
+
+    def step(state: Value, values: Values) -> Value:
+        if None in values[:2]:
+            return state
+        x, y = float(values[0]), float(values[1])
+        number, mean_x, mean_y, xx, yy, xy = state or (0, 0.0, 0.0, 0.0, 0.0, 0.0)
+        number += 1
+        dx, dy = x - mean_x, y - mean_y
+        mean_x, mean_y = mean_x + dx / number, mean_y + dy / number
+        return (number, mean_x, mean_y, xx + dx * (x - mean_x), yy + dy * (y - mean_y), xy + dx * (y - mean_y))
+
+    def build(call: Invocation) -> Aggregation:
+        count(call, 2)
+        _numeric(call, 0)
+        _numeric(call, 1)
+        null = is_optional(value_at(call, 0).type) or is_optional(value_at(call, 1).type)
+        return Aggregation(
+            optional(DOUBLE) if null else DOUBLE,
+            lambda: None,
+            step,
+            lambda state: None if state is None else finish(state[0], *state[3:]),
+        )
+
+    return build
+
+
+def _correlation(number: int, xx: float, yy: float, xy: float) -> float:
+    return xy / math.sqrt(xx * yy) if xx > 0 and yy > 0 else math.nan
+
+
+def _percentile(call: Invocation) -> Aggregation:
+    """`PERCENTILE(value, share)`; share may be a list of them."""
+    count(call, 2)
+    given = coerce(value_at(call, 1), DOUBLE)
+    if given is None:
+        given = coerce(value_at(call, 1), ListType(DOUBLE))
+    if given is None:
+        raise mismatch(call, 1, value_at(call, 1).type, DOUBLE)
+    return _between(call, folded(given, call))
+
+
+def _median(call: Invocation) -> Aggregation:
+    count(call, 1)
+    return _between(call, 0.5)
+
+
+def _between(call: Invocation, share: float | list[float]) -> Aggregation:
+    """Between the two nearest values in order, by how near each is."""
+    source = value_at(call, 0)
+    kind: Type = DOUBLE
+    if bare(source.type) in (*NARROW, *SPANS):
+        kind = bare(source.type)
+    elif source.type != NULL and bare(source.type) not in NUMBERS:
+        raise wrong(call, f"Expected numeric type, but got: {format_type(source.type)}")
+    shares = share if isinstance(share, list) else [share]
+    if not all(0 <= each <= 1 for each in shares):
+        raise wrong(call, "Expected a share from 0 to 1")
+    whole = kind != DOUBLE
+
+    def step(state: Value, values: Values) -> Value:
+        if values[0] is not None:
+            state.append(values[0])
+        return state
+
+    def finish(state: list[Value]) -> Value:
+        if not state:
+            return None
+        state.sort()
+        found = [_at(state, each, whole) for each in shares]
+        return found if isinstance(share, list) else found[0]
+
+    result = ListType(kind) if isinstance(share, list) else kind
+    return Aggregation(like(source, result), list, step, finish)
+
+
+def _at(ordered: list[Value], share: float, whole: bool) -> Value:
+    place = share * (len(ordered) - 1)
+    low = math.floor(place)
+    high = min(low + 1, len(ordered) - 1)
+    if whole:
+        return ordered[low] + int((ordered[high] - ordered[low]) * (place - low))
+    return float(ordered[low] + (ordered[high] - ordered[low]) * (place - low))
+
+
+AGGREGATES: Final[dict[str, AggregateBuilder]] = {
+    "stddev": _deviation(sample=True, root=True),
+    "stddevsample": _deviation(sample=True, root=True),
+    "stddevpopulation": _deviation(sample=False, root=True),
+    "stddevsamp": _deviation(sample=True, root=True),
+    "stddevpop": _deviation(sample=False, root=True),
+    "populationstddev": _deviation(sample=False, root=True),
+    "variance": _deviation(sample=True, root=False),
+    "variancesample": _deviation(sample=True, root=False),
+    "variancepopulation": _deviation(sample=False, root=False),
+    "varsamp": _deviation(sample=True, root=False),
+    "varpop": _deviation(sample=False, root=False),
+    "populationvariance": _deviation(sample=False, root=False),
+    "correlation": _pairs(_correlation),
+    "corr": _pairs(_correlation),
+    "covariance": _pairs(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
+    "covariancesample": _pairs(lambda number, xx, yy, xy: xy / (number - 1) if number > 1 else math.nan),
+    "covariancepopulation": _pairs(lambda number, xx, yy, xy: xy / number),
+    "covarpop": _pairs(lambda number, xx, yy, xy: xy / number),
+    "median": _median,
+    "percentile": _percentile,
+}

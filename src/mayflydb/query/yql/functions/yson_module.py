@@ -1,0 +1,456 @@
+"""`Yson::`: trees made of YSON and JSON, and what is taken out of them.
+
+Without options problems are errors (Strict) and nothing is converted; `Yson::Options` that are given say both.
+Source: https://ydb.tech/docs/en/yql/reference/udf/list/yson
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.query.yql import texts
+from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.functions.signatures import NODE, OPTIONS
+from mayflydb.query.yql.functions.support import (
+    constant,
+    count,
+    direct,
+    fit,
+    folded,
+    mismatch,
+    present,
+    type_at,
+    value_at,
+    wrong,
+)
+from mayflydb.query.yql.functions.yson_nodes import Node, parse, parse_json, to_json, write_binary, write_text
+from mayflydb.query.yql.types import (
+    BOOL,
+    DOUBLE,
+    FLOATS,
+    INT64,
+    INTEGERS,
+    JSON,
+    JSON_DOCUMENT,
+    NULL,
+    STRING,
+    UINT64,
+    UTF8,
+    YSON,
+    DictType,
+    ListType,
+    OptionalType,
+    StructType,
+    TupleType,
+    Type,
+    Value,
+    bare,
+    format_type,
+    is_optional,
+    optional,
+)
+
+
+class Options(msgspec.Struct, frozen=True):
+    strict: bool = True
+    convert: bool = False
+
+
+class Wrong(Exception):
+    """What a node is not."""
+
+
+Convert = Callable[[Node, Options], Value]
+
+
+def _options(call: Invocation) -> Operand:
+    """`Yson::Options([AutoConvert, Strict])`"""
+    named = dict(zip(("AutoConvert", "Strict"), call.operands, strict=False)) | dict(call.named)
+    if len(call.operands) > 2 or set(named) - {"AutoConvert", "Strict"}:
+        raise wrong(call, "Expected AutoConvert and Strict")
+    said = {}
+    for name, operand in named.items():
+        if not isinstance(operand, Expression):
+            raise wrong(call, f"Expected Bool as argument {name}")
+        said[name] = bool(folded(operand, call))
+    return constant(OPTIONS, Options(strict=said.get("Strict", False), convert=said.get("AutoConvert", False)))
+
+
+def _options_at(call: Invocation, index: int) -> Options:
+    """The options at this place, if there are any."""
+    if len(call.operands) <= index:
+        return Options()
+    given = value_at(call, index)
+    if bare(given.type) != OPTIONS:
+        raise mismatch(call, index, given.type, OPTIONS)
+    found: Options = folded(given, call)
+    return found
+
+
+def node_at(call: Invocation, index: int, options: Options) -> Expression:
+    """The operand as a tree: Yson, Json and texts are read. What cannot be read is NULL, or an error where strict."""
+    given = value_at(call, index)
+    kind = bare(given.type)
+    if kind == NODE or given.type == NULL:
+        return given
+    if kind not in (YSON, JSON, JSON_DOCUMENT, STRING, UTF8):
+        raise mismatch(call, index, given.type, NODE)
+    return _read(call, given, parse_json if kind in (JSON, JSON_DOCUMENT) else parse, options)
+
+
+def _read(call: Invocation, given: Expression, read: Callable[[Any], Node | None], options: Options) -> Expression:
+    def node(value: Value) -> Value:
+        if value is None:
+            return None
+        found = read(value.encode() if isinstance(value, str) else value)
+        if found is None and options.strict:
+            raise fault(f"{call.name}: the document cannot be read", call.position)
+        return found
+
+    certain = options.strict and not is_optional(given.type)
+    return direct([given], NODE if certain else optional(NODE), node)
+
+
+def _parse(read: Callable[[Any], Node | None]) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, 1, 2)
+        given = value_at(call, 0)
+        if bare(given.type) not in (YSON, JSON, STRING, UTF8, NULL):
+            raise mismatch(call, 0, given.type, YSON)
+        return _read(call, given, read, _options_at(call, 1))
+
+    return build
+
+
+def _made(call: Invocation, index: int, kind: Type, change: Convert, certain: bool = False) -> Expression:
+    """A function of the node at the first place; `index` is that of the options, `certain`: it gives no NULL by itself."""
+    options = _options_at(call, index)
+    given = node_at(call, 0, options)
+
+    def run_over(node: Value) -> Value:
+        if node is None:
+            return None
+        try:
+            return change(node, options)
+        except Wrong as problem:
+            if options.strict:
+                raise fault(f"{call.name}: {problem}", call.position) from None
+            return None
+
+    sure = certain and options.strict and not is_optional(given.type)
+    return direct([given], kind if sure else optional(kind), run_over)
+
+
+# --- conversions -----------------------------------------------------------------------------------------------------
+
+
+def _bool(node: Node, options: Options) -> Value:
+    if node.kind == "bool":
+        return node.value
+    if options.convert and node.kind in ("int64", "uint64", "double"):
+        return bool(node.value)
+    if options.convert and node.kind == "string" and node.value in (b"true", b"false"):
+        return node.value == b"true"
+    raise Wrong(f"Cannot parse boolean from {node.kind}")
+
+
+def _integer(low: int, high: int) -> Convert:
+    def convert(node: Node, options: Options) -> Value:
+        value = node.value if node.kind in ("int64", "uint64") else None
+        if value is None and options.convert and node.kind in ("bool", "double"):
+            value = int(node.value) if node.value - node.value == 0 else None
+        if value is None and options.convert and node.kind == "string":
+            value = texts.from_text(INT64, node.value.decode("utf-8", "replace"))
+        if value is None or not low <= value <= high:
+            raise Wrong(f"Cannot parse integer from {node.kind}")
+        return value
+
+    return convert
+
+
+def _double(node: Node, options: Options) -> Value:
+    if node.kind in ("double", "int64", "uint64"):
+        return float(node.value)
+    found = texts.from_text(DOUBLE, node.value.decode("utf-8", "replace")) if node.kind == "string" else None
+    if not options.convert or found is None:
+        raise Wrong(f"Cannot parse double from {node.kind}")
+    return found
+
+
+def _string(node: Node, options: Options) -> Value:
+    if node.kind == "string":
+        return node.value
+    if options.convert and node.kind == "bool":
+        return b"true" if node.value else b"false"
+    if options.convert and node.kind in ("int64", "uint64"):
+        return str(node.value).encode()
+    if options.convert and node.kind == "double":
+        return texts.to_text(DOUBLE, node.value).encode()
+    raise Wrong(f"Cannot parse string from {node.kind}")
+
+
+def _utf8(node: Node, options: Options) -> Value:
+    try:
+        return _string(node, options).decode()
+    except UnicodeDecodeError:
+        raise Wrong("The string is no UTF-8") from None
+
+
+_LEFT_OUT: Final = object()
+
+
+def _listed(item: Convert) -> Convert:
+    def convert(node: Node, options: Options) -> Value:
+        if node.kind != "list":
+            raise Wrong(f"Cannot parse list from {node.kind}")
+        return [found for found in (_kept(item, each, options) for each in node.value) if found is not _LEFT_OUT]
+
+    return convert
+
+
+def _mapped(payload: Convert) -> Convert:
+    def convert(node: Node, options: Options) -> Value:
+        if node.kind != "dict":
+            raise Wrong(f"Cannot parse dict from {node.kind}")
+        found = {key: _kept(payload, each, options) for key, each in node.value.items()}
+        return {key: value for key, value in found.items() if value is not _LEFT_OUT}
+
+    return convert
+
+
+def _kept(convert: Convert, node: Node, options: Options) -> Value:
+    """The converted node; where options are not strict, a mark for what cannot be."""
+    try:
+        return convert(node, options)
+    except Wrong:
+        if options.strict:
+            raise
+        return _LEFT_OUT
+
+
+def _itself(node: Node, options: Options) -> Value:
+    return node
+
+
+_SCALARS: Final[dict[str, tuple[Type, Convert]]] = {
+    "Bool": (BOOL, _bool),
+    "Int64": (INT64, _integer(-(2**63), 2**63 - 1)),
+    "Uint64": (UINT64, _integer(0, 2**64 - 1)),
+    "Double": (DOUBLE, _double),
+    "String": (STRING, _string),
+}
+
+
+def _as_yson(node: Node, options: Options) -> Value:
+    return write_binary(node)
+
+
+def _as_json(node: Node, options: Options) -> Value:
+    return _json(node)
+
+
+_SIMPLE: Final[dict[Type, Convert]] = {
+    BOOL: _bool,
+    STRING: _string,
+    UTF8: _utf8,
+    NODE: _itself,
+    YSON: _as_yson,
+    JSON: _as_json,
+}
+
+
+def converter(call: Invocation, kind: Type) -> Convert:
+    """How a node becomes a value of a type. Fault: there is no such conversion."""
+    if isinstance(kind, OptionalType):
+        inner, some = converter(call, kind.item), present(kind.item)
+        return lambda node, options: None if node.kind == "entity" else some(inner(node, options))
+    if kind in INTEGERS:
+        return _integer(*texts.BOUNDS[kind])
+    if kind in FLOATS:
+        return _double if kind == DOUBLE else lambda node, options: texts.to_single(_double(node, options))
+    if kind in _SIMPLE:
+        return _SIMPLE[kind]
+    if isinstance(kind, ListType):
+        return _listed(converter(call, kind.item))
+    if isinstance(kind, DictType) and kind.key in (STRING, UTF8):
+        of_pairs, is_text = _mapped(converter(call, kind.payload)), kind.key == UTF8
+        if not is_text:
+            return of_pairs
+        return lambda node, options: {key.decode(): value for key, value in of_pairs(node, options).items()}
+    if isinstance(kind, TupleType):
+        return _tuple([converter(call, item) for item in kind.items])
+    if isinstance(kind, StructType):
+        return _struct([(name.encode(), converter(call, item), is_optional(item)) for name, item in kind.members])
+    if texts.has_text(kind):
+        return _textual(kind)
+    raise wrong(call, f"Cannot convert Yson to {format_type(kind)}")
+
+
+def _textual(kind: Type) -> Convert:
+    def convert(node: Node, options: Options) -> Value:
+        found = texts.from_text(kind, _utf8(node, options))
+        if found is None:
+            raise Wrong(f"Cannot parse {format_type(kind)}")
+        return found
+
+    return convert
+
+
+def _tuple(items: list[Convert]) -> Convert:
+    def convert(node: Node, options: Options) -> Value:
+        if node.kind != "list" or len(node.value) != len(items):
+            raise Wrong(f"Cannot parse tuple from {node.kind}")
+        return tuple(item(each, options) for item, each in zip(items, node.value, strict=True))
+
+    return convert
+
+
+def _struct(members: list[tuple[bytes, Convert, bool]]) -> Convert:
+    def convert(node: Node, options: Options) -> Value:
+        if node.kind != "dict":
+            raise Wrong(f"Cannot parse struct from {node.kind}")
+        found = []
+        for name, item, may_miss in members:
+            if name not in node.value and not may_miss:
+                raise Wrong(f"Member {name.decode()} is missing")
+            found.append(item(node.value[name], options) if name in node.value else None)
+        return tuple(found)
+
+    return convert
+
+
+def _json(node: Node) -> str:
+    try:
+        return msgspec.json.encode(to_json(node)).decode()
+    except ValueError as problem:
+        raise Wrong(f"Cannot write JSON: {problem}") from None
+
+
+def _convert_to(call: Invocation) -> Operand:
+    """`Yson::ConvertTo(node, Type [, options])`"""
+    count(call, 2, 3)
+    kind = type_at(call, 1)
+    return _made(call, 2, kind, converter(call, kind), certain=True)
+
+
+def _simple(kind: Type, change: Convert, certain: bool = False) -> Builder:
+    def build(call: Invocation) -> Operand:
+        count(call, 1, 2)
+        return _made(call, 1, kind, change, certain)
+
+    return build
+
+
+# --- paths -----------------------------------------------------------------------------------------------------------
+
+
+def _child(node: Node, key: bytes) -> Node | None:
+    if node.kind == "dict":
+        found: Node | None = node.value.get(key)
+        return found
+    if node.kind == "list":
+        try:
+            index = int(key)
+        except ValueError:
+            raise Wrong("Expected an index of a list") from None
+        return node.value[index] if -len(node.value) <= index < len(node.value) else None
+    raise Wrong(f"Cannot look up in {node.kind}")
+
+
+def _along(node: Node, path: bytes) -> Node | None:
+    if path in (b"", b"/"):
+        return node
+    if path[:1] != b"/":
+        raise Wrong("Invalid YPath: it must begin with '/'")
+    found: Node | None = node
+    for part in path[1:].split(b"/"):
+        if found is None:
+            return None
+        if part[:1] == b"@":
+            attributes = found.attributes or {}
+            found = Node("dict", attributes) if part == b"@" else attributes.get(part[1:])
+        else:
+            found = _child(found, part)
+    return found
+
+
+def _looked_up(find: Callable[[Node, bytes], Node | None], kind: Type, change: Convert) -> Builder:
+    """`Yson::Lookup(node, key [, options])` and YPath: what is not there is NULL."""
+
+    def build(call: Invocation) -> Operand:
+        count(call, 2, 3)
+        options = _options_at(call, 2)
+        given, key = node_at(call, 0, options), fit(call, 1, STRING)
+
+        def look_up(node: Value, wanted: Value) -> Value:
+            try:
+                found = None if node is None or wanted is None else find(node, wanted)
+                return None if found is None or found.kind == "entity" else change(found, options)
+            except Wrong as problem:
+                if options.strict:
+                    raise fault(f"{call.name}: {problem}", call.position) from None
+                return None
+
+        return direct([given, key], optional(kind), look_up)
+
+    return build
+
+
+def _contains(call: Invocation) -> Operand:
+    return _looked_up(_marked, BOOL, lambda node, options: node.value)(call)
+
+
+def _marked(node: Node, key: bytes) -> Node:
+    return Node("bool", _child(node, key) is not None)
+
+
+def _equals(call: Invocation) -> Operand:
+    count(call, 2)
+    pair = [node_at(call, index, Options()) for index in (0, 1)]
+    null = any(is_optional(each.type) for each in pair)
+    return direct(pair, optional(BOOL) if null else BOOL, lambda a, b: None if None in (a, b) else a == b)
+
+
+def _length(node: Node, options: Options) -> Value:
+    if node.kind not in ("list", "dict"):
+        raise Wrong(f"{node.kind} has no length")
+    return len(node.value)
+
+
+def _is(*kinds: str) -> Builder:
+    return _simple(BOOL, lambda node, options: node.kind in kinds, certain=True)
+
+
+def _builders() -> dict[str, Builder]:
+    found: dict[str, Builder] = {
+        "Options": _options,
+        "Parse": _parse(parse),
+        "ParseJson": _parse(parse_json),
+        "ConvertTo": _convert_to,
+        "Contains": _contains,
+        "Equals": _equals,
+        "GetLength": _simple(UINT64, _length),
+        "Attributes": _simple(DictType(STRING, NODE), lambda node, options: node.attributes or {}, certain=True),
+        "Serialize": _simple(YSON, lambda node, options: write_binary(node), certain=True),
+        "SerializeText": _simple(YSON, lambda node, options: write_text(node), certain=True),
+        "SerializeJson": _simple(JSON, lambda node, options: _json(node)),
+    }
+    for name in ("Entity", "String", "Double", "Uint64", "Int64", "Bool", "List", "Dict"):
+        found[f"Is{name}"] = _is(name.lower())
+    containers = {"List": (ListType(NODE), _listed(_itself)), "Dict": (DictType(STRING, NODE), _mapped(_itself))}
+    for name, (kind, change) in {**_SCALARS, **containers}.items():
+        found[f"ConvertTo{name}"] = _simple(kind, change, certain=name in containers)
+    for name, (kind, change) in {"": (NODE, _itself), **_SCALARS, **containers}.items():
+        found[f"Lookup{name}"] = _looked_up(_child, kind, change)
+        found[f"YPath{name}"] = _looked_up(_along, kind, change)
+    for name, (kind, change) in _SCALARS.items():
+        found[f"ConvertTo{name}List"] = _simple(ListType(kind), _listed(change), certain=True)
+        found[f"ConvertTo{name}Dict"] = _simple(DictType(STRING, kind), _mapped(change), certain=True)
+    return found
+
+
+BUILDERS: Final[dict[str, Builder]] = _builders()
