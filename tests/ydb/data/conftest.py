@@ -39,13 +39,19 @@ class Session:
 class Place:
     """An engine, tables, and what runs queries over them."""
 
-    def __init__(self, runner: asyncio.Runner, engine: Engine) -> None:
+    def __init__(self, runner: asyncio.Runner, engine: Engine, clock: VirtualClock) -> None:
         self.runner = runner
         self.engine = engine
         self.schemes = Schemes(engine, Options())
         self.executor = Executor(engine, self.schemes, Random(1), lambda: 0)
         self.session = Session()
         self.now = NOW
+        self._clock = clock
+
+    def pass_seconds(self, seconds: int) -> None:
+        """Let time go on; nothing is erased by that alone."""
+        self.now += seconds * SECOND
+        self._clock.set(self.now)
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         return self.runner.run(work)
@@ -98,8 +104,10 @@ async def opened() -> Store:
 def place() -> Iterator[Place]:
     with asyncio.Runner() as runner:
         store = runner.run(opened())
-        engine = runner.run(open_engine(store, VirtualClock(NOW)))
-        place = Place(runner, engine)
+        clock = VirtualClock(NOW)
+        clock.freeze()
+        engine = runner.run(open_engine(store, clock))
+        place = Place(runner, engine, clock)
         yield place
         runner.run(place.schemes.close())
         runner.run(engine.indexes.close())

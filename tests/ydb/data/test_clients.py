@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -86,3 +87,22 @@ def test_scripting(ydb_driver: Any, carts: str) -> None:
     client = ydb.ScriptingClient(ydb_driver)
     (found,) = client.execute_yql("SELECT 1 AS a").result_sets
     assert found.rows[0].a == 1
+
+
+def test_no_update_is_lost(query_pool: Any, carts: str) -> None:
+    query_pool.execute_with_retries("CREATE TABLE counters (id Uint64, n Int64, PRIMARY KEY (id))")
+    query_pool.execute_with_retries("UPSERT INTO counters (id, n) VALUES (1, 0)")
+
+    def add(transaction: Any) -> None:
+        with transaction.execute("SELECT n FROM counters WHERE id = 1") as results:
+            (n,) = [row.n for part in results for row in part.rows]
+        with transaction.execute(
+            "UPSERT INTO counters (id, n) VALUES (1, $n)", {"$n": (n + 1, ydb.PrimitiveType.Int64)}, commit_tx=True
+        ):
+            pass
+
+    settings = ydb.RetrySettings(max_retries=200)
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(lambda _: query_pool.retry_tx_sync(add, retry_settings=settings), range(24)))
+    (found,) = query_pool.execute_with_retries("SELECT n FROM counters")
+    assert found.rows[0].n == 24
