@@ -331,9 +331,9 @@ class ServerThread:
         self._thread.join()
 
     def _run(self) -> None:
-        from mayflydb.server import loop_factory
-
         try:
+            from mayflydb.server import loop_factory
+
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - whoever started the thread is told

@@ -161,3 +161,16 @@ def test_mongodb_is_shown_without_its_password() -> None:
     lines = banner(guarded).splitlines()
     assert "  Mongo    mongodb://admin:...@localhost:27017/?authSource=admin" in lines
     assert "           password in /p" in lines
+
+
+def test_the_banner_names_ydbs_ports() -> None:
+    given = announcement(
+        ydb_endpoint="grpc://127.0.0.1:2136",
+        ydb_database="/local",
+        ydb_tls_endpoint="grpcs://127.0.0.1:2135",
+        ydb_password_path="/tmp/ydb.password",
+    )
+    lines = [line.split() for line in banner(given).splitlines()]
+    ends = ["(TLS:", "grpcs://localhost:2135)"]
+    assert ["YDB", "grpc://localhost:2136", "database", "/local", *ends] in lines
+    assert ["password", "in", "/tmp/ydb.password"] in lines

@@ -342,8 +342,9 @@ def test_info_names_the_address_that_was_used(server: RunningServer, http: Http)
         "connection_string": f"AccountEndpoint=http://db.test:99/;AccountKey={server.cosmos.key};",
     }
     mongo = urlsplit(server.mongo.uri).port
-    assert (info["storage"], info["mongo"], info["ydb"]) == ("memory", {"uri": server.mongo.uri}, None)
-    assert info["ports"] == {"http": http.port, "mongo": mongo}
+    assert (info["storage"], info["mongo"]) == ("memory", {"uri": server.mongo.uri})
+    assert info["ydb"] == {"endpoint": server.ydb.endpoint, "database": "/local"}
+    assert info["ports"] == {"http": http.port, "mongo": mongo, "ydb": urlsplit(server.ydb.endpoint).port}
 
 
 def test_the_certificate_is_served_twice(http: Http, server: RunningServer) -> None:

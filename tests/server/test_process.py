@@ -86,7 +86,7 @@ def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> N
             "pid": server.process.pid,
             "cosmos": {"endpoint": f"{base}/", "key": server.ready["cosmos"]["key"]},
             "mongo": {"uri": server.ready["mongo"]["uri"]},
-            "ydb": None,
+            "ydb": {"endpoint": server.ready["ydb"]["endpoint"], "database": "/local"},
             "portal": f"{base}/",
             "admin": f"{base}/_mayfly",
             "metrics": f"{base}/metrics",
@@ -168,7 +168,7 @@ def test_a_start_that_fails_says_why(tmp_path: Path, arguments: list[str], code:
 
 def test_a_plain_start_loads_neither_certificates_nor_the_portal(tmp_path: Path) -> None:
     code = "import sys, atexit; atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr)); " + PROGRAM
-    process = launch(tmp_path, "-m", "-p", "0", program=code)
+    process = launch(tmp_path, "-m", "-p", "0", "--ydb-port", "-1", program=code)
     assert process.stdout is not None
     assert process.stdout.readline()
     process.send_signal(signal.SIGTERM)

@@ -13,11 +13,13 @@ from mayflydb.cli.admin import CommandFailed, admin_of
 
 
 class Access(msgspec.Struct, frozen=True):
-    """Where the running server is to be found. `mongo`: the URI, empty where MongoDB is off."""
+    """Where the running server is to be found. `mongo`: the URI, empty where MongoDB is off; `ydb`, `database`: so for YDB."""
 
     endpoint: str
     key: str
     mongo: str = ""
+    ydb: str = ""
+    database: str = ""
 
 
 def _variables(access: Access) -> dict[str, str]:
@@ -26,7 +28,11 @@ def _variables(access: Access) -> dict[str, str]:
         "COSMOS_KEY": access.key,
         "COSMOS_CONNECTION_STRING": f"AccountEndpoint={access.endpoint};AccountKey={access.key};",
     }
-    return found | ({"MONGODB_URI": access.mongo} if access.mongo else {})
+    if access.mongo:
+        found["MONGODB_URI"] = access.mongo
+    if access.ydb:
+        found["YDB_CONNECTION_STRING"] = f"{access.ydb}/?database={access.database}"
+    return found
 
 
 def _env(access: Access) -> str:
@@ -45,6 +51,8 @@ def _json(access: Access) -> str:
     }
     if access.mongo:
         document["mongo"] = {"uri": access.mongo}
+    if access.ydb:
+        document["ydb"] = {"endpoint": access.ydb, "database": access.database}
     return json.dumps(document, indent=2)
 
 
@@ -57,6 +65,9 @@ def _python(access: Access) -> str:
     if access.mongo:
         lines.insert(1, "from pymongo import MongoClient")
         lines.append(f"mongo = MongoClient({json.dumps(access.mongo)})")
+    if access.ydb:
+        lines.insert(1, "import ydb")
+        lines.append(f"driver = ydb.Driver(endpoint={json.dumps(access.ydb)}, database={json.dumps(access.database)})")
     return "\n".join(lines)
 
 
@@ -80,6 +91,13 @@ def _mongosh(access: Access) -> str:
     return f"mongosh {shlex.quote(access.mongo)}"
 
 
+def _ydb(access: Access) -> str:
+    """How the shell line begins that starts YDB's."""
+    if not access.ydb:
+        raise CommandFailed("this server does not serve YDB")
+    return f"ydb -e {shlex.quote(access.ydb)} -d {shlex.quote(access.database)}"
+
+
 FORMATS: dict[str, Callable[[Access], str]] = {
     "env": _env,
     "dotenv": _dotenv,
@@ -87,6 +105,7 @@ FORMATS: dict[str, Callable[[Access], str]] = {
     "python": _python,
     "node": _node,
     "mongosh": _mongosh,
+    "ydb": _ydb,
 }
 
 
@@ -100,4 +119,8 @@ def connect(ctx: click.Context, form: str) -> None:
     if not cosmos:
         raise CommandFailed("this server does not serve Cosmos")
     mongo = info.get("mongo") or {}
-    click.echo(FORMATS[form](Access(cosmos["endpoint"], cosmos["key"], mongo.get("uri", ""))))
+    ydb = info.get("ydb") or {}
+    access = Access(
+        cosmos["endpoint"], cosmos["key"], mongo.get("uri", ""), ydb.get("endpoint", ""), ydb.get("database", "")
+    )
+    click.echo(FORMATS[form](access))

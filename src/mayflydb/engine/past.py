@@ -34,7 +34,6 @@ class Past:
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
         self._log: dict[int, list[int]] = {}
-        self._mourners: WeakSet[object] = WeakSet()
         self._count = 0
         self._deaths = 0
         self.unmourned = 0
@@ -42,25 +41,22 @@ class Past:
         self.losses = 0
         """How often all were forgotten while somebody might have wanted them."""
 
-    def watch(self, snapshot: object, deaths: bool = False) -> None:
-        """Keep what is replaced from now on, for as long as the snapshot is there and has not been left.
-
-        `deaths`: also what is purged, which is dearer.
-        """
+    def watch(self, snapshot: object) -> None:
+        """Keep what is replaced from now on, for as long as the snapshot is there and has not been left."""
         self._watchers.add(snapshot)
-        if deaths:
-            self._mourners.add(snapshot)
 
     @property
     def wants_deaths(self) -> bool:
         """Whether somebody may want what is purged now."""
-        return bool(self._mourners)
+        return bool(self._watchers)
 
     def note_deaths(self, container: int, lsn: int, records: Iterable[Record]) -> None:
         """These are about to be purged from a container that has come to an lsn."""
         dead = [Replaced(record, lsn + 1) for record in records]
         if self._deaths + len(dead) > MOST_DEATHS:
+            # Whoever is open now can read no more; of whoever comes after him it is counted anew.
             self.unmourned += 1
+            self._deaths = 0
             return
         self._deaths += len(dead)
         self.note(container, dead)
@@ -68,7 +64,6 @@ class Past:
     def leave(self, snapshot: object) -> None:
         """It wants nothing any more."""
         self._watchers.discard(snapshot)
-        self._mourners.discard(snapshot)
         if not self._watchers:
             self._forget()
 

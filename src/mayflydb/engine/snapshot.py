@@ -5,9 +5,9 @@ locks. Whoever of two that write one record commits first wins, the other one ge
 serializable one that has written something, and would not read at its end what it has read.
 
 The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
-this process replaced them, and, for serializable ones, purged them. One that another process changed is told by its lsn, and is a
-WriteConflict for whoever meets it; one that was removed there, or purged, is missing, which is told only if it was met before
-that. One that was made since is told by its seq, and is not seen.
+this process replaced or purged them. One that another process changed is told by its lsn, and is a WriteConflict for whoever
+meets it; one that was removed there is missing, which is told only if it was met before that, and so are those that were purged
+beyond MOST_DEATHS, but a serializable one ends then. One that was made since is told by its seq, and is not seen.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Snapshot:
         self._parts: dict[int, Part] = {}
         self._done: list[_Done] = []
         self._last = PROVISIONAL
-        engine.past.watch(self, deaths=serializable)
+        engine.past.watch(self)
         self._losses = self._lost
 
     @classmethod

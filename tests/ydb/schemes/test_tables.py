@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -316,3 +317,11 @@ def test_tables_are_renamed_together(place: Any) -> None:
     assert refused[0] == "SCHEME_ERROR"
     place.run(place.schemes.rename([("/local/a", "/local/d/b", True)], place.now))
     assert place.run(place.schemes.table("/local/d/b")).node.id == second.node.id
+
+
+def test_of_many_who_want_a_table_one_makes_it(place: Any) -> None:
+    async def all_at_once() -> list[bool]:
+        wanted = [place.schemes.ensure("/local/d/t", PLAIN, place.now) for _ in range(5)]
+        return list(await asyncio.gather(*wanted))
+
+    assert sorted(place.run(all_at_once())) == [False] * 4 + [True]

@@ -377,6 +377,16 @@ def test_failures_while_running() -> None:
 def test_unknown_names() -> None:
     assert find("NoSuchThing") is None
     assert find("Nowhere::Nothing") is None
-    assert find("DateTime::Nothing") is None
     assert find_aggregate("ListLength") is None
     assert aggregated("count", [INT32], [(1,)]) == ("Uint64", 1)
+
+
+@pytest.mark.parametrize("name", ["DateTime::Nothing", "Url::Normalize", "AggregationFactory", "Digest::HighwayHash"])
+def test_what_is_not_supported_is_refused_by_name(name: str) -> None:
+    with pytest.raises(Fault, match=f"^Function {name} is not supported$"):
+        call(name, "x")
+
+
+def test_aggregates_that_are_not_supported_are_refused_by_name() -> None:
+    with pytest.raises(Fault, match=r"^Function HISTOGRAM is not supported$"):
+        aggregated("HISTOGRAM", [INT32], [])

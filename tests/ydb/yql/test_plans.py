@@ -409,6 +409,8 @@ REFUSED = [
     ("DROP TABLE t; SELECT 1", "GENERIC_ERROR", "Queries with mixed data and scheme operations are not supported."),
     ("SELECT x FROM t AS a JOIN u AS b ON a.id > b.id", "GENERIC_ERROR", "JOIN ON expression must be a conjunction"),
     ("EVALUATE IF TRUE DO BEGIN SELECT 1; END DO", "GENERIC_ERROR", "EVALUATE is not supported in YDB queries"),
+    ("SELECT 'x'j", "GENERIC_ERROR", 'Invalid value "x" for type Json'),
+    ("SELECT {[1]: 2}", "GENERIC_ERROR", "Expected hashable and equatable type for key, but got: List<Int32>"),
     ("DO $nope()", "GENERIC_ERROR", "Unknown name: $nope"),
     ("SELECT id FROM t FLATTEN LIST BY id", "GENERIC_ERROR", "FLATTEN BY expects list, but got: Optional<Uint64>"),
     ("SELECT id FROM t AS a JOIN u AS b ON a.id = b.id", "GENERIC_ERROR", "Column id is ambiguous"),

@@ -197,6 +197,7 @@ VALUES: list[tuple[Type, Value, Type, Type, Value]] = [
     (D52, 125, D229, D229, 1_250_000_000),
     (D229, 1_250_000_001, D52, OptionalType(D52), 125),
     (D229, 10**13, D52, OptionalType(D52), None),
+    (DecimalType(5, 1), 99_999, DecimalType(4, 0), DecimalType(4, 0), DECIMAL_INF),
     (D229, -DECIMAL_INF, D52, OptionalType(D52), -DECIMAL_INF),
     # Optional
     (INT32, 1, OptionalType(INT32), OptionalType(INT32), 1),

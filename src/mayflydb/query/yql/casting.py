@@ -180,13 +180,15 @@ def _to_decimal(source: Type, to: DecimalType) -> Converter | None:
     limit = 10**to.precision
     if isinstance(source, DecimalType):
         other = source
-        fails = to.precision - to.scale < other.precision - other.scale
+        if to.precision - to.scale >= other.precision - other.scale:
+            # Only rounding up can take a digit too many, and that is an infinity.
+            return lambda value: decimals.rescale(value, other, to), False
 
         def rescaled(value: int) -> Value:
             result = decimals.rescale(value, other, to)
             return FAILED if decimals.is_finite(value) and not decimals.is_finite(result) else result
 
-        return rescaled, fails
+        return rescaled, True
     if source not in INTEGERS:
         return None
     factor = 10**to.scale

@@ -116,7 +116,7 @@ def relation(operator: str, left: Type, right: Type) -> Equal | None:
     if ordered is None:
         return None
     order, holds = ordered, _OPERATORS[operator]
-    exact = _has_no_null(left) and _has_no_null(right)
+    exact = has_no_null(left) and has_no_null(right)
 
     def related(a: Value, b: Value) -> bool | None:
         result = order(a, b)
@@ -368,14 +368,19 @@ def _alternatives(type: VariantType) -> tuple[Type, ...]:
     return type.over.items if isinstance(type.over, TupleType) else ()
 
 
-def _has_no_null(type: Type) -> bool:
+def has_no_null(type: Type) -> bool:
+    """Whether no value of the type is NULL or has one inside, so that comparing two of them has an answer."""
     match type:
         case OptionalType() | NullType():
             return False
         case TupleType(items):
-            return all(map(_has_no_null, items))
-        case ListType(item) | TaggedType(_, item):
-            return _has_no_null(item)
+            return all(map(has_no_null, items))
+        case ListType(item) | TaggedType(_, item) | DictType(_, item):
+            return has_no_null(item)
+        case StructType(members):
+            return all(has_no_null(part) for _, part in members)
+        case VariantType():
+            return all(map(has_no_null, _alternatives(type)))
     return True
 
 

@@ -24,10 +24,9 @@ async def create_table(call: Call, request: Any) -> bytes:
     path = resolve(call.database, None, request.path)
     with judged(CREATING):
         spec = table_spec(request)
-    if isinstance(await call.app.schemes.find(path), TableView):
-        return wire.operation(issues=(Issue(exists_text(path), 2003, WARNING),))
-    await call.app.schemes.create(path, spec, call.now, call.user)
-    return wire.operation()
+    if await call.app.schemes.ensure(path, spec, call.now, call.user):
+        return wire.operation()
+    return wire.operation(issues=(Issue(exists_text(path), 2003, WARNING),))
 
 
 async def alter_table(call: Call, request: Any) -> bytes:

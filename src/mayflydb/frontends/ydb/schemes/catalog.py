@@ -42,7 +42,7 @@ from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Row, Schemas, Table, View
 from mayflydb.store.interface import Decision
 
@@ -244,6 +244,19 @@ class Schemes:
         node = await self._write(lambda: self.tree.make(database, name, definition, now, replace))
         self.engine.reaper.changed(node.id)
         return self.view(node, paths.joined(path))
+
+    async def ensure(self, path: str, spec: TableSpec, now: Instant, owner: str = OWNER) -> bool:
+        """A new table, unless there is a table already: False. Faults: as in `create`."""
+        if isinstance(await self.find(path), TableView):
+            return False
+        try:
+            await self.create(path, spec, now, owner)
+        except Fault:
+            # Somebody else may have made it meanwhile.
+            if not isinstance(await self.find(path), TableView):
+                raise
+            return False
+        return True
 
     async def alter(self, path: str, spec: AlterSpec, now: Instant) -> TableView:
         """Change a table, all at once. What that leaves to be built is begun; dates of a new TTL column, in a table that is not

@@ -62,9 +62,10 @@ async def _create_table(schemes: Schemes, call: Call, statement: ast.CreateTable
     path = resolve(call.database, prefix, statement.table)
     with judged(CREATING):
         spec = table_spec(statement)
-    if statement.if_not_exists and isinstance(await schemes.find(path), TableView):
-        return
     with executing("CREATE TABLE"):
+        if statement.if_not_exists:
+            await schemes.ensure(path, spec, call.now, call.user)
+            return
         await schemes.create(path, spec, call.now, call.user, statement.or_replace)
 
 

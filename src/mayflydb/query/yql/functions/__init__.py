@@ -14,6 +14,7 @@ from importlib import import_module
 from typing import Final
 
 from mayflydb.query.yql.expression import AggregateBuilder, Builder
+from mayflydb.query.yql.functions import absent
 
 _PACKAGE: Final = "mayflydb.query.yql.functions"
 _BUILTINS: Final = (
@@ -34,16 +35,22 @@ _AGGREGATES: Final = ("aggregates", "statistics")
 
 
 def find(name: str) -> Builder | None:
-    """What builds a call of the function of this name, as it was written; None if there is none."""
+    """What builds a call of the function of this name, as it was written; None if there is none.
+
+    One that YDB has and Mayfly has not, or that a module of YDB's may have, is refused by name when it is built.
+    """
     module, colons, function = name.lower().partition("::")
     if not colons:
-        return _builtins().get(module.replace("_", ""))
-    return _module(module).get(function)
+        plain = module.replace("_", "")
+        return _builtins().get(plain) or (absent.refuse if plain in absent.BUILTINS else None)
+    found = _module(module).get(function)
+    return absent.refuse if found is None and (module in absent.MODULES or module in _MODULES) else found
 
 
 def find_aggregate(name: str) -> AggregateBuilder | None:
     """What builds the aggregate of this name; None if there is none. `COUNT(*)` is a call without operands."""
-    return _aggregates().get(name.lower().replace("_", ""))
+    plain = name.lower().replace("_", "")
+    return _aggregates().get(plain) or (absent.refuse if plain in absent.AGGREGATES else None)
 
 
 @lru_cache(maxsize=1)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 
-from mayflydb.query.yql import comparison
+from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.values import constant, derived, met
 from mayflydb.query.yql.schemas import Row, Run
@@ -32,12 +32,18 @@ from mayflydb.query.yql.types import (
     UTF8,
     VOID,
     YSON,
+    DecimalType,
     DictType,
     ListType,
+    OptionalType,
+    Primitive,
     StructType,
+    TaggedType,
     TupleType,
     Type,
     Value,
+    VariantType,
+    format_long,
 )
 
 _INTEGERS: dict[str, tuple[Type, int, int]] = {
@@ -90,6 +96,8 @@ def _text(tree: Literal_) -> tuple[Type, Value]:
             value = value.decode()
         except UnicodeDecodeError:
             raise fault("Invalid UTF-8 sequence", tree.at) from None
+    if type == JSON and texts.from_text(JSON, str(value)) is None:
+        raise fault(f'Invalid value "{value}" for type Json', tree.at)
     return type, value
 
 
@@ -123,11 +131,28 @@ def struct_of(binder: Binder, tree: StructOf) -> Expression:
     return derived(type, lambda row, run: tuple([each(row, run) for each in values]), *[each for _, each in members])
 
 
+def is_dict_key(type: Type) -> bool:
+    """Whether values of this type may be keys as they stand in this process."""
+    match type:
+        case OptionalType(item) | TaggedType(_, item):
+            return is_dict_key(item)
+        case TupleType(items):
+            return all(map(is_dict_key, items))
+        case StructType(members):
+            return all(is_dict_key(part) for _, part in members)
+        case VariantType(over):
+            return is_dict_key(over)
+    return isinstance(type, (Primitive, DecimalType)) or type == NULL
+
+
 def dict_of(binder: Binder, tree: DictOf) -> Expression:
     if not tree.items:
         return constant(EMPTY_DICT, {})
     key_type, keys = met([binder.expression(key) for key, _ in tree.items], "AsDict", tree.at)
-    comparison.group_key(key_type)
+    if not is_dict_key(key_type):
+        raise type_fault(
+            "AsDict", f"Expected hashable and equatable type for key, but got: {format_long(key_type)}", tree.at
+        )
     payloads = [binder.expression(payload) for _, payload in tree.items if payload is not None]
     if not payloads:
         names = tuple(each.evaluate for each in keys)

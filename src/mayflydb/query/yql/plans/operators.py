@@ -6,9 +6,9 @@ import operator
 from collections.abc import Callable
 from functools import reduce
 
-from mayflydb.query.yql import arithmetic, comparison, conversions, names
+from mayflydb.query.yql import arithmetic, comparison, conversions, moments, names
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import Position, fault, type_fault
+from mayflydb.query.yql.faults import Position, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.values import (
     both_integers,
@@ -72,7 +72,7 @@ def unary(binder: Binder, tree: Unary) -> Expression:
         return strict_unary(BOOL, operator.not_, operand)
     found = arithmetic.unary(word, bare(operand.type))
     if found is None:
-        raise type_fault(word, f"Cannot apply {word} to {format_long(operand.type)}", tree.at)
+        raise type_fault(word, arithmetic.refusal(word, operand.type), tree.at)
     type, function = found
     result = strict_unary(type, function, operand)
     if operand.literal and word in "+-" and operand.value is not None:
@@ -107,19 +107,19 @@ def combine(word: str, left: Expression, right: Expression, at: Position) -> Exp
     if word == "XOR":
         condition(left, "Xor", at), condition(right, "Xor", at)
         return strict_binary(BOOL, operator.ne, left, right)
-    left, right = alike(left, right)
+    if word == "||":
+        left, right = alike(left, right)
     found = arithmetic.binary(word, bare(left.type), bare(right.type))
+    if found is None and {bare(left.type), bare(right.type)} & {*INTEGERS, STRING}:
+        # A literal may be what the other side is, but not a moment: `ts - 5` is no difference of two.
+        first, second = alike(left, right)
+        if bare(first.type) not in moments.MOMENTS and bare(first.type) not in moments.SPANS:
+            left, right = first, second
+            found = arithmetic.binary(word, bare(left.type), bare(right.type))
     if found is None:
-        raise type_fault(word, f"Cannot {_VERBS.get(word, word)} type {_kinds(left, right)}", at)
+        raise type_fault(word, arithmetic.refusal(word, left.type, right.type), at)
     type, function = found
     return strict_binary(type, function, left, right)
-
-
-_VERBS = {"+": "add", "-": "substract", "*": "multiply", "/": "divide", "%": "mod", "||": "concatenate"}
-
-
-def _kinds(left: Expression, right: Expression) -> str:
-    return f"{format_long(left.type)} and {format_long(right.type)}"
 
 
 def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
@@ -137,22 +137,11 @@ def alike(left: Expression, right: Expression) -> tuple[Expression, Expression]:
 # --- comparison ------------------------------------------------------------------------------------------------------
 
 
-def comparing(word: str, left: Type, right: Type) -> Comparison | None:
-    """How two values that are not NULL compare; None: they cannot."""
-    direct = _DIRECT[word]
+def comparing(word: str, left: Type, right: Type) -> comparison.Equal | None:
+    """How two values that are not NULL compare, NULL where one inside leaves it open; None: they cannot."""
     if both_integers(left, right) or (left == right and left in _PLAIN):
-        return direct
-    order = comparison.compare(left, right)
-    if order is None:
-        return None
-    if word == "!=":
-        return lambda a, b: order(a, b) != 0
-
-    def compare(a: Value, b: Value) -> bool:
-        found = order(a, b)
-        return found is not None and direct(found, 0)
-
-    return compare
+        return _DIRECT[word]
+    return comparison.relation(word, left, right)
 
 
 def compared(word: str, left: Expression, right: Expression, at: Position) -> Expression:
@@ -164,8 +153,9 @@ def compared(word: str, left: Expression, right: Expression, at: Position) -> Ex
         return _tuples(word, left, right, at)
     found = comparing(word, first, second)
     if found is None:
-        raise type_fault(word, f"Can't compare {_kinds(left, right)}", at)
-    return strict_binary(BOOL, found, left, right)
+        raise type_fault(word, comparison.refusal(word, left.type, right.type), at)
+    exact = comparison.has_no_null(first) and comparison.has_no_null(second)
+    return strict_binary(BOOL if exact else OptionalType(BOOL), found, left, right)
 
 
 def _tuples(word: str, left: Expression, right: Expression, at: Position) -> Expression:
@@ -300,17 +290,13 @@ def case(binder: Binder, tree: Case) -> Expression:
 
 def cast(binder: Binder, tree: Cast) -> Expression:
     to, operand = names.resolve(tree.to), binder.expression(tree.operand)
-    if tree.bitwise:
-        raise fault("BITCAST is not supported", tree.at)
     if operand.type == NULL:
         return constant(optional(to), None)
-    found = conversions.cast(operand.type, to)
+    found = (conversions.bitcast if tree.bitwise else conversions.cast)(operand.type, to)
     if found is None:
         raise type_fault("SafeCast", f"Cannot cast type {format_long(operand.type)} into {format_long(to)}", tree.at)
     type, function = found
     inner = operand.evaluate
-    if is_optional(operand.type):
-        return strict_unary(type, function, operand)
     return derived(type, lambda row, run: function(inner(row, run)), operand)
 
 

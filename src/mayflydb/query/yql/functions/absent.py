@@ -1,0 +1,56 @@
+"""Functions that YDB has and Mayfly has not. A call of one is refused by its name, and is not taken for a slip of the pen."""
+
+from __future__ import annotations
+
+from typing import Final, NoReturn
+
+from mayflydb.query.yql.expression import Invocation
+from mayflydb.query.yql.faults import unsupported
+
+MODULES: Final = frozenset(
+    {
+        *("compress", "decompress", "file", "fulltext", "histogram", "hyperscan", "hyperloglog", "ip", "json2", "knn"),
+        *(
+            "pcre",
+            "pire",
+            "postgres",
+            "protobuf",
+            "python",
+            "python3",
+            "javascript",
+            "roaring",
+            "set",
+            "stat",
+            "topfreq",
+        ),
+        *("tskiv", "url", "uuid", "vector"),
+    }
+)
+BUILTINS: Final = frozenset(
+    {
+        *("aggregationfactory", "aggregatetransforminput", "aggregatetransformoutput", "aggregateflatten", "callable"),
+        *("currentoperationid", "currentlanguageversion", "dictaggregate", "dictinsert", "dictupdate", "dictupsert"),
+        *("evaluatecode", "evaluateexpr", "evaluatetype", "filecontent", "filepath", "folderpath", "funccode"),
+        *("listaggregate", "listcombine", "listfold1map", "listunionall", "parsefile", "parsetype"),
+        *("quotecode", "reprcode", "serializecode", "stablepickle", "pickle", "unpickle", "tablename", "tablepath"),
+        *("tablerecordindex", "typehandle", "udf", "visit", "visitordefault", "weakfield"),
+    }
+)
+AGGREGATES: Final = frozenset(
+    {
+        *(
+            "adaptivedistancehistogram",
+            "adaptivewardhistogram",
+            "adaptiveweighthistogram",
+            "aggregateby",
+            "blockwardhistogram",
+        ),
+        *("blockweighthistogram", "countdistinctestimate", "hll", "histogram", "hyperloglog", "linearhistogram"),
+        *("logarithmichistogram", "loghistogram", "mode", "multiaggregateby", "topfreq", "udaf"),
+    }
+)
+
+
+def refuse(call: Invocation) -> NoReturn:
+    """The builder of them all."""
+    raise unsupported(f"Function {call.name}", call.position)
