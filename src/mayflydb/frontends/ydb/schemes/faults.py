@@ -47,7 +47,7 @@ def executing(what: str) -> Iterator[None]:
 
 def not_found(path: str) -> Fault:
     """A path of a request that leads nowhere."""
-    return Fault("SCHEME_ERROR", Issue("Path not found", SCHEME_CODE, issues=()))
+    return Fault("SCHEME_ERROR", Issue("Path not found"))
 
 
 def exists(path: str) -> Fault:
