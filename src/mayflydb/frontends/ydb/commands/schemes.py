@@ -10,7 +10,7 @@ from mayflydb.frontends.ydb.calls import Call, Unary
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
 from mayflydb.frontends.ydb.schemes.describing import describe_table
-from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
+from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry, ViewEntry
 from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, exists_text, judged, not_found, wrong_kind
 from mayflydb.frontends.ydb.schemes.from_wire import alter_spec, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
@@ -93,7 +93,7 @@ async def describe_table_request(call: Call, request: Any) -> bytes:
     entry = await call.app.schemes.find(path)
     if entry is None:
         raise not_found(path)
-    if not isinstance(entry, (TableView, IndexEntry, SystemEntry)):
+    if not isinstance(entry, (TableView, ViewEntry, IndexEntry, SystemEntry)):
         raise wrong_kind(path, "table")
     result = describe_table(entry)
     if isinstance(entry, TableView):
