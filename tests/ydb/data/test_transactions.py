@@ -8,6 +8,7 @@ import pytest
 
 from mayflydb.frontends.ydb.transactions import Control
 from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.types import INT64
 
 BOTH = [(1, 10), (2, 20)]
 
@@ -229,3 +230,15 @@ def test_stats_count_rows(t: Any) -> None:
     accessed = first.accessed["/local/t"]
     assert (accessed.updates, accessed.deletes, accessed.reads >= 2) == (1, 0, True)
     assert (first.cached, second.cached) == (False, True)
+
+
+@pytest.mark.parametrize("text", ["EXPLAINED", "CREATE TABLE n (id Int64, PRIMARY KEY (id))", "SHOW CREATE TABLE t"])
+def test_a_query_is_described_without_being_run(t: Any, text: str) -> None:
+    text = text.replace("EXPLAINED", "UPSERT INTO t (id, a) VALUES ($id, 0)")
+    types = {"id": INT64} if "$id" in text else {}
+    described = t.run(t.executor.describe(t.call, text, types))
+    assert described.parameters == types
+    assert described.writes == bool(types)
+    assert described.plan.startswith("{")
+    assert t.executor.texts.text_of(described.id) == text
+    assert rows(t) == BOTH

@@ -76,6 +76,7 @@ ANSWERS = [
     ("SELECT NULL = 1, NULL IS NULL, TRUE AND NULL, FALSE AND NULL, TRUE OR NULL", [(None, True, None, False, True)]),
     ("SELECT CAST('12' AS Uint64), CAST('x' AS Uint64), 1 / 0", [(12, None, None)]),
     ("SELECT 2 BETWEEN 1 AND 3, 2 NOT BETWEEN 1 AND 3, 2 BETWEEN SYMMETRIC 3 AND 1", [(True, False, True)]),
+    ("SELECT CAST(0.1f AS Utf8), 1e20f", [("0.1", 100000002004087734272.0)]),
     ("SELECT TableRow().v FROM t WHERE id = 1", [("a",)]),
     ("SELECT " + " + ".join(["1"] * 240), [(240,)]),
     ("SELECT JSON_VALUE('{\"a\": 1}'j, '$.a' RETURNING Int64)", [(1,)]),

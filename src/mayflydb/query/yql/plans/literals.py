@@ -70,6 +70,7 @@ def literal(binder: Binder, tree: Literal_) -> Expression:
     elif kind in ("float", "double"):
         type = FLOAT if kind == "float" else DOUBLE
         value = float(value or 0)
+        value = texts.to_single(value) if kind == "float" else value
     else:
         type, value = _text(tree)
     return Expression(type, lambda row, run: value, constant=True, literal=True, value=value)

@@ -19,7 +19,7 @@ from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, S
 from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, no_member, slot
 from mayflydb.query.yql.plans.sources import Bound
 from mayflydb.query.yql.plans.trees import wanted
-from mayflydb.query.yql.plans.values import condition
+from mayflydb.query.yql.plans.values import condition, sort_key
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Select, Star
 
@@ -173,5 +173,5 @@ def sort_keys(
         if place is None:
             place = len(values) + len(extra)
             extra.append(value)
-        keys.append(SortKey(place, comparison.sort_key(value.type), each.descending))
+        keys.append(SortKey(place, sort_key(value.type, each.value.at), each.descending))
     return tuple(keys), extra

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from mayflydb.query.yql import conversions
+from mayflydb.query.yql import comparison, conversions
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault, Position, type_fault
 from mayflydb.query.yql.plans.scopes import Slot, slot
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.types import BOOL, INTEGERS, Type, Value, bare, format_long, is_optional, optional
+from mayflydb.query.yql.types import BOOL, INTEGERS, NULL, Type, Value, bare, format_long, is_optional, optional
 
 
 class _NoChance:
@@ -135,6 +135,13 @@ def condition(expression: Expression, function: str, at: Position) -> Callable[[
     if bare(expression.type) != BOOL and str(expression.type) != "Null":
         raise type_fault(function, f"Expected Bool or Optional<Bool>, but got: {format_long(expression.type)}", at)
     return expression.evaluate
+
+
+def sort_key(type: Type, at: Position) -> Callable[[Value], Any]:
+    """The order of values of a type. Faults: it has none."""
+    if type != NULL and not comparison.is_sortable(type):
+        raise type_fault("Sort", f"Expected comparable type, but got: {format_long(type)}", at)
+    return comparison.sort_key(type)
 
 
 def both_integers(left: Type, right: Type) -> bool:

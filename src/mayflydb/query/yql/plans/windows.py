@@ -19,6 +19,7 @@ from mayflydb.query.yql.plans.framing import PLACED, Placed, Rows, aggregated
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import BATCH, gathered
 from mayflydb.query.yql.plans.scopes import slot
+from mayflydb.query.yql.plans.values import sort_key
 from mayflydb.query.yql.schemas import Row, Run, Tables
 from mayflydb.query.yql.syntax import Call, Select, Subquery, Syntax
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -133,7 +134,7 @@ def _window(binder: Binder, tree: WindowTree) -> Window:
     order = []
     for each in tree.order:
         value = binder.expression(each.value)
-        order.append((value.evaluate, comparison.sort_key(value.type), each.descending))
+        order.append((value.evaluate, sort_key(value.type, each.value.at), each.descending))
     return Window(tuple(partition), tuple(order))
 
 
