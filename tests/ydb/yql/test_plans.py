@@ -97,6 +97,8 @@ PATHS = [
     "PRAGMA TablePathPrefix = 'dir'; SELECT t.v FROM t",
     "SELECT `dir/t`.v FROM `dir/t` JOIN (SELECT id FROM u) AS a ON `dir/t`.id = a.id WHERE a.id = 2",
     "SELECT v FROM `dir/t` GROUP BY `dir/t`.v AS v",
+    "UPDATE `dir/t` SET v = 'b' WHERE `dir/t`.id = 2 RETURNING v",
+    "DELETE FROM `/local/dir/t` WHERE `/local/dir/t`.id = 2 RETURNING v",
 ]
 
 
