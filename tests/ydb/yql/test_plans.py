@@ -29,7 +29,9 @@ def shop() -> MemoryTables:
 
 def deep() -> MemoryTables:
     """A table below a directory."""
-    tables = MemoryTables(table("/local/dir/t", "id Uint64?,v Utf8?", "id"), table("/local/u", "id Uint64?,w Utf8?", "id"))
+    tables = MemoryTables(
+        table("/local/dir/t", "id Uint64?,v Utf8?", "id"), table("/local/u", "id Uint64?,w Utf8?", "id")
+    )
     tables.rows["/local/dir/t"] = [{"id": 2, "v": "b"}]
     tables.rows["/local/u"] = [{"id": 2, "w": "two"}]
     return tables
@@ -91,7 +93,7 @@ def test_answer(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
 
 
-PATHS = [
+CALLED = [
     "SELECT `dir/t`.v FROM `dir/t`",
     "SELECT `/local/dir/t`.v FROM `/local/dir/t`",
     "PRAGMA TablePathPrefix = 'dir'; SELECT t.v FROM t",
@@ -102,7 +104,7 @@ PATHS = [
 ]
 
 
-@pytest.mark.parametrize("text", PATHS)
+@pytest.mark.parametrize("text", CALLED)
 def test_a_table_without_alias_is_called_as_it_was_written(text: str) -> None:
     assert ask(text, deep()) == [[("b",)]]
 

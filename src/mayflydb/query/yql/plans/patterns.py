@@ -12,7 +12,6 @@ from mayflydb.query.yql.plans.values import NO_RUN, constant, derived, strict_bi
 from mayflydb.query.yql.syntax import Like
 from mayflydb.query.yql.types import BOOL, NULL, STRING, UTF8, OptionalType, bare, format_long, is_optional
 
-
 _SEARCHES = ("REGEXP", "MATCH")
 """What stands for functions of Re2, to which NULL is a text that does not fit."""
 
