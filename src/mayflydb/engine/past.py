@@ -6,7 +6,6 @@ from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import islice
-from threading import RLock
 from typing import Final
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -58,7 +57,7 @@ class Past:
     since what is still stored comes first.
 
     Notes have numbers. A snapshot may want all from the first on that was not known to be committed when it began; nobody wants
-    what is older than what the oldest one wants. Sweeps are decided on another thread than all else.
+    what is older than what the oldest one wants. Sweeps are decided on another thread: what they purge is only handed over there.
     """
 
     def __init__(self) -> None:
@@ -66,6 +65,7 @@ class Past:
         self._lost: WeakSet[object] = WeakSet()
         self._bereaved: WeakSet[object] = WeakSet()
         self._under_way: dict[int, None] = {}
+        self._dead: deque[tuple[int, list[Replaced]]] = deque()
         self._unheard: deque[tuple[int, int, list[Replaced]]] = deque()
         self._notes: deque[_Note] = deque()
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
@@ -74,18 +74,16 @@ class Past:
         self._last = 0
         self._deaths = 0
         self._deaths_since = 0
-        self._lock = RLock()
 
     # --- who wants it ------------------------------------------------------------------------------------------------
 
     def watch(self, snapshot: object) -> None:
         """Keep what is replaced from now on, or is about to be, for as long as the snapshot is there and has not been left."""
-        with self._lock:
-            # No less than of anybody who came before.
-            self._watchers[snapshot] = next(iter(self._under_way), self._last + 1)
-            for number, container, replaced in self._unheard:
-                self._keep(number, container, replaced)
-            self._unheard.clear()
+        # No less than of anybody who came before.
+        self._watchers[snapshot] = next(iter(self._under_way), self._last + 1)
+        for number, container, replaced in self._unheard:
+            self._keep(number, container, replaced)
+        self._unheard.clear()
 
     def leave(self, snapshot: object) -> None:
         """It wants nothing any more."""
@@ -98,6 +96,7 @@ class Past:
 
     def bereaved(self, snapshot: object) -> bool:
         """Whether something was purged and not kept, while a snapshot may have wanted it."""
+        self._take_over()
         return snapshot in self._bereaved
 
     @property
@@ -121,26 +120,29 @@ class Past:
 
     def note(self, container: int, replaced: Iterable[Replaced]) -> None:
         """These are about to be replaced."""
-        with self._lock:
-            self._last += 1
-            if not self._watchers:
-                # Somebody may come before it is committed.
-                self._unheard.append((self._last, container, list(replaced)))
-                return
-            self._keep(self._last, container, replaced)
-            while len(self._notes) > MOST and (oldest := next(iter(self._watchers), None)) is not None:
-                self._lost.add(oldest)
-                self.leave(oldest)
+        self._last += 1
+        if not self._watchers:
+            # Somebody may come before it is committed.
+            self._unheard.append((self._last, container, list(replaced)))
+            return
+        self._keep(self._last, container, replaced)
+        while len(self._notes) > MOST and (oldest := next(iter(self._watchers), None)) is not None:
+            self._lost.add(oldest)
+            self.leave(oldest)
 
     def note_deaths(self, container: int, lsn: int, records: Iterable[Record]) -> None:
-        """These are about to be purged from a container that has come to an lsn."""
-        dead = [Replaced(record, lsn + 1) for record in records]
-        with self._lock:
+        """These are about to be purged from a container that has come to an lsn. On any thread."""
+        self._dead.append((container, [Replaced(record, lsn + 1) for record in records]))
+
+    def _take_over(self) -> None:
+        """What was purged, as far as it is known by now."""
+        while self._dead:
+            container, dead = self._dead.popleft()
             if self._deaths + len(dead) > MOST_DEATHS:
                 # Of whoever comes after those who are open now it is counted anew.
                 self._bereaved.update(self._watchers)
                 self._deaths, self._deaths_since = 0, self._last
-                return
+                continue
             self._last += 1
             self._deaths += len(dead)
             self._keep(self._last, container, dead, death=True)
@@ -163,15 +165,15 @@ class Past:
 
     def _prune(self) -> None:
         """Forget what nobody may want."""
+        self._take_over()
         if not self._notes and not self._unheard:
             return
-        with self._lock:
-            last = self._last + 1
-            wanted = min(next(iter(self._watchers.values()), last), next(iter(self._under_way), last))
-            while self._unheard and self._unheard[0][0] < wanted:
-                self._unheard.popleft()
-            while self._notes and self._notes[0].number < wanted:
-                self._drop(self._notes.popleft())
+        last = self._last + 1
+        wanted = min(next(iter(self._watchers.values()), last), next(iter(self._under_way), last))
+        while self._unheard and self._unheard[0][0] < wanted:
+            self._unheard.popleft()
+        while self._notes and self._notes[0].number < wanted:
+            self._drop(self._notes.popleft())
 
     def _drop(self, note: _Note) -> None:
         record = note.what.record
@@ -187,15 +189,18 @@ class Past:
 
     def at(self, container: int, seq: int, lsn: int) -> Record | None:
         """The version of a record that was stored at an lsn, if it was replaced since; None: not known."""
+        self._take_over()
         return _at(self._by_seq.get(container, {}).get(seq, ()), lsn)
 
     def at_place(self, container: int, partition: bytes, key: bytes, lsn: int) -> Record | None:
         """The version that was stored with this identity at an lsn, if it was replaced since; None: not known."""
+        self._take_over()
         return _at(self._by_place.get((container, partition, key), ()), lsn)
 
     def noted(self, container: int, after: int) -> tuple[list[int], int]:
         """The seqs of what was replaced in a container, in order, but the first `after` of all and those that nobody wants; and
         how many there were of all."""
+        self._take_over()
         log = self._log.get(container)
         if log is None:
             return [], 0
@@ -205,6 +210,7 @@ class Past:
 
     def all_at(self, container: int, lsn: int) -> list[Record]:
         """All that were stored at an lsn and have been replaced since, by seq."""
+        self._take_over()
         kept = self._by_seq.get(container, {})
         return [record for seq in sorted(kept) if (record := _at(kept[seq], lsn)) is not None]
 
