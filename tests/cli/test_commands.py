@@ -144,7 +144,6 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["serve", "--storage", "postgresql://h"], 2, "names no database"),
         (["serve", "--storage", "postgresql://h/d", "--clock", "virtual"], 4, "Try:   --allow-time-travel"),
         (["serve", "--host", "0.0.0.0"], 4, "Setting: server.host"),
-        (["serve", "--ydb-port", "2136"], 2, "YDB is not served by this version"),
         (["serve", "-p", "-1"], 2, "nothing is left to serve"),
         (["-c", "absent.toml", "serve"], 2, "is not a file"),
     ],
