@@ -318,6 +318,12 @@ def test_a_view(say: Say, ask: Ask) -> None:
     )
 
 
+def test_a_system_view(say: Say) -> None:
+    text = say("scheme", "describe", ".sys/partition_stats")
+    assert re.match(r"<sys-view> partition_stats\nId: \d+ \(partition_stats\)\n\nColumns:\n┌", text)
+    assert "│ LastTtlRunTime " in text
+
+
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 SETS = """\
@@ -353,6 +359,14 @@ def test_formats(say: Say, command: list[str], form: str, expected: str) -> None
     assert say(*command, TWO, "--format", form) == expected
 
 
+def test_a_result_that_the_table_service_cuts(ask: Ask) -> None:
+    text = "SELECT n FROM (SELECT ListFromRange(0, 1001) AS n) FLATTEN LIST BY n"
+    cut = ask("table", "query", "execute", "-q", text, "--format", "csv")
+    assert (cut.exit_code, len(cut.stdout.splitlines())) == (0, 1000)
+    assert cut.stderr == "Result set 0 was truncated by the server.\n"
+    assert len(ask("sql", "-s", text, "--format", "csv").stdout.splitlines()) == 1001
+
+
 def test_parameters_and_files(say: Say) -> None:
     text = "DECLARE $id AS Uint64; DECLARE $value AS String; SELECT $id AS id, $value AS value"
     given = ("-p", "$id=7", "--param", 'value="x"')
@@ -363,20 +377,21 @@ def test_parameters_and_files(say: Say) -> None:
     assert say("table", "query", "execute", "-q", text, *encoded, "--format", "csv") == '7,"\\u00FF"\n'
 
 
-@pytest.mark.parametrize(
-    ("options", "text", "expected"),
-    [
-        (["-t", "scheme"], "CREATE TABLE kinds (a Int32, PRIMARY KEY (a))", ""),
-        (["-t", "data"], "UPSERT INTO kinds (a) VALUES (1)", ""),
-        (["-t", "data", "--tx-mode", "online-ro"], "SELECT a FROM kinds", '{"a":1}\n'),
-        (["-t", "data", "--tx-mode", "stale-ro"], "SELECT a FROM kinds", '{"a":1}\n'),
-        (["-t", "scan"], "SELECT a FROM kinds", '{"a":1}\n'),
-        (["-t", "generic", "--tx-mode", "snapshot-ro"], "SELECT a FROM kinds", '{"a":1}\n'),
-        (["-t", "generic", "--tx-mode", "no-tx"], "DROP TABLE kinds", ""),
-    ],
+KINDS = (
+    (["-t", "scheme"], "CREATE TABLE kinds (a Int32, PRIMARY KEY (a))", ""),
+    (["-t", "data"], "UPSERT INTO kinds (a) VALUES (1)", ""),
+    (["-t", "data", "--tx-mode", "online-ro"], "SELECT a FROM kinds", '{"a":1}\n'),
+    (["-t", "data", "--tx-mode", "stale-ro"], "SELECT a FROM kinds", '{"a":1}\n'),
+    (["-t", "scan"], "SELECT a FROM kinds", '{"a":1}\n'),
+    (["-t", "generic", "--tx-mode", "snapshot-ro"], "SELECT a FROM kinds", '{"a":1}\n'),
+    (["-t", "generic", "--tx-mode", "no-tx"], "DROP TABLE kinds", ""),
 )
-def test_kinds_of_queries(say: Say, options: list[str], text: str, expected: str) -> None:
-    assert say("table", "query", "execute", *options, "-q", text, "--format", "json-unicode") == expected
+
+
+def test_kinds_of_queries(say: Say) -> None:
+    """One after the other, because each needs what those before have done."""
+    for options, text, expected in KINDS:
+        assert say("table", "query", "execute", *options, "-q", text, "--format", "json-unicode") == expected
 
 
 def test_statistics_stand_behind_the_rows(say: Say) -> None:
