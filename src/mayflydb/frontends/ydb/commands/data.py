@@ -9,6 +9,7 @@ from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call, Unary
 from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns, Stats
+from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
@@ -48,7 +49,7 @@ class ResultSets:
     def _one(self, index: int) -> bytes:
         columns, rows = self._columns[index], self._rows[index]
         truncated = bool(self._most) and len(rows) > self._most
-        encode = values.rows_encoder(type for _, type in columns)
+        encode = rows_encoder(type for _, type in columns)
         kept = rows[: self._most] if truncated else rows
         return values.columns_block(columns) + encode(kept) + wire.number(3, int(truncated))
 
