@@ -14,7 +14,7 @@ STORES = ("memory", "file", "postgres", "citus")
 ELSEWHERE = ("postgres", "citus")
 """Stores outside of the process, which the store suite leaves out too unless they were chosen."""
 
-PARAMETERS = ("session_service", "store", "databases", "outcomes", "session_world", "mongo_server")
+PARAMETERS = ("session_service", "store", "databases", "outcomes", "session_world", "mongo_server", "ydb_server")
 """The fixtures whose parameter is one of STORES, or ends with one of ELSEWHERE."""
 
 
