@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import asyncio
+import inspect
+from collections.abc import Awaitable, Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,16 +53,43 @@ def shop(engine: sa.Engine) -> Iterator[Callable[[], Session]]:
     Base.metadata.drop_all(engine)
 
 
-@pytest.fixture
-def connect(place: str) -> Iterator[Callable[..., Any]]:
-    """What makes connections of ydb-dbapi, which are closed after the test."""
+class Waited:
+    """An object of ydb-dbapi; what its asynchronous form gives to await for is waited for."""
+
+    def __init__(self, of: Any, loop: asyncio.AbstractEventLoop) -> None:
+        self._of, self._loop = of, loop
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._of, name)
+        if not callable(found):
+            return found
+
+        def call(*args: Any, **named: Any) -> Any:
+            answer = found(*args, **named)
+            if inspect.isawaitable(answer):
+                answer = self._loop.run_until_complete(_settled(answer))
+            return Waited(answer, self._loop) if hasattr(answer, "cursor") or hasattr(answer, "fetchone") else answer
+
+        return call
+
+
+async def _settled(answer: Awaitable[Any]) -> Any:
+    return await answer
+
+
+@pytest.fixture(params=["sync", "aio"])
+def connect(request: pytest.FixtureRequest, place: str) -> Iterator[Callable[..., Any]]:
+    """What makes connections of ydb-dbapi of both kinds, which are closed after the test."""
     host, _, port = place.rpartition(":")
+    loop = asyncio.new_event_loop()
+    make = Waited(SimpleNamespace(connect=dbapi.connect if request.param == "sync" else dbapi.async_connect), loop)
     made: list[Any] = []
 
     def connected(**options: Any) -> Any:
-        made.append(dbapi.connect(host=host, port=port, database="/local", **options))
+        made.append(make.connect(host=host, port=port, database="/local", **options))
         return made[-1]
 
     yield connected
     for each in made:
         each.close()
+    loop.close()
