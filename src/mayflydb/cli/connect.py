@@ -32,7 +32,7 @@ def _variables(access: Access) -> dict[str, str]:
     if access.mongo:
         found["MONGODB_URI"] = access.mongo
     if access.ydb:
-        found["YDB_CONNECTION_STRING"] = f"{access.ydb}/?database={access.database}"
+        found["YDB_CONNECTION_STRING"] = f"{access.ydb}?database={access.database}"
     return found
 
 
