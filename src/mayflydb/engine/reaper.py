@@ -246,9 +246,10 @@ class Reaper:
         self._turn += 1
         self._turns[container] = self._turn
         schedule = self._monitor.schedule
-        committed = await self._store.write(
-            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
-        )
+        with contextlib.nullcontext() if self.past is None else self.past.write():
+            committed = await self._store.write(
+                lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
+            )
         removed = sum(purged.records for purged in committed.purged)
         size = sum(purged.value_bytes for purged in committed.purged)
         self._last = SweepResult(container, limit, removed, committed.held)

@@ -16,10 +16,10 @@ from ydb_world import START, YdbWorld
 def session_world(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[YdbWorld]:
     directory = tmp_path_factory.mktemp(request.param)
     with pytest.MonkeyPatch.context() as patch:
-        # A certificate authority is made for https, and kept here.
+        # A certificate authority is made, and kept here; what asks the admin API does not know it.
         patch.setenv("XDG_DATA_HOME", str(directory))
         options: dict[str, Any] = {"port": 0, "mongo_port": -1, "clock": "virtual", "clock_start": START}
-        with serve(**place(request.param, request, directory), **options) as server:
+        with serve(**place(request.param, request, directory) | {"scheme": "http"}, **options) as server:
             world = YdbWorld(server, request.param)
             yield world
             world.close()

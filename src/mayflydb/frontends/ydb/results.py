@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.values import columns_block, rows_encoder
+from mayflydb.frontends.ydb.packing import rows_encoder
+from mayflydb.frontends.ydb.values import columns_block
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
