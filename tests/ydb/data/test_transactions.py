@@ -147,14 +147,9 @@ def test_a_failed_statement_ends_its_transaction(t: Any) -> None:
     assert rows(t) == BOTH
 
 
-OPEN = "open transactions not supported for transaction mode"
-
-
 @pytest.mark.parametrize(
     ("control", "text", "status", "message"),
     [
-        (Control(begin="online_read_only"), "SELECT 1", "BAD_REQUEST", f"{OPEN} OnlineReadOnly, "),
-        (Control(begin="stale_read_only"), "SELECT 1", "BAD_REQUEST", f"{OPEN} StaleReadOnly, "),
         *(
             (
                 Control(begin=mode, commit=True),
@@ -197,6 +192,15 @@ def test_what_a_request_may_not_ask(t: Any, control: Control | None, text: str, 
 def test_reads_in_modes_that_only_read(t: Any, mode: Any) -> None:
     parts = t.parts("SELECT id FROM t WHERE id = 2", control=Control(begin=mode, commit=True))
     assert [row for part in parts for row in part.rows] == [(2,)]
+
+
+@pytest.mark.parametrize("mode", ["online_read_only", "stale_read_only", "snapshot_read_only"])
+def test_such_a_transaction_stays_open_where_a_query_began_it(t: Any, mode: Any) -> None:
+    [part] = t.parts("SELECT id FROM t WHERE id = 2", control=Control(begin=mode))
+    assert list(t.session.transactions) == [part.tx_id]
+    assert t.within(part.tx_id, "SELECT id FROM t WHERE id = 1") == [(1,)]
+    t.commit(part.tx_id)
+    assert t.session.transactions == {}
 
 
 def test_a_scheme_that_has_changed(t: Any) -> None:

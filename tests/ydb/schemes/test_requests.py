@@ -191,20 +191,37 @@ def test_lists(place: Any) -> None:
     assert listed(place, "/") == [("local", 4), ("Root", 4)]
     assert listed(place, "/local") == [(".sys", 1), ("d", 1), ("v", 20)]
     assert listed(place, "d") == [("t", 2)]
-    assert listed(place, "/local/.sys") == [("partition_stats", 24)]
+    assert listed(place, "/local/.sys") == [("nodes", 24), ("partition_stats", 24)]
     assert listed(place, "/local/d/t") == []
 
 
 OPTIONS = [
     (schemes.describe_options, "DescribeTableOptionsRequest", {}),
     (schemes.describe_system_view, "DescribeSystemViewRequest", {"path": ".sys/partition_stats"}),
+    (schemes.describe_system_view, "DescribeSystemViewRequest", {"path": ".sys/nodes"}),
     (schemes.describe_table_request, "DescribeTableRequest", {"path": ".sys/partition_stats"}),
 ]
 
 
-@pytest.mark.parametrize(("handler", "name", "fields"), OPTIONS, ids=[name for _, name, _ in OPTIONS])
+@pytest.mark.parametrize(("handler", "name", "fields"), OPTIONS, ids=range(len(OPTIONS)))
 def test_what_is_told_of_the_system(place: Any, handler: Any, name: str, fields: dict[str, Any]) -> None:
     answered(place, handler, message(TABLE + name)(**fields))
+
+
+def test_what_is_no_table_has_no_columns(place: Any) -> None:
+    place.run(place.schemes.create_view("/local/d/v", "SELECT 1", place.now))
+    for path, name, kind in [("/local", "/local", 4), ("d", "d", 1), ("d/v", "v", 20)]:
+        told = answered(place, schemes.describe_table_request, message(TABLE + "DescribeTableRequest")(path=path))
+        result = message(TABLE + "DescribeTableResult").FromString(told.result.value)
+        assert (result.self.name, result.self.type, list(result.columns)) == (name, kind, [])
+
+
+def test_system_views_are_numbered(place: Any) -> None:
+    for name, id, key in [("partition_stats", 1, "OwnerId"), ("nodes", 2, "NodeId")]:
+        request = message(TABLE + "DescribeSystemViewRequest")(path=f".sys/{name}")
+        told = answered(place, schemes.describe_system_view, request)
+        result = message(TABLE + "DescribeSystemViewResult").FromString(told.result.value)
+        assert (result.sys_view_id, result.sys_view_name, result.primary_key[0]) == (id, name, key)
 
 
 MISSING = [

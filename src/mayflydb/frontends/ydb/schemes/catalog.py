@@ -42,7 +42,7 @@ from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.schemas import Row, Schemas, Table, View
 from mayflydb.store.interface import Decision
 
@@ -81,6 +81,7 @@ class Schemes:
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
+        self.started: Instant = 0
         self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
@@ -352,9 +353,11 @@ class Schemes:
 
     # --- statements ------------------------------------------------------------------------------------------------
 
-    async def define(self, call: Call, statement: ast.Definition, prefix: str | None = None) -> None:
-        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. Faults: why it cannot be."""
-        await ddl.define(self, call, statement, prefix)
+    async def define(
+        self, call: Call, statement: ast.Definition, prefix: str | None = None, lenient: bool = False
+    ) -> tuple[Issue, ...]:
+        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. See `ddl.define`."""
+        return await ddl.define(self, call, statement, prefix, lenient)
 
     async def show_create(self, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
         """`CreateQuery`, `Path` and `PathType` of what would make a table or view anew. Faults: it is not there."""
@@ -363,7 +366,8 @@ class Schemes:
     # --- what is left from before ----------------------------------------------------------------------------------
 
     async def resume(self, now: Instant) -> None:
-        """After a start: go on with what is not complete, and let rules be what the server's settings say."""
+        """After a start, at `now`: go on with what is not complete, and let rules be what the server's settings say."""
+        self.started = now
         await drop_unfinished(self.engine)
 
         def change(node: Node) -> Definition:

@@ -72,10 +72,12 @@ def _type_of(entry: Entry) -> int:
             return DIRECTORY
 
 
-def describe_table(entry: TableView | IndexEntry | SystemEntry) -> Any:
-    """A DescribeTableResult, without statistics."""
+def describe_table(entry: Entry) -> Any:
+    """A DescribeTableResult, without statistics; of a directory or view, its entry only."""
     result = message("Ydb.Table.DescribeTableResult")()
     result.self.CopyFrom(entry_message(entry))
+    if isinstance(entry, (DirectoryEntry, ViewEntry)):
+        return result
     _describe_columns(entry.table, result)
     if isinstance(entry, TableView):
         for index in entry.table.indexes:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from mayflydb.query.yql.faults import Fault, Issue, Status, fault
+from mayflydb.query.yql.faults import WARNING, Fault, Issue, Status, fault
 
 SCHEME_CODE: Final = 2003
 CREATING: Final = "SCHEME_ERROR"
@@ -53,6 +53,11 @@ def not_found(path: str) -> Fault:
 def exists(path: str) -> Fault:
     """A name that is taken: what YQL says, and what requests get as a notice."""
     return fault(exists_text(path), status="SCHEME_ERROR", code=SCHEME_CODE)
+
+
+def exists_notice(path: str) -> Issue:
+    """What is said to whoever asked for a table that is there, and does not mind."""
+    return Issue(exists_text(path), SCHEME_CODE, WARNING)
 
 
 def exists_text(path: str) -> str:

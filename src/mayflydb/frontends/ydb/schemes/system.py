@@ -5,7 +5,7 @@ Names and types: https://ydb.tech/docs/en/devops/observability/system-views.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
@@ -18,6 +18,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Column, Row, Table
 from mayflydb.query.yql.types import (
     DOUBLE,
+    INTERVAL,
     TIMESTAMP,
     UINT32,
     UINT64,
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 PARTITION_STATS: Final = "partition_stats"
+NODES: Final = "nodes"
+
+IDS: Final = {PARTITION_STATS: 1, NODES: 2}
+"""What kind of system view each is, by the numbers of `ydb/core/protos/sys_view_types.proto`."""
 
 OWNER: Final = 72057594046678944
 """The id of the one tablet that owns all paths, as a YDB of one node has it."""
@@ -57,6 +62,20 @@ _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]]
             ("LastTtlRowsErased", UINT64),
         ),
         ("OwnerId", "PathId", "PartIdx", "FollowerId"),
+    ),
+    NODES: (
+        (
+            ("NodeId", UINT32),
+            ("Address", UTF8),
+            ("Host", UTF8),
+            ("Port", UINT32),
+            ("StartTime", TIMESTAMP),
+            ("UpTime", INTERVAL),
+            ("CpuThreads", UINT32),
+            ("CpuUsage", DOUBLE),
+            ("CpuIdle", DOUBLE),
+        ),
+        ("NodeId",),
     ),
 }
 
@@ -86,6 +105,13 @@ def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | Non
 async def system_rows(schemes: Schemes, entry: SystemEntry) -> list[Row]:
     """The rows that a table of the system has now, in the order of its key."""
     now = await schemes.engine.now()
+    if entry.name == NODES:
+        # The one there is. Nodes of YDB talk to each other by address and port; this one has none for that.
+        return [_row(entry, {"NodeId": NODE, "StartTime": schemes.started, "UpTime": now - schemes.started})]
+    return await _partitions(schemes, entry, now)
+
+
+async def _partitions(schemes: Schemes, entry: SystemEntry, now: Instant) -> list[Row]:
     database = entry.path.removesuffix(f"/{SYSTEM}/{entry.name}")
     views = [view for view in await schemes.tables() if view.table.path.startswith(f"{database}/")]
     found: list[Row] = []
@@ -111,8 +137,12 @@ async def system_rows(schemes: Schemes, entry: SystemEntry) -> list[Row]:
                 "InFlightTxCount": 0,
                 **(ran if part == 0 else ran and {**ran, "LastTtlRowsProcessed": 0, "LastTtlRowsErased": 0}),
             }
-            found.append(tuple(told.get(column.name) for column in entry.table.columns))
+            found.append(_row(entry, told))
     return found
+
+
+def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
+    return tuple(told.get(column.name) for column in entry.table.columns)
 
 
 def _last_run(definition: Definition, now: Instant) -> dict[str, int]:
