@@ -70,6 +70,7 @@ def test_rows(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert rows(text) == expected
 
 
+OUTER = "OUTER keyword is optional and can only be used after LEFT, RIGHT or FULL"
 ONE_INPUT = "JOIN: each equality predicate argument must depend on exactly one JOIN input"
 
 REFUSED = [
@@ -97,12 +98,11 @@ REFUSED = [
     ),
     (
         "SELECT * FROM t Outer JOIN u ON t.id == u.id",
-        "1:17 Invalid join type: OUTER JOIN. OUTER keyword is optional and can only be used after LEFT, RIGHT or FULL",
+        f"1:17 Invalid join type: OUTER JOIN. {OUTER}",
     ),
     (
         "SELECT * FROM t LEFT semi OUTER JOIN u ON t.id == u.id",
-        "1:27 Invalid join type: LEFT SEMI OUTER JOIN. "
-        "OUTER keyword is optional and can only be used after LEFT, RIGHT or FULL",
+        f"1:27 Invalid join type: LEFT SEMI OUTER JOIN. {OUTER}",
     ),
     ("select * from any t cross join u", "1:15 ANY should not be used with Cross JOIN"),
     ("select * from t cross join any u", "1:28 ANY should not be used with Cross JOIN"),
