@@ -73,6 +73,8 @@ def first(items: Sequence[pytest.Item]) -> None:
 def _is_again(item: pytest.Item, params: Mapping[str, object]) -> bool:
     if params.get("session_service", "memory") != "memory":
         return "aio" in (params.get("flavour"), params.get("client")) or item.get_closest_marker("everywhere") is None
+    if params.get("ydb_server", "memory") != "memory":
+        return item.get_closest_marker("everywhere") is None
     if params.get("store") == "postgres":
         return item.path.parent.name == "store_suite"
     return params.get("outcomes") in ELSEWHERE

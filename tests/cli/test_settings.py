@@ -158,6 +158,9 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("ydb.ttl.hide_expired", "on", "ydb.hide_expired", True),
         ("ttl.ydb_run_interval", "20m", "ttl.ydb_run_interval", 1200 * SECOND),
         ("ttl.ydb_min_run_interval", 1, "ttl.ydb_min_run_interval", SECOND),
+        ("ttl.ydb_tick", "1s", "ttl.ydb_tick", SECOND),
+        ("ttl.ydb_retry_interval", 30, "ttl.ydb_retry_interval", 30 * SECOND),
+        ("ttl.ydb_removal", "off", "ttl.ydb_removal", False),
     ],
 )
 def test_values(key: str, raw: Any, path: str, value: object) -> None:

@@ -83,7 +83,8 @@ class Schemes:
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
         self.started: Instant = 0
-        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
+        tick = engine.reaper.cadence.tick
+        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self._served = tuple(paths.joined(each) for each in options.databases)

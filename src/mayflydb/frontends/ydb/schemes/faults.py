@@ -48,7 +48,7 @@ def executing(what: str) -> Iterator[None]:
 
 def not_found(path: str) -> Fault:
     """A path that leads nowhere, of a request that only looks."""
-    return Fault("SCHEME_ERROR", Issue("Path not found", SCHEME_CODE))
+    return Fault("SCHEME_ERROR", Issue("Path not found"))
 
 
 def missing(path: str) -> Fault:
