@@ -196,7 +196,15 @@ def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
         return tree.left, tree.right
     if _belongs(tree.right, first) and _belongs(tree.left, second):
         return tree.right, tree.left
-    raise fault("JOIN ON expression must compare a column of each side", tree.at)
+    if not all(_has_column(each) for each in (tree.left, tree.right)):
+        raise fault("JOIN: equality predicate arguments must not be constant", tree.at)
+    if any(_belongs(tree.left, each) and _belongs(tree.right, each) for each in (first, second)):
+        raise fault("JOIN: different correlation names are required for joined tables", tree.at)
+    raise fault("JOIN: each equality predicate argument must depend on exactly one JOIN input", tree.at)
+
+
+def _has_column(tree: Tree) -> bool:
+    return any(isinstance(node, Name) for node in nodes(tree))
 
 
 def _belongs(tree: Tree, binder: Binder) -> bool:
