@@ -45,7 +45,7 @@ class Outlook:
         settings = place.targets.settings(place.database, place.node)
         shown = {"target": place.target, **settings, "paused": place.node.definition.paused}
         row = {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
-        if "indexes" in settings:
+        if "indexes" in settings and place.node.definition.schedule is None:
             # What is due at this very instant has had its pass; nobody waits for one where no rule does.
             passes = any(rule.passes for rule in place.node.rules)
             own = "partitions" in settings
