@@ -48,9 +48,7 @@ class Outlook:
         if "indexes" in settings and place.node.definition.schedule is None:
             # What is due at this very instant has had its pass; nobody waits for one where no rule does.
             passes = any(rule.passes for rule in place.node.rules)
-            own = "partitions" in settings
-            following = None if own else self._engine.monitor.schedule.next(now + 1)
-            row["next_pass"] = shapes.time_or_none(following) if passes else None
+            row["next_pass"] = shapes.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
         if place.node.definition.schedule is not None:
             row |= self._runs(place.node.definition, now, counts["records"] + counts["hidden"])
         return row

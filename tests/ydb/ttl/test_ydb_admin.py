@@ -63,7 +63,7 @@ def test_what_is_listed(carts: YdbWorld) -> None:
     shown = row(carts)
     assert (shown["last_run"], shown["processed"], shown["erased"]) == ("2030-01-01T00:01:00Z", 4, 1)
     assert (shown["next_run"], shown["due"]) == ("2030-01-01T01:01:00Z", 0)
-    assert shown["next_pass"] is None
+    assert "next_pass" not in shown
 
 
 PREVIEWS: list[tuple[dict[str, Any], dict[str, Any]]] = [
