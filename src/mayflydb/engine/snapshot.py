@@ -68,7 +68,6 @@ class Snapshot:
         self._done: list[_Done] = []
         self._last = PROVISIONAL
         engine.past.watch(self)
-        self._losses = self._lost
 
     @classmethod
     async def begin(
@@ -360,13 +359,9 @@ class Snapshot:
         return part
 
     def _check_losses(self, container: int) -> None:
-        if self._lost != self._losses:
-            raise WriteConflict(CHANGED, container=container)
-
-    @property
-    def _lost(self) -> tuple[int, int]:
         past = self._engine.past
-        return past.losses, past.unmourned if self.serializable else 0
+        if past.lost(self) or (self.serializable and past.bereaved(self)):
+            raise WriteConflict(CHANGED, container=container)
 
     def _beginning(self, row: Row) -> tuple[int, int]:
         """The last numbers that had been given out in a container: in one that is younger, none."""

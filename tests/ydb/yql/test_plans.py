@@ -27,6 +27,16 @@ def shop() -> MemoryTables:
     return tables
 
 
+def deep() -> MemoryTables:
+    """A table below a directory."""
+    tables = MemoryTables(
+        table("/local/dir/t", "id Uint64?,v Utf8?", "id"), table("/local/u", "id Uint64?,w Utf8?", "id")
+    )
+    tables.rows["/local/dir/t"] = [{"id": 2, "v": "b"}]
+    tables.rows["/local/u"] = [{"id": 2, "w": "two"}]
+    return tables
+
+
 def ask(text: str, tables: MemoryTables | None = None, **parameters: Any) -> list[list[tuple[Any, ...]]]:
     return asyncio.run(answer(text, tables or shop(), parameters))
 
@@ -83,6 +93,22 @@ def test_answer(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
 
 
+CALLED = [
+    "SELECT `dir/t`.v FROM `dir/t`",
+    "SELECT `/local/dir/t`.v FROM `/local/dir/t`",
+    "PRAGMA TablePathPrefix = 'dir'; SELECT t.v FROM t",
+    "SELECT `dir/t`.v FROM `dir/t` JOIN (SELECT id FROM u) AS a ON `dir/t`.id = a.id WHERE a.id = 2",
+    "SELECT v FROM `dir/t` GROUP BY `dir/t`.v AS v",
+    "UPDATE `dir/t` SET v = 'b' WHERE `dir/t`.id = 2 RETURNING v",
+    "DELETE FROM `/local/dir/t` WHERE `/local/dir/t`.id = 2 RETURNING v",
+]
+
+
+@pytest.mark.parametrize("text", CALLED)
+def test_a_table_without_alias_is_called_as_it_was_written(text: str) -> None:
+    assert ask(text, deep()) == [[("b",)]]
+
+
 PATTERNS = [
     ("v LIKE 'a%'", [1]),
     ("v NOT LIKE 'a%'", [2]),
@@ -93,6 +119,12 @@ PATTERNS = [
     ("v LIKE w", [2]),
     ("v LIKE 'a!%' ESCAPE '!'", []),
     ("v LIKE NULL", []),
+    # The third row's v is NULL.
+    ("NOT (v REGEXP 'a')", [2, 3]),
+    ("v NOT MATCH 'a'", [2, 3]),
+    ("v REGEXP NULL", []),
+    ("v NOT REGEXP NULL", [1, 2, 3]),
+    ("NOT (v LIKE 'a')", [2]),
 ]
 
 
@@ -135,8 +167,8 @@ JOINS = [
     ("SELECT id FROM t AS a RIGHT ONLY JOIN u AS b ON a.id = b.id", [(4,)]),
     ("SELECT a.id AS a, b.id AS b FROM t AS a EXCLUSION JOIN u AS b ON a.id = b.id", [(1, None), (None, 4)]),
     ("SELECT COUNT(*) FROM t AS a CROSS JOIN u AS b", [(9,)]),
-    ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id WHERE b.w = 'two'", [(2, 20, "b", 2, "two")]),
-    ("SELECT a.*, b.w FROM t AS a JOIN u AS b ON a.id = b.id LIMIT 1", [(2, 20, "b", "two")]),
+    ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id WHERE b.w = 'two'", [(2, 20, "b", "two")]),
+    ("SELECT a.*, b.w AS w FROM t AS a JOIN u AS b ON a.id = b.id LIMIT 1", [(2, 20, "b", "two")]),
 ]
 
 

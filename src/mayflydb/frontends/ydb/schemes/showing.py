@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.entries import ViewEntry
+from mayflydb.frontends.ydb.schemes.physical import UNSPOKEN
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import bare, is_optional
@@ -75,7 +76,7 @@ def _family(family: dict[str, Any]) -> str:
 
 
 def _options(view: TableView) -> list[str]:
-    settings = {name: value for name, value in view.body.settings.items() if name != "PARTITION_BY"}
+    settings = {name: value for name, value in view.body.settings.items() if name not in UNSPOKEN}
     options = [f"{name} = {_setting(name, value)}" for name, value in settings.items()]
     if view.body.column_store:
         options.append("STORE = COLUMN")

@@ -10,11 +10,11 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Position, fault, type_fault, unsupported
 from mayflydb.query.yql.plans.access import choose
 from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.columns import items
 from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
 from mayflydb.query.yql.plans.queries import bind_query
 from mayflydb.query.yql.plans.relations import Filter, Scan, Written, gathered, hold, project
 from mayflydb.query.yql.plans.scopes import Field, Names, Scope, no_member, slot
-from mayflydb.query.yql.plans.select import items
 from mayflydb.query.yql.plans.sources import find_table
 from mayflydb.query.yql.plans.values import condition, converted
 from mayflydb.query.yql.schemas import Column, Effect, Run, Table, Tables, Verb
@@ -244,7 +244,7 @@ def _found(context: Context, names: Names, table: Table, statement: Update | Del
     context.reads.add(table.path)
     mentioned = named_columns(statement) | set(table.key)
     columns = [each for each in table.columns if each.name in mentioned]
-    alias = statement.table.name.rsplit("/", 1)[-1]
+    alias = statement.table.name
     scope = Scope([Field(each.name, each.type, alias) for each in columns])
     binder = Binder(context, names, scope)
     scan = Scan(table.path, tuple(each.name for each in columns))
