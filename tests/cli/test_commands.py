@@ -144,7 +144,6 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["serve", "--storage", "postgresql://h"], 2, "names no database"),
         (["serve", "--storage", "postgresql://h/d", "--clock", "virtual"], 4, "Try:   --allow-time-travel"),
         (["serve", "--host", "0.0.0.0"], 4, "Setting: server.host"),
-        (["serve", "--ydb-port", "2136"], 2, "YDB is not served by this version"),
         (["serve", "-p", "-1"], 2, "nothing is left to serve"),
         (["-c", "absent.toml", "serve"], 2, "is not a file"),
     ],
@@ -262,11 +261,36 @@ def test_a_table_shows_names_as_they_are(run: Run, server: AdminStub) -> None:
         ("dotenv", 'COSMOS_ENDPOINT="http://127.0.0.1:1/"'),
         ("json", '"connection_string": "AccountEndpoint=http://127.0.0.1:1/;AccountKey=k==;"'),
         ("python", 'CosmosClient("http://127.0.0.1:1/", "k==")'),
+        ("csharp", 'using Microsoft.Azure.Cosmos;\n\nvar client = new CosmosClient("http://127.0.0.1:1/", "k==");'),
+        ("java", 'new CosmosClientBuilder().endpoint("http://127.0.0.1:1/").key("k==").gatewayMode().buildClient();'),
         ("node", 'new CosmosClient({ endpoint: "http://127.0.0.1:1/", key: "k==" })'),
     ],
 )
 def test_connect(run: Run, server: AdminStub, form: str, words: str) -> None:
     server.answers["GET", "/_mayfly/info"] = (200, {"cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k=="}})
+    result = run("--url", server.url, "connect", "--format", form)
+    assert result.exit_code == 0
+    assert words in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("env", "export YDB_CONNECTION_STRING='grpc://localhost:2136/?database=/local'"),
+        ("python", 'driver = ydb.Driver(endpoint="grpc://localhost:2136", database="/local")'),
+        ("csharp", 'var ydb = new YdbConnection("Host=localhost;Port=2136;Database=/local");'),
+        ("java", 'var ydb = GrpcTransport.forConnectionString("grpc://localhost:2136/local").build();'),
+        ("node", 'const driver = new Driver("grpc://localhost:2136/local");'),
+        ("ydb", "ydb -e grpc://localhost:2136 -d /local\n"),
+    ],
+)
+def test_connect_where_ydb_is_served(run: Run, server: AdminStub, form: str, words: str) -> None:
+    info = {
+        "cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k=="},
+        "mongo": {"uri": "mongodb://localhost:27017/"},
+        "ydb": {"endpoint": "grpc://localhost:2136", "database": "/local"},
+    }
+    server.answers["GET", "/_mayfly/info"] = (200, info)
     result = run("--url", server.url, "connect", "--format", form)
     assert result.exit_code == 0
     assert words in result.stdout

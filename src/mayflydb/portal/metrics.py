@@ -110,7 +110,8 @@ async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, f
         "mayfly_ttl_next_expiry_timestamp_seconds": None if following is None else following / SECOND,
     }
     definition = place.node.definition
-    last, ahead = last_run(definition, now), next_run(definition, now)
+    last = last_run(definition, now, counts["records"] + counts["hidden"])
+    ahead = next_run(definition, now, admin.engine.reaper.cadence)
     values |= {
         "mayfly_ttl_next_run_timestamp_seconds": None if ahead is None else ahead / SECOND,
         "mayfly_ttl_last_run_timestamp_seconds": None if last is None else last.instant / SECOND,

@@ -17,7 +17,7 @@ from mayflydb.query.yql.faults import Fault
 from ydb_raw import Raw, connected
 
 TABLE, QUERY = "Ydb.Table.V1.TableService", "Ydb.Query.V1.QueryService"
-SUCCESS, BAD_SESSION, SCHEME_ERROR = 400000, 400100, 400070
+SUCCESS, BAD_REQUEST, BAD_SESSION, SCHEME_ERROR = 400000, 400010, 400100, 400070
 
 
 def table_session(raw: Raw) -> str:
@@ -43,9 +43,17 @@ def test_a_table_session_is_ready_until_it_is_deleted(raw: Raw) -> None:
     alive = raw.result(f"{TABLE}/KeepAlive", "Ydb.Table.KeepAliveResult", session_id=id)
     assert alive.session_status == 1
     assert raw.ask(f"{TABLE}/DeleteSession", session_id=id).operation.status == SUCCESS
-    for method in ("KeepAlive", "DeleteSession"):
-        operation = raw.ask(f"{TABLE}/{method}", session_id=id).operation
-        assert (operation.status, operation.issues[0].message) == (BAD_SESSION, f"Session not found: {id}")
+    operation = raw.ask(f"{TABLE}/KeepAlive", session_id=id).operation
+    assert (operation.status, operation.issues[0].message) == (BAD_SESSION, f"Session not found: {id}")
+
+
+def test_a_session_that_has_ended_may_be_deleted_again(raw: Raw) -> None:
+    table, query = table_session(raw), query_session(raw)
+    for _ in range(2):
+        assert raw.ask(f"{TABLE}/DeleteSession", session_id=table).operation.status == SUCCESS
+        assert raw.ask(f"{QUERY}/DeleteSession", session_id=query).status == SUCCESS
+    assert raw.ask(f"{TABLE}/DeleteSession", session_id="").operation.status == BAD_REQUEST
+    assert raw.ask(f"{QUERY}/DeleteSession", session_id="").status == BAD_REQUEST
 
 
 def test_an_attached_stream_says_one_thing_at_once_and_ends_with_its_session(raw: Raw) -> None:

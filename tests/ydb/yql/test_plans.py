@@ -167,8 +167,8 @@ JOINS = [
     ("SELECT id FROM t AS a RIGHT ONLY JOIN u AS b ON a.id = b.id", [(4,)]),
     ("SELECT a.id AS a, b.id AS b FROM t AS a EXCLUSION JOIN u AS b ON a.id = b.id", [(1, None), (None, 4)]),
     ("SELECT COUNT(*) FROM t AS a CROSS JOIN u AS b", [(9,)]),
-    ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id WHERE b.w = 'two'", [(2, 20, "b", 2, "two")]),
-    ("SELECT a.*, b.w FROM t AS a JOIN u AS b ON a.id = b.id LIMIT 1", [(2, 20, "b", "two")]),
+    ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id WHERE b.w = 'two'", [(2, 20, "b", "two")]),
+    ("SELECT a.*, b.w AS w FROM t AS a JOIN u AS b ON a.id = b.id LIMIT 1", [(2, 20, "b", "two")]),
 ]
 
 

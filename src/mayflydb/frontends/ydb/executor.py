@@ -55,6 +55,7 @@ Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """By name without `$`."""
 
 _DEFINITIONS: Final = get_args(Definition)
+_OF_SCHEMES: Final = frozenset((*_DEFINITIONS, ShowCreate))
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -311,4 +312,4 @@ class Executor:
 
 def _changes_scheme(script: Script) -> bool:
     """Whether it is about the scheme, or is to be refused for being about both."""
-    return any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements)
+    return not _OF_SCHEMES.isdisjoint(map(type, script.statements))
