@@ -7,12 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mayflydb.cli.ydb.client import Client
+from mayflydb.cli.ydb.place import Login, parse_endpoint
 from mayflydb.embedded import RunningServer
 
 if TYPE_CHECKING:
@@ -493,10 +496,38 @@ def test_attributes(say: Say) -> None:
     assert "Attributes" not in say("scheme", "describe", "noted")
 
 
-def test_operations(say: Say) -> None:
+@pytest.fixture
+def client(ydb_server: RunningServer) -> Iterator[Client]:
+    """For calls that no command makes."""
+    with closing(Client(parse_endpoint(ydb_server.ydb.endpoint), "/local", None, Login)) as made:
+        yield made
+
+
+def test_operations(say: Say, ask: Ask, client: Client) -> None:
     assert say("operation", "list", "scriptexec") == ""
     assert say("operation", "list", "buildindex") == ""
-    assert json.loads(say("operation", "list", "scriptexec", "--format", "proto-json-base64"))["status"] == "SUCCESS"
+    execute = "Ydb.Query.V1.QueryService/ExecuteScript"
+    text = {"syntax": 1, "text": "SELECT 1"}
+    id = client.raw(execute, exec_mode=50, script_content=text).id
+    while not client.raw("Ydb.Operation.V1.OperationService/GetOperation", id=id).operation.ready:
+        pass
+    rows = [re.split(r" *│ *", line)[1:-1] for line in say("operation", "get", id).splitlines() if "│" in line]
+    row = [id, "true", "SUCCESS", id.partition("&id=")[2], "completed", "execute"]
+    assert rows == [["id", "ready", "status", "execution_id", "exec_status", "exec_mode"], row]
+    assert id in say("operation", "list", "scriptexec")
+    told = json.loads(say("operation", "list", "scriptexec", "--format", "proto-json-base64"))
+    assert (told["status"], [each["id"] for each in told["operations"]]) == ("SUCCESS", [id])
+    ended = ask("operation", "cancel", id)
+    assert (ended.exit_code, ended.stderr.splitlines()[0]) == (1, "Status: PRECONDITION_FAILED")
+    assert say("operation", "forget", id) == ""
+    assert ask("operation", "get", id).stderr.startswith("Status: NOT_FOUND\n")
+    assert ask("operation", "list", "export/s3").stderr.startswith("Status: UNSUPPORTED\n")
+
+
+def test_without_a_command_there_is_help(ask: Ask) -> None:
+    helped = ask("scheme")
+    assert helped.exit_code == 1
+    assert "Usage: mayfly ydb scheme " in helped.output
 
 
 def test_discovery(ydb_server: RunningServer, say: Say) -> None:
@@ -546,6 +577,21 @@ def test_profiles(ydb_server: RunningServer, bare: Ask) -> None:
 def test_the_server_that_url_names_says_where_it_is(ydb_server: RunningServer, bare: Ask) -> None:
     result = bare("--url", ydb_server.admin_url, "ydb", "sql", "-s", "SELECT 1", "--format", "csv")
     assert (result.exit_code, result.stdout) == (0, "1\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "secure"),
+    [
+        ("grpc://host:2136", "host:2136", False),
+        ("grpcs://host:1", "host:1", True),
+        ("host", "host:2135", True),
+        ("grpc://host", "host:2135", False),
+        ("[::1]:7", "[::1]:7", True),
+    ],
+)
+def test_endpoints(text: str, address: str, secure: bool) -> None:
+    found = parse_endpoint(text)
+    assert (found.address, found.secure) == (address, secure)
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ydb", "--help"]])
