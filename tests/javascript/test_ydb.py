@@ -33,7 +33,14 @@ Outcomes = dict[str, str | None]
 def _ran(server: RunningServer, guarded: RunningServer) -> Outcomes:
     strings = [server.ydb.connection_string, f"{server.ydb.tls_endpoint}?database={server.ydb.database}"]
     done = subprocess.run(
-        ["node", "scenarios.mjs", *strings, guarded.ydb.connection_string, server.admin_url, str(server.cosmos.ca_file)],
+        [
+            "node",
+            "scenarios.mjs",
+            *strings,
+            guarded.ydb.connection_string,
+            server.admin_url,
+            str(server.cosmos.ca_file),
+        ],
         check=False,
         cwd=HERE,
         env=os.environ,
