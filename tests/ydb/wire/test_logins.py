@@ -66,6 +66,16 @@ def query(raw: Raw, ticket: tuple[str, str], text: str) -> list[Any]:
     )
 
 
+def test_a_password_holds_where_nobody_has_to_log_in(tmp_path: Path) -> None:
+    place = tmp_path / "password"
+    place.write_text("secret\n")
+    options: dict[str, Any] = {"ydb_password_file": str(place), "ydb_auth": False}
+    with serve(memory=True, port=0, mongo_port=-1, **options) as server, connected(server.ydb.endpoint) as raw:
+        assert login(raw, "root", "wrong").status == UNAUTHORIZED
+        assert login(raw, "root", "secret").status == SUCCESS
+        assert raw.ask(SESSIONS).operation.status == SUCCESS
+
+
 def test_without_a_good_token_nothing_is_answered(client: Raw) -> None:
     assert refusal(client, []) == ("UNAUTHENTICATED", "Access denied without user token")
     good = token(client)[1]

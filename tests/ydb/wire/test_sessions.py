@@ -48,6 +48,15 @@ def test_a_table_session_is_ready_until_it_is_deleted(raw: Raw) -> None:
     assert (operation.status, operation.issues[0].message) == (BAD_SESSION, f"Session not found: {id}")
 
 
+def test_a_session_that_has_ended_may_be_deleted_again(raw: Raw) -> None:
+    table, query = table_session(raw), query_session(raw)
+    for _ in range(2):
+        assert raw.ask(f"{TABLE}/DeleteSession", session_id=table).operation.status == SUCCESS
+        assert raw.ask(f"{QUERY}/DeleteSession", session_id=query).status == SUCCESS
+    assert raw.ask(f"{TABLE}/DeleteSession", session_id="").operation.status == BAD_REQUEST
+    assert raw.ask(f"{QUERY}/DeleteSession", session_id="").status == BAD_REQUEST
+
+
 def test_an_attached_stream_says_one_thing_at_once_and_ends_with_its_session(raw: Raw) -> None:
     id = query_session(raw)
     stream = raw.stream(f"{QUERY}/AttachSession", session_id=id)

@@ -167,8 +167,8 @@ JOINS = [
     ("SELECT id FROM t AS a RIGHT ONLY JOIN u AS b ON a.id = b.id", [(4,)]),
     ("SELECT a.id AS a, b.id AS b FROM t AS a EXCLUSION JOIN u AS b ON a.id = b.id", [(1, None), (None, 4)]),
     ("SELECT COUNT(*) FROM t AS a CROSS JOIN u AS b", [(9,)]),
-    ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id WHERE b.w = 'two'", [(2, 20, "b", 2, "two")]),
-    ("SELECT a.*, b.w FROM t AS a JOIN u AS b ON a.id = b.id LIMIT 1", [(2, 20, "b", "two")]),
+    ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id WHERE b.w = 'two'", [(2, 20, "b", "two")]),
+    ("SELECT a.*, b.w AS w FROM t AS a JOIN u AS b ON a.id = b.id LIMIT 1", [(2, 20, "b", "two")]),
 ]
 
 
@@ -434,13 +434,29 @@ REFUSED = [
     ("UPSERT INTO p (a, b) VALUES (1, NULL)", "BAD_REQUEST", "Can't set NULL or optional value to not null column: b"),
     ("UPDATE t SET id = 3", "GENERIC_ERROR", "Cannot update primary key column: id"),
     ("UPDATE u ON (w) VALUES ('x')", "PRECONDITION_FAILED", "Missing key column in input type: id"),
-    ("SELECT v, n FROM t GROUP BY v", "GENERIC_ERROR", "Column n must either be a key column in GROUP BY"),
+    ("SELECT v, n FROM t GROUP BY v", "GENERIC_ERROR", "Column `n` must either be a key column in GROUP BY"),
+    ("SELECT t.v, t.n FROM t GROUP BY t.v", "GENERIC_ERROR", "Column `t.n` must either be a key column in GROUP BY"),
     ("SELECT 1 AS a, 2 AS a", "GENERIC_ERROR", "Unable to use duplicate column names. Collision in name: a"),
     ("SELECT v FROM t WHERE n", "GENERIC_ERROR", "Expected Bool or Optional<Bool>, but got: Optional<Int64>"),
     ("SELECT 1 LIMIT -1", "GENERIC_ERROR", "Failed to convert type: Int32 to Uint64"),
     ("SELECT id FROM t LIMIT 'x'", "GENERIC_ERROR", "Failed to convert type: String to Uint64"),
     ("DROP TABLE t; SELECT 1", "GENERIC_ERROR", "Queries with mixed data and scheme operations are not supported."),
     ("SELECT x FROM t AS a JOIN u AS b ON a.id > b.id", "GENERIC_ERROR", "JOIN ON expression must be a conjunction"),
+    (
+        "SELECT 1 FROM t AS a JOIN u AS b ON a.id = b.id AND b.w = 'x'",
+        "GENERIC_ERROR",
+        "JOIN: equality predicate",
+    ),
+    (
+        "SELECT 1 FROM t AS a JOIN u AS b ON a.id = a.n",
+        "GENERIC_ERROR",
+        "JOIN: different correlation",
+    ),
+    (
+        "SELECT 1 FROM t AS a JOIN u AS b ON a.id = b.id + a.n",
+        "GENERIC_ERROR",
+        "JOIN: each equality predicate argument",
+    ),
     ("EVALUATE IF TRUE DO BEGIN SELECT 1; END DO", "GENERIC_ERROR", "EVALUATE is not supported in YDB queries"),
     ("SELECT 'x'j", "GENERIC_ERROR", 'Invalid value "x" for type Json'),
     ("SELECT {[1]: 2}", "GENERIC_ERROR", "Expected hashable and equatable type for key, but got: List<Int32>"),

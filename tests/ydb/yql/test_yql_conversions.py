@@ -269,7 +269,8 @@ OF_EXPRESSIONS: list[tuple[list[Expression], Type | None]] = [
 
 @pytest.mark.parametrize(("expressions", "result"), OF_EXPRESSIONS, ids=range(len(OF_EXPRESSIONS)))
 def test_common_of_expressions(expressions: list[Expression], result: Type | None) -> None:
-    assert conversions.common_of(expressions) == result
+    found = conversions.meet(expressions)
+    assert (found and found[0]) == result
 
 
 WARNINGS = [

@@ -148,7 +148,6 @@ UNSUPPORTED = [
     ("SELECT * FROM t AS x TABLESAMPLE BERNOULLI(1)", "TABLESAMPLE"),
     ("SELECT * FROM t MATCH_RECOGNIZE (PATTERN (a))", "MATCH_RECOGNIZE"),
     ("SELECT * FROM @t", "@ before a name"),
-    ("SELECT * FROM ANY a JOIN b USING (x)", "ANY before the first table of a JOIN"),
     ("SELECT * FROM a NATURAL JOIN b", "NATURAL JOIN"),
     ("SELECT * FROM t WITH (SCHEMA Struct<a:Int32>)", "Table hint SCHEMA"),
     ("SELECT a COLLATE b", "COLLATE"),

@@ -55,6 +55,6 @@ class YdbGroup(LazyGroup):
 @click.option("--ca-file", metavar="PATH", help="Certificates to trust, PEM.  [env: YDB_CA_FILE]")
 @click.option("-v", "--verbose", is_flag=True, help="Say on standard error which server is asked.")
 @click.pass_context
-def ydb(ctx: click.Context, **given: Any) -> None:
+def ydb(ctx: click.Context, /, **given: Any) -> None:
     """A YDB client: the commands of the ydb CLI, and ttl and clock."""
     ctx.obj = Place(ctx, Given(**given))

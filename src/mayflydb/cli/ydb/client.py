@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 import click
@@ -92,7 +92,8 @@ class Client:
         try:
             yield id
         finally:
-            self.raw("Ydb.Table.V1.TableService/DeleteSession", session_id=id)
+            with suppress(Refused):
+                self.raw("Ydb.Table.V1.TableService/DeleteSession", session_id=id)
 
     @contextmanager
     def query_session(self) -> Iterator[str]:
@@ -103,9 +104,11 @@ class Client:
         try:
             yield id
         finally:
-            self.raw("Ydb.Query.V1.QueryService/DeleteSession", session_id=id)
-            for _ in attached:
-                pass
+            # What has gone wrong before is what is told.
+            with suppress(Refused):
+                self.raw("Ydb.Query.V1.QueryService/DeleteSession", session_id=id)
+                for _ in attached:
+                    pass
 
     def _prepared(self, method: str, request: Any, fields: Any, kind: Callable[..., Any]) -> tuple[Any, Any]:
         owner, _, name = method.partition("/")

@@ -17,6 +17,7 @@ from mayflydb.frontends.ydb.values import read_typed, type_of
 from mayflydb.query.yql.types import format_type
 
 VIEW: Final = 20
+SYS_VIEW: Final = 24
 
 _TYPES: Final = {
     1: "dir",
@@ -91,6 +92,11 @@ def entry_text(entry: Any, permissions: bool) -> str:
     """Type and name of an entry."""
     head = f"<{type_name(entry.type)}> {entry.name}\n"
     return f"{head}\n{permissions_text(entry)}" if permissions else head
+
+
+def system_view_text(entry: Any, told: Any) -> str:
+    """A DescribeSystemViewResult."""
+    return f"{entry_text(entry, False)}Id: {told.sys_view_id} ({told.sys_view_name})\n\n{_columns(told)}"
 
 
 def permissions_text(entry: Any) -> str:

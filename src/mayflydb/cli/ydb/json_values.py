@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mayflydb.cli.ydb.faults import Misuse
-from mayflydb.frontends.ydb.values import hashable
+from mayflydb.frontends.ydb.values import alternatives, hashable
 from mayflydb.query.yql import texts
 from mayflydb.query.yql.types import (
     BOOL,
@@ -72,8 +72,8 @@ def to_json(type: Type, value: Value, in_base64: bool = False) -> str:
             )
         case VariantType(over):
             index, inner = value
-            items = over.items if isinstance(over, TupleType) else [item for _, item in over.members]  # type: ignore[attr-defined]
-            return _list([str(index), to_json(items[index], inner, in_base64)])
+            inner_type = alternatives(over)[index]
+            return _list([str(index), to_json(inner_type, inner, in_base64)])
         case EmptyListType() | EmptyDictType():
             return "[]"
         case NullType() | VoidType():

@@ -9,7 +9,7 @@ import click
 
 from mayflydb.cli.ydb.boxes import BoxRow, box, show, terminal_width
 from mayflydb.cli.ydb.client import proto_json, status_name
-from mayflydb.cli.ydb.faults import issues_text
+from mayflydb.cli.ydb.faults import Refused, issues_text
 from mayflydb.cli.ydb.place import place_of
 from mayflydb.frontends.ydb.descriptors import message
 
@@ -38,6 +38,8 @@ def operation() -> None:
 def get(ctx: click.Context, id: str, form: str) -> None:
     """One operation."""
     found = place_of(ctx).client.raw(f"{SERVICE}/GetOperation", id=id).operation
+    if not found.id:
+        raise Refused(status_name(found.status), found.issues)
     show_operation(found, form)
 
 

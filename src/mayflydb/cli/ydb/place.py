@@ -71,6 +71,8 @@ class Place:
     def __init__(self, ctx: click.Context, given: Given) -> None:
         self._ctx = ctx
         self.given = given
+        self.asks_admin = False
+        """Whether the command talks to the admin API anyhow, which then says what is not given."""
         self._profile: Mapping[str, str] | None = None
         self._served: Mapping[str, str] | None = None
         self._client: Client | None = None
@@ -118,7 +120,8 @@ class Place:
         if self._served is None:
             source = self._ctx.find_root().get_parameter_source("url")
             named = source not in (None, click.core.ParameterSource.DEFAULT) and self.given.endpoint is None
-            self._served = (admin_of(self._ctx).get("info").get("ydb") or {}) if named else {}
+            asked = named or self.asks_admin
+            self._served = (admin_of(self._ctx).get("info").get("ydb") or {}) if asked else {}
         return self._served
 
     def path(self, name: str) -> str:

@@ -27,7 +27,7 @@ EXECUTE: Final = 50
 STATS: Final = {"none": 10, "basic": 20, "full": 30, "profile": 40}
 """By their number in the query service; the table service has a tenth of it less one, see `_table_stats`."""
 
-MODES: Final = {
+MODES: Final[dict[str, dict[str, Any]]] = {
     "serializable-rw": {"serializable_read_write": {}},
     "online-ro": {"online_read_only": {}},
     "stale-ro": {"stale_read_only": {}},

@@ -48,6 +48,8 @@ class Printer:
         decoders = [decoder(type) for _, type in self._columns]
         rows = [[decode(item) for decode, item in zip(decoders, row.items, strict=True)] for row in result_set.rows]
         self._show(rows, is_first)
+        if result_set.truncated:
+            click.echo(f"Result set {index} was truncated by the server.", err=True)
         self._has_rows = self._has_rows or bool(rows)
 
     def end(self) -> None:

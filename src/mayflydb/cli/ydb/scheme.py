@@ -114,6 +114,10 @@ def describe(
     if form != "pretty":
         click.echo(proto_json(entry))
         return
+    if entry.type == describing.SYS_VIEW:
+        told = client.call("Ydb.Table.V1.TableService/DescribeSystemView", path=absolute)
+        show(describing.system_view_text(entry, told))
+        return
     options = [
         text
         for given, text in (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -17,8 +18,10 @@ _path = click.argument("path")
 
 
 @click.group()
-def ttl() -> None:
+@click.pass_context
+def ttl(ctx: click.Context) -> None:
     """The removal of rows, seen and moved. (YDB has no such commands.)"""
+    place_of(ctx).asks_admin = True
 
 
 def _target(ctx: click.Context, path: str) -> str:
@@ -27,7 +30,19 @@ def _target(ctx: click.Context, path: str) -> str:
 
 def _listed(ctx: click.Context, path: str) -> dict[str, Any]:
     rows = admin_of(ctx).get("ttl", {"target": _target(ctx, path)})["targets"]
-    return {name: value for name, value in rows[0].items() if name not in _HIDDEN}
+    found = {name: value for name, value in rows[0].items() if name not in _HIDDEN}
+    return found | {"why": _why(found)}
+
+
+def _why(row: Mapping[str, Any]) -> str:
+    """Why rows that are due are there, or are not."""
+    if not row.get("indexes"):
+        return "the table has no TTL: rows stay"
+    if row["paused"]:
+        return "paused: nothing is removed until it is resumed, or a run is asked for"
+    if not row["due"]:
+        return "nothing is due"
+    return f"what is due stays until the next run, at {row['next_run']}"
 
 
 @ttl.command()
@@ -55,9 +70,9 @@ def status(ctx: click.Context, path: str) -> None:
 @_path
 @click.pass_context
 def pause(ctx: click.Context, path: str) -> None:
-    """Remove nothing any more."""
-    answer = admin_of(ctx).post("ttl/pause", {"target": _target(ctx, path)})
-    show(ctx, answer, answer["targets"])
+    """Remove nothing any more, but by `run`."""
+    admin_of(ctx).post("ttl/pause", {"target": _target(ctx, path)})
+    show(ctx, _listed(ctx, path))
 
 
 @ttl.command()
@@ -66,5 +81,5 @@ def pause(ctx: click.Context, path: str) -> None:
 @click.pass_context
 def resume(ctx: click.Context, path: str) -> None:
     """Let removal go on."""
-    answer = admin_of(ctx).post("ttl/resume", {"target": _target(ctx, path)})
-    show(ctx, answer, answer["targets"])
+    admin_of(ctx).post("ttl/resume", {"target": _target(ctx, path)})
+    show(ctx, _listed(ctx, path))

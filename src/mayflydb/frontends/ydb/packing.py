@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from functools import cache
+from functools import lru_cache
 from itertools import repeat
 from typing import Final, TypeAlias
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.values import encoder
+from mayflydb.frontends.ydb.values import columns_block, encoder
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import NullType, OptionalType, Primitive, Type, Value
 
@@ -39,13 +39,23 @@ _BYTES_HEADS: Final = tuple(bytes((0x62, size + 2, 0x42, size)) for size in rang
 _ROW_HEADS: Final = tuple(bytes((0x12, size)) for size in range(128))
 
 
-def rows_encoder(types: Iterable[Type]) -> Callable[[Sequence[Row]], bytes]:
-    """From rows of these types to the `rows` of a ResultSet."""
+Encode: TypeAlias = Callable[[Sequence[Row]], bytes]
+"""From rows to the `rows` of a ResultSet."""
+
+
+@lru_cache(2048)
+def layout_of(columns: tuple[tuple[str, Type], ...]) -> tuple[bytes, Encode]:
+    """The `columns` of a ResultSet that has these, and what encodes its rows."""
+    return columns_block(columns), rows_encoder(type for _, type in columns)
+
+
+def rows_encoder(types: Iterable[Type]) -> Encode:
+    """What encodes rows of these types."""
     return _rows_encoder(tuple(types))
 
 
-@cache
-def _rows_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Row]], bytes]:
+@lru_cache(2048)
+def _rows_encoder(types: tuple[Type, ...]) -> Encode:
     columns = tuple(map(_column, types))
     if not columns:
         return lambda rows: b"\x12\x00" * len(rows)

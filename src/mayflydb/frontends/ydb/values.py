@@ -300,7 +300,7 @@ def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
 
 
 def _variant_encoder(over: Type) -> Encode:
-    inners = [encoder(each) for each in _alternatives(over)]
+    inners = [encoder(each) for each in alternatives(over)]
 
     def encode(value: Value) -> bytes:
         index, content = value
@@ -309,7 +309,8 @@ def _variant_encoder(over: Type) -> Encode:
     return encode
 
 
-def _alternatives(over: Type) -> tuple[Type, ...]:
+def alternatives(over: Type) -> tuple[Type, ...]:
+    """What a Variant over this tuple or struct may hold."""
     if isinstance(over, TupleType):
         return over.items
     assert isinstance(over, StructType)
@@ -468,7 +469,7 @@ def _optional_decoder(item: Type) -> Decode:
 
 
 def _row_decoder(type: TupleType | StructType) -> Decode:
-    inners = tuple(decoder(each) for each in _alternatives(type))
+    inners = tuple(decoder(each) for each in alternatives(type))
 
     def decode(given: Any) -> Value:
         items = given.items
@@ -489,7 +490,7 @@ def hashable(value: Value) -> Value:
 
 
 def _variant_decoder(type: Type, over: Type) -> Decode:
-    inners = [decoder(each) for each in _alternatives(over)]
+    inners = [decoder(each) for each in alternatives(over)]
 
     def decode(given: Any) -> Value:
         if given.variant_index >= len(inners) or given.WhichOneof("value") != "nested_value":

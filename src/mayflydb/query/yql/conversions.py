@@ -40,6 +40,7 @@ from mayflydb.query.yql.types import (
     TupleType,
     Type,
     Value,
+    bare,
     optional,
 )
 
@@ -161,23 +162,36 @@ def common(types: Iterable[Type]) -> Type | None:
     return result
 
 
-def common_of(expressions: Sequence[Expression]) -> Type | None:
-    """The same for expressions, of which literals fit in with the others' types."""
-    result: Expression | None = None
-    for each in expressions:
-        if result is None:
-            result = each
-            continue
-        if each.literal and implicit(each, result.type) is not None:
-            continue
-        if implicit(result, each.type) is not None:
-            result = each
-        elif implicit(each, result.type) is None:
-            type = _pair(result.type, each.type)
-            if type is None:
-                return None
-            result = Expression(type, result.evaluate)
-    return None if result is None else result.type
+def meet(expressions: Sequence[Expression]) -> tuple[Type, list[Expression]] | None:
+    """Expressions of one type, that which all of them become; None: there is none.
+
+    Where literals are among them it is the type that the others have, if the literals fit it.
+    """
+    found = common([each.type for each in expressions])
+    if found is None or any(each.literal for each in expressions):
+        found = _of_others(expressions) or found
+    if found is None:
+        return None
+    result = [fitting(each, found) for each in expressions]
+    return None if None in result else (found, [each for each in result if each is not None])
+
+
+def _of_others(expressions: Sequence[Expression]) -> Type | None:
+    """The type of those that are no literals, if the literals fit it."""
+    found = common([each.type for each in expressions if not each.literal])
+    if found is None or any(fitting(each, found) is None for each in expressions):
+        return None
+    return found
+
+
+def fitting(expression: Expression, to: Type) -> Expression | None:
+    """As `implicit`; but a literal number has to fit: only values that nobody knows are taken by their type alone."""
+    if expression.type == to:
+        return expression
+    made = implicit(expression, to)
+    if made is None or not expression.literal or made.literal:
+        return made
+    return None if bare(expression.type) in INTEGERS and bare(to) in INTEGERS else made
 
 
 def _pair(left: Type, right: Type) -> Type | None:

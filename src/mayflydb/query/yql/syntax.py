@@ -339,8 +339,11 @@ class Join(Syntax, frozen=True):
 
 
 class From(Syntax, frozen=True):
+    """`any`: `FROM ANY first JOIN ...`."""
+
     first: Source
     joins: tuple[Join, ...] = ()
+    any: bool = False
 
 
 class GroupBy(Syntax, frozen=True):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call, Unary
 from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns, Stats
-from mayflydb.frontends.ydb.packing import rows_encoder
+from mayflydb.frontends.ydb.packing import layout_of
 from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
@@ -21,9 +22,13 @@ BASIC, FULL = 2, 3
 
 def types_block(field: int, types: Mapping[str, Type]) -> bytes:
     """A map field of parameters' types, by name with `$`."""
+    return _types_block(field, tuple(types.items()))
+
+
+@lru_cache(2048)
+def _types_block(field: int, types: tuple[tuple[str, Type], ...]) -> bytes:
     return b"".join(
-        wire.block(field, wire.text(1, f"${name}") + wire.block(2, values.type_bytes(type)))
-        for name, type in types.items()
+        wire.block(field, wire.text(1, f"${name}") + wire.block(2, values.type_bytes(type))) for name, type in types
     )
 
 
@@ -49,9 +54,9 @@ class ResultSets:
     def _one(self, index: int) -> bytes:
         columns, rows = self._columns[index], self._rows[index]
         truncated = bool(self._most) and len(rows) > self._most
-        encode = rows_encoder(type for _, type in columns)
+        head, encode = layout_of(columns)
         kept = rows[: self._most] if truncated else rows
-        return values.columns_block(columns) + encode(kept) + wire.number(3, int(truncated))
+        return head + encode(kept) + wire.number(3, int(truncated))
 
 
 def text_of(call: Call, query: Any) -> str:

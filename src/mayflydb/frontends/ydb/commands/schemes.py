@@ -38,7 +38,16 @@ async def alter_table(call: Call, request: Any) -> bytes:
     view = await call.app.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
         await call.app.schemes.builds.complete(view)
+        return wire.operation(metadata=_built(path, request))
     return wire.operation()
+
+
+def _built(path: str, request: Any) -> bytes:
+    """An Any that tells of the first index that has been built."""
+    told = message("Ydb.Table.IndexBuildMetadata")(state=_DONE, progress=100.0)
+    told.description.path = path
+    told.description.index.CopyFrom(request.add_indexes[0])
+    return wire.packed("Ydb.Table.IndexBuildMetadata", told.SerializeToString())
 
 
 async def drop_table(call: Call, request: Any) -> bytes:
@@ -126,6 +135,7 @@ async def describe_system_view(call: Call, request: Any) -> bytes:
 
 
 _SERVICE: Final = "Ydb.Table.V1.TableService"
+_DONE: Final = 4
 
 COMMANDS: Final[Mapping[str, Unary]] = {
     f"{_SERVICE}/CreateTable": create_table,

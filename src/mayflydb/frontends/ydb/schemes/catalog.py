@@ -30,6 +30,7 @@ from mayflydb.frontends.ydb.schemes.faults import (
     SCHEME_CODE,
     Invalid,
     judged,
+    missing,
     not_found,
     wrong_kind,
 )
@@ -82,7 +83,8 @@ class Schemes:
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
         self.started: Instant = 0
-        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
+        tick = engine.reaper.cadence.tick
+        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self._served = tuple(paths.joined(each) for each in options.databases)
@@ -121,7 +123,7 @@ class Schemes:
         """The table at a path. Faults: there is none, or something else."""
         entry = await self.find(path)
         if entry is None:
-            raise not_found(path)
+            raise missing(path)
         if not isinstance(entry, TableView):
             raise wrong_kind(path, "table")
         return entry
@@ -271,7 +273,7 @@ class Schemes:
         try:
             node = await self.engine.definitions.replace(view.node.id, change, now)
         except NotFound:
-            raise not_found(path) from None
+            raise missing(path) from None
         after = self.view(node, view.table.path)
         self.builds.begin(after)
         if any(slot.state == "building" for slot in node.definition.slots):
@@ -311,7 +313,7 @@ class Schemes:
         """Faults: it is not there, or no view."""
         entry = await self.find(path)
         if entry is None:
-            raise not_found(path)
+            raise missing(path)
         if not isinstance(entry, ViewEntry):
             raise wrong_kind(path, "view")
         await self._drop(entry.node, path)
@@ -339,7 +341,7 @@ class Schemes:
         """Another body for what is at a path, as `judge` makes it. Faults: nothing is there."""
         entry = await self.find(path)
         if entry is None or isinstance(entry, (SystemEntry, IndexEntry)):
-            raise not_found(path)
+            raise missing(path)
         database, name = await self.split(path)
         if entry.node is None:
             if name:
@@ -398,7 +400,7 @@ class Schemes:
         try:
             await self.engine.definitions.drop(node.id)
         except NotFound:
-            raise not_found(path) from None
+            raise missing(path) from None
 
     async def _write(self, decide: Callable[[], Decision[T]]) -> T:
         return (await self.engine.store.write(decide)).reply

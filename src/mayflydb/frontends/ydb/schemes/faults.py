@@ -12,6 +12,7 @@ from typing import Final
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Status, fault
 
 SCHEME_CODE: Final = 2003
+MISSING_CODE: Final = 200200
 CREATING: Final = "SCHEME_ERROR"
 ALTERING: Final = "BAD_REQUEST"
 
@@ -46,8 +47,13 @@ def executing(what: str) -> Iterator[None]:
 
 
 def not_found(path: str) -> Fault:
-    """A path of a request that leads nowhere."""
-    return Fault("SCHEME_ERROR", Issue("Path not found", SCHEME_CODE, issues=()))
+    """A path that leads nowhere, of a request that only looks."""
+    return Fault("SCHEME_ERROR", Issue("Path not found"))
+
+
+def missing(path: str) -> Fault:
+    """What is to be changed, and is not there."""
+    return fault("Path does not exist", status="SCHEME_ERROR", code=MISSING_CODE)
 
 
 def exists(path: str) -> Fault:

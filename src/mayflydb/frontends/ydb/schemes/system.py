@@ -9,7 +9,8 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mayflydb.engine.catalog import Definition
+from mayflydb.engine.catalog import Run
+from mayflydb.engine.runs import last_run
 from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, SystemEntry
 from mayflydb.frontends.ydb.schemes.paths import SYSTEM, joined
 from mayflydb.frontends.ydb.schemes.physical import partitions
@@ -118,7 +119,7 @@ async def _partitions(schemes: Schemes, entry: SystemEntry, now: Instant) -> lis
     for view in sorted(views, key=lambda view: view.node.id):
         rows, kilobytes = await schemes.engine.insight.usage(view.node, now)
         count = partitions(view.body.settings)
-        ran = _last_run(view.node.definition, now)
+        run = last_run(view.node.definition, now, rows)
         for part in range(count):
             told: dict[str, Any] = {
                 "OwnerId": OWNER,
@@ -135,7 +136,7 @@ async def _partitions(schemes: Schemes, entry: SystemEntry, now: Instant) -> lis
                 "StartTime": view.body.created,
                 "UpdateTime": view.node.definition.written,
                 "InFlightTxCount": 0,
-                **(ran if part == 0 else ran and {**ran, "LastTtlRowsProcessed": 0, "LastTtlRowsErased": 0}),
+                **_told(run, count, part),
             }
             found.append(_row(entry, told))
     return found
@@ -145,12 +146,9 @@ def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
     return tuple(told.get(column.name) for column in entry.table.columns)
 
 
-def _last_run(definition: Definition, now: Instant) -> dict[str, int]:
-    """When the table was swept last, and what came of it; nothing: it never was. All is told of its first partition."""
-    last = None if definition.schedule is None else definition.schedule.last_of_all(now)
-    if last is None:
+def _told(run: Run | None, count: int, part: int) -> dict[str, int]:
+    """What came of a run, shared by the partitions; nothing: there was none yet."""
+    if run is None:
         return {}
-    run = definition.run
-    at_last = run is not None and run.instant == last
-    processed, erased = (run.processed, run.erased) if run is not None and at_last else (0, 0)
-    return {"LastTtlRunTime": last, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}
+    processed, erased = share(run.processed, count, part), share(run.erased, count, part)
+    return {"LastTtlRunTime": run.instant, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}

@@ -27,7 +27,7 @@ from mayflydb.query.yql.functions.datetime_module import MONTHS
 from mayflydb.query.yql.functions.support import coerce, direct, folded, mismatch, text_of, wrong
 from mayflydb.query.yql.moments import days_of
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.types import BOOL, STRING, Type, Value, bare, is_optional, optional
+from mayflydb.query.yql.types import BOOL, STRING, Type, Value, bare, format_type, is_optional, optional
 from mayflydb.query.yql.zones import zone_of
 
 
@@ -52,7 +52,10 @@ def _pattern(call: Invocation) -> list[str]:
     """The first operand, cut into directives and what stands between them."""
     if not call.operands or not isinstance(call.operands[0], Expression):
         raise wrong(call, "Expected a format")
-    text = text_of(folded(call.operands[0], call))
+    format_ = coerce(call.operands[0], STRING)
+    if format_ is None:
+        raise wrong(call, f"Mismatch type argument #1, type diff: {format_type(call.operands[0].type)} != String")
+    text = text_of(folded(format_, call))
     parts = re.findall(r"%.?|[^%]+", text, re.DOTALL)
     known = set(_WRITERS if call.name.lower().endswith("format") else _READERS)
     for part in parts:

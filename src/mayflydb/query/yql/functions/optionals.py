@@ -132,7 +132,7 @@ def _if(call: Invocation) -> Operand:
 def _coalesce(call: Invocation) -> Operand:
     """The first that is not NULL; it may be NULL itself only if the last may."""
     count(call, 1, -1)
-    given = values_of(call)
+    given = [each for each in values_of(call) if each.type != NULL] or values_of(call)[:1]
     if len(given) == 1 or not is_optional(given[0].type):
         return given[0]
     for index, each in enumerate(given):  # What cannot be NULL is the last that counts.

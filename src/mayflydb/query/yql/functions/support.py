@@ -131,16 +131,9 @@ def mismatch(call: Invocation, index: int, given: Type, wanted: Type) -> Fault:
 
 def common_of(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list[Expression]]:
     """One type for all of these, and each of them in it."""
-    kind = conversions.common([each.type for each in given])
-    if kind is not None:
-        found = [each if each.type == kind else conversions.implicit(each, kind) for each in given]
-        if None not in found:
-            return kind, [each for each in found if each is not None]
-    for one in given:  # Literals fit into the types of others.
-        kind = one.type
-        found = [each if each.type == kind else conversions.implicit(each, kind) for each in given]
-        if None not in found:
-            return kind, [each for each in found if each is not None]
+    found = conversions.meet(given)
+    if found is not None:
+        return found
     raise wrong(call, "Cannot infer common type for " + " and ".join(format_long(each.type) for each in given[:2]))
 
 

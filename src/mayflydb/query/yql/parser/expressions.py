@@ -84,22 +84,23 @@ class Expressions(Operands):
         """`a OR b OR c`; long chains become balanced trees, which mean the same and are less deep."""
         operator = "OR" if power == OR else "AND"
         parts = [left]
+        at = self.at()
         while self.accept(operator):
             parts.append(self.expression(power + 1))
         if len(parts) >= _BALANCED_FROM:
             return _balanced(operator, parts)
         for part in parts[1:]:
-            left = Binary(left.at, operator, left, part)
+            left = Binary(at, operator, left, part)
         return left
 
     def _arithmetic(self, left: Expression, power: int) -> Expression:
-        kind = self.kind
+        kind, at = self.kind, self.at()
         if kind == "?":
             self.index += 2
             self.enter()
             right = self.expression(BITS)
             self.leave()
-            return Binary(left.at, "??", left, right)
+            return Binary(at, "??", left, right)
         if kind == ">" and power == BITS:
             kind = ">>"
             self.index += 1
@@ -107,7 +108,7 @@ class Expressions(Operands):
                 kind = ">>|"
                 self.index += 1
         self.index += 1
-        return Binary(left.at, kind, left, self.expression(power + 1))
+        return Binary(at, kind, left, self.expression(power + 1))
 
     def _optional(self, operand: Expression) -> Expression:
         """`Int32?` where an expression may stand."""
@@ -130,6 +131,7 @@ class Expressions(Operands):
         kind = self.kind
         at = left.at
         if kind in EQUALITIES:
+            at = self.at()
             self.index += 1
             return Binary(at, EQUALITIES[kind], left, self.expression(COMPARISON)), False
         if kind == "IS":

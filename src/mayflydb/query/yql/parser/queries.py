@@ -230,8 +230,10 @@ class Queries(Grouping):
     def _from(self) -> From:
         at = self.at()
         self.expect("FROM")
-        if self.kind == "ANY" and self.next_kind not in (".", "AS", "JOIN"):
-            self.refuse("ANY before the first table of a JOIN")
+        any_at = self.at()
+        any_ = (
+            self.kind == "ANY" and self.next_kind not in (".", "AS", "JOIN", ";", ")", "<EOF>") and self.accept("ANY")
+        )
         first = self.source()
         joins = []
         while self.kinds[self.index] in _JOINS:
@@ -239,7 +241,11 @@ class Queries(Grouping):
                 break
             joins.append(self._join())
             self._check_count(len(joins))
-        return From(at, first, tuple(joins))
+        if any_ and not joins:
+            raise fault("ANY is allowed only in JOIN", any_at)
+        if any_ and joins[0].kind == "CROSS":
+            raise fault("ANY should not be used with Cross JOIN", any_at)
+        return From(at, first, tuple(joins), any_)
 
     def _is_source(self, distance: int) -> bool:
         return self.is_word(distance) or self.kind_at(distance) in ("(", "$")
@@ -268,14 +274,20 @@ class Queries(Grouping):
             return "CROSS"
         if self.kind == "NATURAL":
             self.refuse("NATURAL JOIN")
-        kind = self.accept_any(("INNER", "LEFT", "RIGHT", "FULL", "CROSS", "EXCLUSION")) or "INNER"
+        kind = self.accept_any(("INNER", "LEFT", "RIGHT", "FULL", "CROSS", "EXCLUSION")) or ""
         if kind in ("LEFT", "RIGHT"):
             side = self.accept_any(("ONLY", "SEMI"))
             kind = f"{kind} {side}" if side else kind
-        if kind not in ("INNER", "CROSS"):
-            self.accept("OUTER")
+        at = self.at()
+        outer = self.accept("OUTER")
         self.expect("JOIN")
-        return kind
+        if outer and kind not in ("LEFT", "RIGHT", "FULL"):
+            raise fault(
+                f"Invalid join type: {kind}{' ' * bool(kind)}OUTER JOIN. "
+                "OUTER keyword is optional and can only be used after LEFT, RIGHT or FULL",
+                at,
+            )
+        return kind or "INNER"
 
     def source(self) -> Source:
         """One thing in FROM, with its alias and FLATTEN."""

@@ -22,6 +22,7 @@ class Context:
         self.schemas, self.database, self.given = schemas, database, parameters
         self.prefix = ""
         self.ordered_columns = False
+        self.simple_columns = True
         self.declared: dict[str, Type] = {}
         self.parameters: dict[str, Type] = {}
         self.reads: set[str] = set()

@@ -8,7 +8,7 @@ from mayflydb.query.yql import functions, names
 from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.relations import picker
+from mayflydb.query.yql.plans.columns import whole_row
 from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, Names
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
@@ -38,18 +38,15 @@ def invocation(binder: Binder, name: str, arguments: Sequence[Given], at: Positi
 
 
 def table_row(binder: Binder, tree: Call) -> Expression:
-    """All columns as a struct; those of several sources with the source's name before."""
+    """All columns as a struct: what `*` would be, or for JoinTableRow each with its table's name."""
     scope = binder.scope
     binder.context.uses += 1
     if scope is EMPTY or binder.grouped:
         raise fault(f"{tree.name} needs FROM, and no GROUP BY", tree.at)
-    joined = len(scope.sources) > 1
-    named = [f"{each.source}.{each.name}" if joined else each.name for each in scope.fields]
-    members = [
-        (named[place], scope.fields[place].type, place) for place in sorted(range(len(named)), key=named.__getitem__)
-    ]
-    chosen = picker([place for _, _, place in members])
-    return Expression(StructType(tuple((name, type) for name, type, _ in members)), lambda row, run: chosen(row))
+    columns = whole_row(binder, tree.name.lower() == "jointablerow", tree.at)
+    values = tuple(each.evaluate for _, each in columns)
+    type = StructType(tuple((name, each.type) for name, each in columns))
+    return Expression(type, lambda row, run: tuple([each(row, run) for each in values]))
 
 
 def apply(binder: Binder, tree: Apply) -> Operand:

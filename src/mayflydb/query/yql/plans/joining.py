@@ -22,9 +22,15 @@ class Pairing(msgspec.Struct, frozen=True):
 
 
 class Side(msgspec.Struct, frozen=True):
+    """`one`: at most one row of each key takes part, as behind ANY."""
+
     relation: Relation
     keys: tuple[Pairing, ...]
     width: int
+    one: bool = False
+
+    def parts(self) -> tuple[Relation, ...]:
+        return (self.relation,)
 
     def key(self, row: Row, run: Run) -> tuple[Hashable, ...] | None:
         """What this row is found by; None: a NULL is in it, and it equals nothing."""
@@ -36,6 +42,23 @@ class Side(msgspec.Struct, frozen=True):
             found.append(each.key(value))
         return tuple(found)
 
+    async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
+        """Its rows. Those with a NULL in their key meet none, and are never the same."""
+        met: set[tuple[Hashable, ...]] = set()
+        async for batch in self.relation.batches(run, tables):
+            if self.one:
+                fresh = []
+                for row in batch:
+                    key = self.key(row, run)
+                    if key is None or key not in met:
+                        fresh.append(row)
+                    if key is not None and key not in met:
+                        hold(run, 1)
+                        met.add(key)
+                batch = fresh
+            yield batch
+        run.budget += len(met)
+
 
 Matches = dict[tuple[Hashable, ...], list[int]]
 
@@ -44,7 +67,7 @@ def _indexed(side: Side, rows: Sequence[Row], run: Run) -> Matches:
     found: Matches = {}
     for place, row in enumerate(rows):
         key = side.key(row, run)
-        if key is not None:
+        if key is not None and not (side.one and key in found):
             found.setdefault(key, []).append(place)
     return found
 
@@ -92,10 +115,10 @@ class JoinRows(msgspec.Struct, frozen=True):
         return (self.left.relation, self.right.relation)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        rows = await gathered(self.right.relation, run, tables)
+        rows = await gathered(self.right, run, tables)
         index = _indexed(self.right, rows, run)
         seen: set[int] = set()
-        async for batch in self.left.relation.batches(run, tables):
+        async for batch in self.left.batches(run, tables):
             for start in range(0, len(batch), BATCH):
                 part = batch[start : start + BATCH]
                 found = matched(self.kind, self.left, part, rows, index, run, seen, self.right.width)
@@ -126,7 +149,7 @@ class LookupRows(msgspec.Struct, frozen=True):
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
         scan = self.right.relation
         assert isinstance(scan, Scan)
-        async for batch in self.left.relation.batches(run, tables):
+        async for batch in self.left.batches(run, tables):
             for start in range(0, len(batch), BATCH):
                 part = batch[start : start + BATCH]
                 rows: list[Row] = []

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 
 import msgspec
 
 from mayflydb.query.yql.expression import Evaluate, Expression
-from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.access import choose
 from mayflydb.query.yql.plans.binder import Binder, Context
 from mayflydb.query.yql.plans.constraints import fitting
@@ -17,7 +17,7 @@ from mayflydb.query.yql.plans.membership import keys
 from mayflydb.query.yql.plans.operators import alike
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.relations import Filter, Scan, project
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
+from mayflydb.query.yql.plans.scopes import Field, Names, Scope, Slot, slot
 from mayflydb.query.yql.plans.sources import Bound, bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
 from mayflydb.query.yql.plans.values import condition
@@ -44,7 +44,8 @@ def bind_from(
         strict = join.kind in ("INNER", "CROSS") and not any(kind in _LOOSE_LEFT for kind in kinds[place + 1 :])
         others = [bound, *rights[:place], *rights[place + 1 :]]
         mine = [each for each in parts if _alone(context, names, each, right, others)] if strict else []
-        bound = _joined(context, names, bound, right, join, mine)
+        ones = tree.any and place == 0, join.any
+        bound = _joined(context, names, bound, right, join, mine, ones)
     return bound
 
 
@@ -54,9 +55,13 @@ _LOOSE_LEFT = ("RIGHT", "FULL", "EXCLUSION", "RIGHT SEMI", "RIGHT ONLY")
 
 def _check_sources(sources: Sequence[Bound], tree: From) -> None:
     known: set[str] = set()
-    for each in sources:
+    for place, each in enumerate(sources):
         if known & each.sources:
-            raise fault(f"Duplicate source in join: {min(known & each.sources)}", tree.at)
+            on = tree.joins[place - 1].on
+            at = tree.at if on is None else on.at
+            raise fault("JOIN: different correlation names are required for joined tables", at)
+        if "" in each.sources:
+            raise fault("JOIN: missing correlation name for source", tree.at)
         known |= each.sources
 
 
@@ -97,31 +102,57 @@ def _filtered(context: Context, names: Names, bound: Bound, parts: Sequence[Tree
     return msgspec.structs.replace(bound, relation=relation, table=None)
 
 
-def _joined(context: Context, names: Names, left: Bound, right: Bound, join: Join, parts: Sequence[Tree]) -> Bound:
+Ones = tuple[bool, bool]
+"""Of which sides only one row of each key takes part."""
+
+
+def _joined(
+    context: Context, names: Names, left: Bound, right: Bound, join: Join, parts: Sequence[Tree], ones: Ones
+) -> Bound:
     kind = join.kind
-    if join.any:
-        raise unsupported("ANY in JOIN", join.at)
+    pairs = _pairs(context, names, left, right, join)
+    shared = _shared(left, right, pairs)
     if kind.startswith("RIGHT") and kind != "RIGHT":
-        return _oriented(context, names, right, left, join, kind.replace("RIGHT", "LEFT"), parts)
-    return _oriented(context, names, left, right, join, kind, parts)
+        turned = [(b, a, (y, x)) for a, b, (x, y) in pairs]
+        bound = _oriented(context, names, right, left, turned, kind.replace("RIGHT", "LEFT"), parts, ones[::-1])
+    else:
+        bound = _oriented(context, names, left, right, pairs, kind, parts, ones)
+    return msgspec.structs.replace(bound, shared=shared)
+
+
+def _shared(left: Bound, right: Bound, pairs: Sequence[Pair]) -> Mapping[str, frozenset[str]]:
+    """The columns of one name by which the sides are joined, and whose they are."""
+    found = {**left.shared, **right.shared}
+    for _, _, (a, b) in pairs:
+        if isinstance(a, Slot) and isinstance(b, Slot):
+            first, second = left.fields[a.index], right.fields[b.index]
+            if first.name == second.name:
+                found[first.name] = found.get(first.name, frozenset()) | {first.source, second.source}
+    return found
 
 
 def _oriented(
-    context: Context, names: Names, left: Bound, right: Bound, join: Join, kind: str, parts: Sequence[Tree]
+    context: Context,
+    names: Names,
+    left: Bound,
+    right: Bound,
+    pairs: list[Pair],
+    kind: str,
+    parts: Sequence[Tree],
+    ones: Ones,
 ) -> Bound:
-    pairs = _pairs(context, names, left, right, join)
     first, second = _sides(kind)
-    left_fields = tuple(_as(each, first, join.using) for each in left.fields)
-    right_fields = tuple(_as(each, second, join.using) for each in right.fields)
+    left_fields = tuple(_as(each, first) for each in left.fields)
+    right_fields = tuple(_as(each, second) for each in right.fields)
     lookup = None
     if kind in _LOOKUPS and isinstance(right.relation, Scan) and right.table:
         lookup = _lookup(right.relation, right.table, right.fields, pairs)
     if lookup is None:
         right = _filtered(context, names, right, parts)
-        if kind == "INNER" and (turned := _turned(left, right, pairs)) is not None:
+        if kind == "INNER" and not any(ones) and (turned := _turned(left, right, pairs)) is not None:
             return turned
-    left_side = Side(left.relation, tuple(a for a, _, _ in pairs), len(left.fields))
-    right_side = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields))
+    left_side = Side(left.relation, tuple(a for a, _, _ in pairs), len(left.fields), ones[0])
+    right_side = Side(right.relation, tuple(b for _, b, _ in pairs), len(right.fields), ones[1])
     one_sided = kind in ("LEFT SEMI", "LEFT ONLY")
     fields = left_fields if one_sided else left_fields + right_fields
     sources = left.sources if one_sided else left.sources | right.sources
@@ -161,7 +192,7 @@ def _sides(kind: str) -> tuple[bool, bool]:
     return kind in ("RIGHT", "FULL", "EXCLUSION"), kind in ("LEFT", "FULL", "EXCLUSION")
 
 
-def _as(field: Field, absent: bool, using: tuple[str, ...]) -> Field:
+def _as(field: Field, absent: bool) -> Field:
     type = optional(field.type) if absent else field.type
     return Field(field.name, type, field.source)
 
@@ -192,11 +223,36 @@ def _equality(tree: Tree, first: Binder, second: Binder) -> tuple[Tree, Tree]:
     """The two sides of `a.x == b.y`, that of the left source first."""
     if not isinstance(tree, Binary) or tree.operator != "==":
         raise fault("JOIN ON expression must be a conjunction of equality predicates", tree.at)
+    _check_names(tree, first, second)
     if _belongs(tree.left, first) and _belongs(tree.right, second):
         return tree.left, tree.right
     if _belongs(tree.right, first) and _belongs(tree.left, second):
         return tree.right, tree.left
-    raise fault("JOIN ON expression must compare a column of each side", tree.at)
+    if _belongs(tree.left, first) and _belongs(tree.right, first):
+        raise fault("JOIN ON equality predicate must have one of its arguments from the rightmost source", tree.at)
+    raise fault("JOIN: each equality predicate argument must depend on exactly one JOIN input", tree.at)
+
+
+def _check_names(tree: Binary, first: Binder, second: Binder) -> None:
+    """Faults: a column without a source, with one that is not joined yet, or the same on both sides."""
+    known = first.scope.sources | second.scope.sources
+    used: list[set[str]] = []
+    for operand in (tree.left, tree.right):
+        members = [each for each in nodes(operand) if isinstance(each, Member) and isinstance(each.of, Name)]
+        of = {each.of.name for each in members if isinstance(each.of, Name)}
+        if any(isinstance(each, Name) and each.name not in known and each.name not in of for each in nodes(operand)):
+            raise fault("JOIN: column requires correlation name", tree.at)
+        if not of:
+            raise fault("JOIN: equality predicate arguments must not be constant", tree.at)
+        if len(of) != 1:
+            raise fault("JOIN: each equality predicate argument must depend on exactly one JOIN input", tree.at)
+        if not of <= known:
+            raise fault(
+                f"JOIN: can not use source: {min(of)} in equality predicate, it is out of current join scope", tree.at
+            )
+        used.append(of)
+    if used[0] == used[1]:
+        raise fault("JOIN: different correlation names are required for joined tables", tree.at)
 
 
 def _belongs(tree: Tree, binder: Binder) -> bool:

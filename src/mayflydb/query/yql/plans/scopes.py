@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
@@ -41,14 +41,27 @@ class Field(msgspec.Struct, frozen=True):
 
 
 class Scope:
-    """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it."""
+    """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it.
 
-    def __init__(self, fields: Sequence[Field], sources: frozenset[str] = frozenset()) -> None:
+    `shared`: for columns by which tables of the same column's name were joined, those tables.
+    """
+
+    def __init__(
+        self,
+        fields: Sequence[Field],
+        sources: frozenset[str] = frozenset(),
+        shared: Mapping[str, frozenset[str]] | None = None,
+    ) -> None:
         self.fields = tuple(fields)
+        self.shared = shared or {}
         self.sources = sources | {each.source for each in fields if each.source}
         self._by_name: dict[str, list[int]] = {}
         for index, each in enumerate(self.fields):
             self._by_name.setdefault(each.name, []).append(index)
+        for index, each in enumerate(self.fields):
+            short = each.name.partition(".")[2]
+            if short and short not in self._by_name:  # `a.id` of a join inside is also `id`.
+                self._by_name[short] = [index]
 
     def __len__(self) -> int:
         return len(self.fields)

@@ -151,6 +151,8 @@ def _pragma(context: Context, pragma: Pragma) -> None:
         context.prefix = pragma.values[-1]
     elif name in ("orderedcolumns", "disableorderedcolumns"):
         context.ordered_columns = name == "orderedcolumns"
+    elif name in ("simplecolumns", "disablesimplecolumns"):
+        context.simple_columns = name == "simplecolumns"
     elif name in ("positionalunionall", "disablepositionalunionall"):
         context.positional = name == "positionalunionall"
 

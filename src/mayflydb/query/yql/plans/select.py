@@ -8,20 +8,20 @@ import msgspec
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate, Expression
-from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans import grouping, windows
 from mayflydb.query.yql.plans.access import choose
 from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.columns import Columns, items
 from mayflydb.query.yql.plans.joins import bind_from
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.queries import cut, limits
 from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, SortKey, project
-from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, no_member, slot
+from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, slot
 from mayflydb.query.yql.plans.sources import Bound
 from mayflydb.query.yql.plans.trees import wanted
 from mayflydb.query.yql.plans.values import condition, sort_key
 from mayflydb.query.yql.syntax import Expression as Tree
-from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Select, Star
+from mayflydb.query.yql.syntax import Item, Name, OrderItem, Select
 
 
 def bind_select(context: Context, names: Names, tree: Select) -> Bound:
@@ -31,7 +31,7 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
     if tree.source is not None:
         source = bind_from(context, names, tree.source, wanted(tree), tree.where)
         relation, table = source.relation, source.table
-        scope = Scope(source.fields, source.sources)
+        scope = Scope(source.fields, source.sources, source.shared)
     binder = Binder(context, names, scope)
     plain = not grouping.is_grouped(tree)
     if table is not None and isinstance(relation, Scan):
@@ -61,62 +61,6 @@ def _both(limit: Evaluate | None, offset: Evaluate | None) -> Evaluate | None:
     if limit is None or offset is None:
         return limit
     return lambda row, run: None if (n := limit(row, run)) is None else n + (offset(row, run) or 0)
-
-
-Columns = list[tuple[str, Expression]]
-
-
-def items(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] = ()) -> Columns:
-    """The columns of a SELECT list, with their names."""
-    columns: Columns = []
-    starred = False
-    for place, tree in enumerate(trees):
-        if isinstance(tree, Star):
-            starred = True
-            columns.extend(_star(binder, tree, without))
-        else:
-            columns.append((tree.name or _name(binder, tree.value, place), binder.expression(tree.value)))
-    if starred and not binder.context.ordered_columns:
-        columns.sort(key=lambda each: each[0])
-    seen: set[str] = set()
-    for name, _ in columns:
-        if name in seen:
-            raise fault(f"Unable to use duplicate column names. Collision in name: {name}", trees[0].at)
-        seen.add(name)
-    return columns
-
-
-def _name(binder: Binder, tree: Tree, place: int) -> str:
-    if isinstance(tree, Name):
-        return tree.name
-    if isinstance(tree, Member) and isinstance(tree.name, str):
-        return tree.name
-    return f"column{place}"
-
-
-def _star(binder: Binder, tree: Star, without: Sequence[str]) -> Columns:
-    """All columns; of several sources they are named `source.column`."""
-    scope = binder.scope
-    if scope is EMPTY:
-        raise fault("* is not allowed without FROM", tree.at)
-    binder.context.uses += 1
-    if tree.source is not None and tree.source not in scope.sources:
-        raise fault(f"Unknown correlation name: {tree.source}", tree.at)
-    joined = tree.source is None and len(scope.sources) > 1
-    found: Columns = []
-    gone: set[str] = set()
-    for index, field in enumerate(scope.fields):
-        if tree.source is not None and field.source != tree.source:
-            continue
-        full = f"{field.source}.{field.name}"
-        if field.name in without or full in without:
-            gone.update((field.name, full))
-            continue
-        found.append((full if joined else field.name, slot(field.type, index)))
-    for each in without:
-        if each not in gone:
-            raise no_member(each, tree.at)
-    return found
 
 
 def _ordered(

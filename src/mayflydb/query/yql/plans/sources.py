@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from mayflydb.query.yql.expression import Expression
@@ -24,12 +26,16 @@ from mayflydb.query.yql.types import (
 
 
 class Bound(msgspec.Struct, frozen=True):
-    """A relation and its columns. `table`: the table that it is a scan of. `sources`: what it is called."""
+    """A relation and its columns. `table`: the table that it is a scan of. `sources`: what it is called.
+
+    `shared`: as in `Scope`.
+    """
 
     relation: Relation
     fields: tuple[Field, ...]
     table: Table | None = None
     sources: frozenset[str] = frozenset()
+    shared: Mapping[str, frozenset[str]] = {}
 
 
 def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> Bound:

@@ -99,35 +99,17 @@ def converted(expression: Expression, to: Type) -> Expression | None:
     """The expression as of another type; a literal may become what can hold it, anything else only widens."""
     if expression.type == to:
         return expression
-    made = conversions.implicit(expression, to)
-    if made is None or (expression.literal and not made.literal and both_integers(bare(expression.type), bare(to))):
-        # A literal has to fit: only values that nobody knows yet are taken by their type alone.
-        return None
-    return folded(made)
+    made = conversions.fitting(expression, to)
+    return None if made is None else folded(made)
 
 
 def met(expressions: Sequence[Expression], function: str, at: Position) -> tuple[Type, list[Expression]]:
     """Expressions of one type, that which all of them become. Faults: there is none."""
-    types = [each.type for each in expressions]
-    common = conversions.common(types)
-    for each in expressions:
-        if common is None or each.literal:
-            common = _other_than_literals(expressions) or common
-            break
-    result = [] if common is None else [converted(each, common) for each in expressions]
-    if common is None or None in result:
-        kinds = " and ".join(dict.fromkeys(format_long(each) for each in types))
+    found = conversions.meet(expressions)
+    if found is None:
+        kinds = " and ".join(dict.fromkeys(format_long(each.type) for each in expressions))
         raise type_fault(function, f"Cannot infer common type for {kinds}", at)
-    return common, [each for each in result if each is not None]
-
-
-def _other_than_literals(expressions: Sequence[Expression]) -> Type | None:
-    """The type that those give that are not literals, if the literals fit it."""
-    rest = [each.type for each in expressions if not each.literal]
-    common = conversions.common(rest) if rest else None
-    if common is None or any(converted(each, common) is None for each in expressions):
-        return None
-    return common
+    return found[0], [folded(each) for each in found[1]]
 
 
 def condition(expression: Expression, function: str, at: Position) -> Callable[[Row, Run], Value]:

@@ -10,11 +10,11 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Position, fault, type_fault, unsupported
 from mayflydb.query.yql.plans.access import choose
 from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.columns import items
 from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
 from mayflydb.query.yql.plans.queries import bind_query
 from mayflydb.query.yql.plans.relations import Filter, Scan, Written, gathered, hold, project
 from mayflydb.query.yql.plans.scopes import Field, Names, Scope, no_member, slot
-from mayflydb.query.yql.plans.select import items
 from mayflydb.query.yql.plans.sources import find_table
 from mayflydb.query.yql.plans.values import condition, converted
 from mayflydb.query.yql.schemas import Column, Effect, Run, Table, Tables, Verb

@@ -102,7 +102,7 @@ def _column(name: str) -> str:
 
 
 def _from(node: From) -> str:
-    return " ".join([f"FROM {_source(node.first)}", *map(_join, node.joins)])
+    return " ".join([f"FROM {'ANY ' * node.any}{_source(node.first)}", *map(_join, node.joins)])
 
 
 def _join(node: Join) -> str:

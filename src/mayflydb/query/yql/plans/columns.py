@@ -1,0 +1,149 @@
+"""The columns of a SELECT list, and what they are called.
+
+Of a join `*` takes the columns of all tables without their tables' names, those by which the tables were joined once and as the
+first of them that is not NULL; a column that is written with its table is called `table.column`. With DisableSimpleColumns all
+of them are called so.
+
+Source: https://github.com/ydb-platform/ydb `yql/essentials/docs/en/syntax/pragma.md` (SimpleColumns).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mayflydb.query.yql.expression import Expression
+from mayflydb.query.yql.faults import Position, fault, type_fault
+from mayflydb.query.yql.plans.binder import Binder
+from mayflydb.query.yql.plans.operators import coalesce
+from mayflydb.query.yql.plans.scopes import EMPTY, Scope, no_member, slot
+from mayflydb.query.yql.syntax import At, Item, Member, Name, Star
+from mayflydb.query.yql.syntax import Expression as Tree
+
+Columns = list[tuple[str, Expression]]
+
+
+def items(binder: Binder, trees: Sequence[Item | Star], without: Sequence[str] = ()) -> Columns:
+    """The columns of a SELECT list, with their names. Faults: names that are there twice."""
+    columns: Columns = []
+    stars = [each for each in trees if isinstance(each, Star)]
+    _check_stars(stars, trees)
+    written = {each.name or _name(binder, each.value) for each in trees if isinstance(each, Item)}
+    gone: set[str] = set()
+    for place, tree in enumerate(trees):
+        if isinstance(tree, Star):
+            columns.extend(_star(binder, tree, without, gone, len(stars) > 1))
+        else:
+            columns.append(
+                (tree.name or _name(binder, tree.value) or _free(place, written), binder.expression(tree.value))
+            )
+    for each in without:
+        if stars and each not in gone:
+            raise no_member(each, stars[0].at)
+    if stars and not binder.context.ordered_columns:
+        columns.sort(key=lambda each: each[0])
+    seen: set[str] = set()
+    for name, _ in columns:
+        if name in seen:
+            raise fault(f"Unable to use duplicate column names. Collision in name: {name}", trees[0].at)
+        seen.add(name)
+    return columns
+
+
+def _check_stars(stars: Sequence[Star], trees: Sequence[Item | Star]) -> None:
+    for each in stars:
+        if each.source is None and len(trees) > 1:
+            raise fault(
+                "Unable to use plain '*' with other projection items. Please use qualified asterisk instead: "
+                "'<table>.*' (<table> can be either table name or table alias).",
+                each.at,
+            )
+    met: set[str | None] = set()
+    for each in stars:
+        if each.source in met:
+            raise fault(f"Unable to use twice same qualified asterisk. Invalid source: {each.source}", each.at)
+        met.add(each.source)
+
+
+def _name(binder: Binder, tree: Tree) -> str | None:
+    """What a column is called where it is not said; None: it is no name."""
+    if isinstance(tree, Name):
+        return tree.name
+    if isinstance(tree, Member) and isinstance(tree.name, str):
+        of = tree.of
+        if isinstance(of, Name) and of.name in binder.scope.sources and len(binder.scope.sources) > 1:
+            return f"{of.name}.{tree.name}"
+        return tree.name
+    return None
+
+
+def _free(place: int, written: set[str | None]) -> str:
+    """`column0`, `column1`, ...: the number of its place, or the next that nobody took."""
+    while f"column{place}" in written:
+        place += 1
+    written.add(f"column{place}")
+    return f"column{place}"
+
+
+def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], several: bool) -> Columns:
+    """`*`, or `t.*`. `gone` gets what WITHOUT took away; `several`: there are others beside it."""
+    scope = binder.scope
+    if scope is EMPTY:
+        raise fault("* is not allowed without FROM", tree.at)
+    binder.context.uses += 1
+    if tree.source is not None and tree.source not in scope.sources:
+        joined = "for asterisk" if len(scope.sources) > 1 else ""
+        raise fault(f"Unknown correlation name {joined}".rstrip() + f": {tree.source}", tree.at)
+    simple = binder.context.simple_columns
+    prefixed = not simple and (len(scope.sources) > 1 or tree.source is not None)
+    shared = scope.shared if simple and (tree.source is None or several) else {}
+    found: Columns = []
+    for index, field in enumerate(scope.fields):
+        if tree.source is not None and field.source != tree.source:
+            continue
+        full = f"{field.source}.{field.name}"
+        if field.name in without or full in without:
+            gone.update((field.name, full))
+        elif field.source not in shared.get(field.name, ()):
+            found.append((full if prefixed else field.name, slot(field.type, index)))
+        elif _is_first(scope, index, without):
+            found.append((field.name, _merged(scope, field.name, tree.at)))
+    if tree.source is None:
+        _check_collisions(found, tree)
+    return found
+
+
+def _is_first(scope: Scope, index: int, without: Sequence[str]) -> bool:
+    """Whether a column by which tables were joined stands here first."""
+    name, owners = scope.fields[index].name, scope.shared[scope.fields[index].name]
+    for place, field in enumerate(scope.fields):
+        if field.name == name and field.source in owners and f"{field.source}.{name}" not in without:
+            return place == index
+    return False
+
+
+def _merged(scope: Scope, name: str, at: Position) -> Expression:
+    """The first that is not NULL of the columns of this name by which tables were joined."""
+    owners = scope.shared[name]
+    same = [slot(f.type, i) for i, f in enumerate(scope.fields) if f.name == name and f.source in owners]
+    return coalesce(list(same), at)
+
+
+def _check_collisions(columns: Columns, tree: Star) -> None:
+    met: set[str] = set()
+    for name in sorted(name for name, _ in columns):
+        if name in met:
+            raise type_fault("SqlProject", f"Duplicated member: {name}", tree.at)
+        met.add(name)
+
+
+def whole_row(binder: Binder, prefixed: bool, at: At) -> Columns:
+    """The columns of TableRow() (or JoinTableRow(): `prefixed`), in the order of their names."""
+    scope = binder.scope
+    joined = len(scope.sources) > 1
+    if joined and not prefixed and binder.context.simple_columns:
+        return sorted(_star(binder, Star(at), (), set(), several=False), key=lambda each: each[0])
+    found: Columns = [
+        (f"{each.source}.{each.name}" if joined else each.name, slot(each.type, index))
+        for index, each in enumerate(scope.fields)
+    ]
+    return sorted(found, key=lambda each: each[0])
