@@ -109,6 +109,8 @@ def member(binder: Binder, tree: Member) -> Expression:
         if binder.grouped:
             _not_grouped(binder, tree.name, of.name, tree)
         return binder.scope.slot(tree.name, of.name, tree.at)
+    if isinstance(of, Name) and binder.scope is not EMPTY and not binder.special and binder.scope.find(of.name) is None:
+        raise fault(f"Unknown correlation name: {of.name}", of.at)
     return part(binder.expression(of), tree.name, tree)
 
 
