@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import median
-from time import perf_counter
+from time import perf_counter, thread_time
 from typing import Any
 
-import ydb
 from driven import rates
 from figures import Figure, rate, ratio
 from servers import mayfly
 
 import mayflydb
+import ydb
 
 ROWS = 1_000
 PAD = "x" * 100
@@ -79,9 +79,8 @@ def _rows(first: int, count: int, at: int = 0) -> list[dict[str, Any]]:
 
 def packing(place: Path) -> Iterator[Figure]:
     """Result rows as bytes, without a message for each value."""
-    from mayflydb.frontends.ydb.values import rows_encoder
-
     from mayflydb.frontends.ydb.descriptors import message
+    from mayflydb.frontends.ydb.packing import rows_encoder
     from mayflydb.query.yql.types import INT64, TIMESTAMP, UINT64, UTF8, OptionalType
 
     types = (UINT64, OptionalType(INT64), OptionalType(UTF8), OptionalType(TIMESTAMP), OptionalType(UTF8))
@@ -108,9 +107,10 @@ def packing(place: Path) -> Iterator[Figure]:
 
 
 def _per_second(work: Any) -> float:
-    began = perf_counter()
+    """By the processor's time, since nothing is waited for."""
+    began = thread_time()
     work()
-    return PACKED / (perf_counter() - began)
+    return PACKED / (thread_time() - began)
 
 
 def bulk(place: Path) -> Iterator[Figure]:
@@ -146,8 +146,8 @@ def removal(place: Path) -> Iterator[Figure]:
             began = perf_counter()
             removed = server.clock.advance(minutes=2)
             taken = perf_counter() - began
-            if sum(removed.purged.values()) != DYING:
-                raise RuntimeError(f"removed {removed.purged} of {DYING} rows")
+            if removed["purged"] != DYING:
+                raise RuntimeError(f"{removed['purged']} of {DYING} rows were removed")
         yield rate(f"rows removed, {where}", DYING / taken, None, f"{DYING:,} rows due, one secondary index, one run")
 
 

@@ -167,6 +167,9 @@ against a container. They are as published; the container that they start, kill 
 (`compatibility/ydb`).
 *Not applicable* is what is about topics and coordination nodes, which Mayfly has not."""
 
+# That of the user root in the vendor's container, where nobody has to log in.
+YDB_PASSWORD = "1234"
+
 
 def _ydb_names(tests: Path) -> list[str]:
     return sorted(path.relative_to(tests).as_posix() for path in (tests / "tests").rglob("test_*.py"))
@@ -174,9 +177,12 @@ def _ydb_names(tests: Path) -> list[str]:
 
 @contextmanager
 def _ydb_serving(log: Path) -> Iterator[Environment]:
-    with mayfly(log, "--mongo-port", "-1", "--ydb-port", "0") as announced:
+    password = log.with_suffix(".password")
+    password.write_text(YDB_PASSWORD, encoding="utf-8")
+    options = ("--mongo-port", "-1", "--ydb-password-file", str(password), "--no-ydb-auth", "--ydb-port")
+    with mayfly(log, *options, "0") as announced:
         port = urlsplit(announced["ydb"]["endpoint"]).port or 0
-        again = [str(MAYFLY), "serve", "--memory", "-p", "0", "--mongo-port", "-1", "--ydb-port", str(port)]
+        again = [str(MAYFLY), "serve", "--memory", "-p", "0", *options, str(port)]
         yield {
             "SUITE_SERVER_PORT": str(port),
             "SUITE_SERVER_PID": str(announced["pid"]),

@@ -14,7 +14,7 @@ STORES = ("memory", "file", "postgres", "citus")
 ELSEWHERE = ("postgres", "citus")
 """Stores outside of the process, which the store suite leaves out too unless they were chosen."""
 
-PARAMETERS = ("session_service", "store", "databases", "outcomes", "session_world", "mongo_server")
+PARAMETERS = ("session_service", "store", "databases", "outcomes", "session_world", "mongo_server", "ydb_server")
 """The fixtures whose parameter is one of STORES, or ends with one of ELSEWHERE."""
 
 
@@ -73,6 +73,8 @@ def first(items: Sequence[pytest.Item]) -> None:
 def _is_again(item: pytest.Item, params: Mapping[str, object]) -> bool:
     if params.get("session_service", "memory") != "memory":
         return "aio" in (params.get("flavour"), params.get("client")) or item.get_closest_marker("everywhere") is None
+    if params.get("ydb_server", "memory") != "memory":
+        return item.get_closest_marker("everywhere") is None
     if params.get("store") == "postgres":
         return item.path.parent.name == "store_suite"
     return params.get("outcomes") in ELSEWHERE

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from importlib import import_module
+from importlib.abc import MetaPathFinder
 
 import pytest
 import pytest_asyncio
@@ -17,6 +19,21 @@ ELSEWHERE = {
     "tests/ssl/": "the fixed port of a container, and its folder with certificates",
     "topic": "topics, which are no tables",
 }
+
+
+class Absent(MetaPathFinder):
+    """A package that is larger than all the others of the suites: modules with tests that import it are skipped."""
+
+    def find_spec(self, fullname: str, path: object, target: object = None) -> None:
+        if fullname == "yandex":
+            pytest.skip(f"{NOT_APPLICABLE}the package yandexcloud", allow_module_level=True)
+
+
+def pytest_collection() -> None:
+    """The SDK itself does without it."""
+    for name in ("ydb.iam", "ydb.aio.iam"):
+        import_module(name)
+    sys.meta_path.append(Absent())
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

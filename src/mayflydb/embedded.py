@@ -186,8 +186,8 @@ class YdbAccess:
 
     @property
     def connection_string(self) -> str:
-        """`grpc://127.0.0.1:2136/?database=/local`"""
-        return f"{self.endpoint}/?database={self.database}"
+        """`grpc://127.0.0.1:2136?database=/local`: the form that all SDKs read; to some a slash before the `?` is the path."""
+        return f"{self.endpoint}?database={self.database}"
 
     def driver(self, **options: Any) -> Any:
         """A driver of the vendor's SDK, connected; stop it before the server ends. ImportError where that is not installed."""

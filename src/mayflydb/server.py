@@ -29,6 +29,7 @@ from mayflydb.engine.budgets import Budgets
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.engine.reaper import Lease
+from mayflydb.engine.runs import Cadence
 from mayflydb.engine.selftest import prove
 from mayflydb.engine.throughput import ceiling
 from mayflydb.engine.timekeeper import MARK
@@ -164,7 +165,8 @@ class Server:
         budgets = Budgets(ceiling) if self._settings.cosmos.throttling else None
         ttl = self._settings.ttl
         passes = ttl.mongo_sweep_interval
-        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge, passes)
+        runs = Cadence(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal)
+        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge, passes, runs)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)

@@ -49,7 +49,9 @@ class YdbPort:
                 self._plain = reserve(host, settings.port, "ydb.port", "--ydb-port")
             if settings.tls_port != -1:
                 self._tls = reserve(host, settings.tls_port, "ydb.tls_port", "--ydb-tls-port")
-            self._password = self._found_password(data) if self._needs_login() else None
+            self._enforced = self._needs_login()
+            asked = self._enforced or settings.password_file is not None
+            self._password = self._found_password(data) if asked else None
         except StartFailed:
             self.release()
             raise
@@ -135,7 +137,7 @@ class YdbPort:
                 hint="leave out --no-ydb-auth, or listen on localhost",
                 exit_code=4,
             )
-        return bool(settings.auth) or reached or settings.password_file is not None
+        return reached or (settings.password_file is not None if settings.auth is None else settings.auth)
 
     def _found_password(self, data: Path) -> str:
         place = self._settings.password_file
@@ -155,7 +157,7 @@ class YdbPort:
             hide_expired=settings.hide_expired,
             run_interval=self._ttl.ydb_run_interval,
             min_run_interval=self._ttl.ydb_min_run_interval,
-            auth=self._password is not None,
+            auth=self._enforced,
             secret=b""
             if self._password is None
             else hashlib.sha256(b"mayfly\0ydb\0" + self._password.encode()).digest(),

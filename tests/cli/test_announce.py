@@ -168,9 +168,9 @@ def test_the_banner_names_ydbs_ports() -> None:
         ydb_endpoint="grpc://127.0.0.1:2136",
         ydb_database="/local",
         ydb_tls_endpoint="grpcs://127.0.0.1:2135",
-        ydb_password_path="/tmp/ydb.password",
+        ydb_password_path="/p/ydb.password",
     )
     lines = [line.split() for line in banner(given).splitlines()]
     ends = ["(TLS:", "grpcs://localhost:2135)"]
     assert ["YDB", "grpc://localhost:2136", "database", "/local", *ends] in lines
-    assert ["password", "in", "/tmp/ydb.password"] in lines
+    assert ["password", "in", "/p/ydb.password"] in lines

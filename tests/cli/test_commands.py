@@ -71,6 +71,37 @@ Run = Callable[..., Result]
             {"target": "mongo:a.b", "default_ttl": 10},
         ),
         (
+            ["ttl", "preview", "ydb:/local/t", "--column", "at", "--expire-after", "3600"],
+            "POST",
+            "ttl/preview",
+            {"target": "ydb:/local/t", "expire_after_seconds": 3600, "column": "at"},
+        ),
+        (
+            ["ttl", "preview", "ydb:/local/t", "1h", "--column", "n", "--unit", "ms", "--run-interval", "900"],
+            "POST",
+            "ttl/preview",
+            {
+                "target": "ydb:/local/t",
+                "expire_after_seconds": 3600,
+                "column": "n",
+                "unit": "milliseconds",
+                "run_interval_seconds": 900,
+            },
+        ),
+        (
+            ["ttl", "preview", "ydb:/local/t", "--column", "at"],
+            "POST",
+            "ttl/preview",
+            {"target": "ydb:/local/t", "expire_after_seconds": 0, "column": "at"},
+        ),
+        (
+            ["ttl", "preview", "ydb:/local/t", "off"],
+            "POST",
+            "ttl/preview",
+            {"target": "ydb:/local/t", "expire_after_seconds": None},
+        ),
+        (["ttl", "purge", "ydb:/local/t"], "POST", "purge", {"target": "ydb:/local/t"}),
+        (
             ["ttl", "explain", "cosmos:a/b", "s 1", "--pk", "u"],
             "GET",
             "ttl/explain?target=cosmos%3Aa%2Fb&id=s+1&pk=u",
@@ -131,6 +162,13 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["ttl", "preview", "cosmos:a/b", "--seconds", "0"], 2, "1 to 2147483647"),
         (["ttl", "preview", "mongo:a.b", "5", "--field", "x", "--index", "x_1"], 2, "one is enough"),
         (["ttl", "set", "mongo:a.b"], 2, "one of off, on, DURATION and --seconds"),
+        (["ttl", "preview", "mongo:a.b", "5", "--column", "x"], 2, "--column is of tables of YDB"),
+        (["ttl", "preview", "cosmos:a/b", "5", "--run-interval", "5"], 2, "--run-interval is of tables of YDB"),
+        (["ttl", "preview", "ydb:/local/t"], 2, "one of off, DURATION and --expire-after"),
+        (["ttl", "preview", "ydb:/local/t", "on"], 2, "off, or a DURATION"),
+        (["ttl", "preview", "ydb:/local/t", "5", "--expire-after", "5"], 2, "is enough"),
+        (["ttl", "preview", "ydb:/local/t", "off", "--expire-after", "5"], 2, "is enough"),
+        (["ttl", "preview", "ydb:/local/t", "--column", "x", "--unit", "weeks"], 2, "--unit"),
         (["ttl", "forecast", "--horizon", "later"], 2, "not a duration"),
         (["reset"], 4, "with -y"),
         (["--url", "absent.json", "clock", "show"], 3, "no ready file"),
@@ -144,7 +182,6 @@ def test_failures(run: Run, server: AdminStub, status: int, answer: Any, code: i
         (["serve", "--storage", "postgresql://h"], 2, "names no database"),
         (["serve", "--storage", "postgresql://h/d", "--clock", "virtual"], 4, "Try:   --allow-time-travel"),
         (["serve", "--host", "0.0.0.0"], 4, "Setting: server.host"),
-        (["serve", "--ydb-port", "2136"], 2, "YDB is not served by this version"),
         (["serve", "-p", "-1"], 2, "nothing is left to serve"),
         (["-c", "absent.toml", "serve"], 2, "is not a file"),
     ],
@@ -262,11 +299,36 @@ def test_a_table_shows_names_as_they_are(run: Run, server: AdminStub) -> None:
         ("dotenv", 'COSMOS_ENDPOINT="http://127.0.0.1:1/"'),
         ("json", '"connection_string": "AccountEndpoint=http://127.0.0.1:1/;AccountKey=k==;"'),
         ("python", 'CosmosClient("http://127.0.0.1:1/", "k==")'),
+        ("csharp", 'using Microsoft.Azure.Cosmos;\n\nvar client = new CosmosClient("http://127.0.0.1:1/", "k==");'),
+        ("java", 'new CosmosClientBuilder().endpoint("http://127.0.0.1:1/").key("k==").gatewayMode().buildClient();'),
         ("node", 'new CosmosClient({ endpoint: "http://127.0.0.1:1/", key: "k==" })'),
     ],
 )
 def test_connect(run: Run, server: AdminStub, form: str, words: str) -> None:
     server.answers["GET", "/_mayfly/info"] = (200, {"cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k=="}})
+    result = run("--url", server.url, "connect", "--format", form)
+    assert result.exit_code == 0
+    assert words in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("form", "words"),
+    [
+        ("env", "export YDB_CONNECTION_STRING='grpc://localhost:2136?database=/local'"),
+        ("python", 'driver = ydb.Driver(endpoint="grpc://localhost:2136", database="/local")'),
+        ("csharp", 'var ydb = new YdbConnection("Host=localhost;Port=2136;Database=/local");'),
+        ("java", 'var ydb = GrpcTransport.forConnectionString("grpc://localhost:2136/local").build();'),
+        ("node", 'const driver = new Driver("grpc://localhost:2136/local");'),
+        ("ydb", "ydb -e grpc://localhost:2136 -d /local\n"),
+    ],
+)
+def test_connect_where_ydb_is_served(run: Run, server: AdminStub, form: str, words: str) -> None:
+    info = {
+        "cosmos": {"endpoint": "http://127.0.0.1:1/", "key": "k=="},
+        "mongo": {"uri": "mongodb://localhost:27017/"},
+        "ydb": {"endpoint": "grpc://localhost:2136", "database": "/local"},
+    }
+    server.answers["GET", "/_mayfly/info"] = (200, info)
     result = run("--url", server.url, "connect", "--format", form)
     assert result.exit_code == 0
     assert words in result.stdout

@@ -158,6 +158,9 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("ydb.ttl.hide_expired", "on", "ydb.hide_expired", True),
         ("ttl.ydb_run_interval", "20m", "ttl.ydb_run_interval", 1200 * SECOND),
         ("ttl.ydb_min_run_interval", 1, "ttl.ydb_min_run_interval", SECOND),
+        ("ttl.ydb_tick", "1s", "ttl.ydb_tick", SECOND),
+        ("ttl.ydb_retry_interval", 30, "ttl.ydb_retry_interval", 30 * SECOND),
+        ("ttl.ydb_removal", "off", "ttl.ydb_removal", False),
     ],
 )
 def test_values(key: str, raw: Any, path: str, value: object) -> None:
@@ -255,7 +258,6 @@ def test_a_start_time_in_a_file(start: str) -> None:
         ({"ydb__databases": "local"}, 2, "is not the path of a database", "ydb.databases"),
         ({"ydb__databases": ""}, 2, "a database is needed", "ydb.databases"),
         ({"ydb__advertise": "http://db.test"}, 2, "has a scheme", "ydb.advertise"),
-        ({"ydb__auth": "off", "ydb__password_file": "p"}, 2, "nobody logs in", "ydb.auth"),
         ({"ttl__ydb_run_interval": "500ms"}, 2, "not between 1s and 365d", "ttl.ydb_run_interval"),
         ({"ttl__ydb_min_run_interval": "1500ms"}, 2, "in whole seconds", "ttl.ydb_min_run_interval"),
         ({"cosmos__key_file": "k", "cosmos__generate_key": True}, 2, "either read from a file", "cosmos.generate_key"),

@@ -76,7 +76,7 @@ class Tables:
 
     def last(self, table: int) -> tuple[int, int] | None:
         """(instant, erased) of the last run."""
-        run = last_run(self.site.node(table).definition, self.site.now)
+        run = last_run(self.site.node(table).definition, self.site.now, 0)
         return None if run is None else (run.instant // SECOND, run.erased)
 
     def next(self, table: int) -> int | None:
@@ -189,11 +189,11 @@ def test_a_run_on_demand(tables: Tables, paused: str | None) -> None:
     for key, at in ((b"a", 1000), (b"b", 1030), (b"c", 1031)):
         tables.put(table, key, at)
     site.run(site.engine.definitions.pause(table, "purge" if paused else None))
-    assert site.run(site.engine.reaper.run_now(table, site.now)) == Run(site.now, 2, 2)
+    assert site.run(site.engine.reaper.run_now(table, site.now)) == Run(site.now, 3, 2)
     assert tables.keys(table) == [b"c"]
     assert [how for *_, how in tables.deaths()] == ["run now", "run now"]
     assert tables.last(table) == (1040, 2)
-    assert site.run(site.engine.reaper.run_now(table, site.now)) == Run(site.now, 0, 0)
+    assert site.run(site.engine.reaper.run_now(table, site.now)) == Run(site.now, 1, 0)
     assert tables.next(table) == (None if paused else 4680)
     assert tables.advance(3639) == {}
     site.run(site.engine.definitions.pause(table, None))

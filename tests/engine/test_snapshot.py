@@ -15,15 +15,15 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound, WriteConflict
-from mayflydb.store.interface import Get
+from mayflydb.store.interface import Children, Get
 
 
 class Client:
     """One transaction at a site."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, snapshot: Snapshot | None = None) -> None:
         self.site = site
-        self.snapshot = site.run(Snapshot.begin(site.engine, site.now, [site.home]))
+        self.snapshot = snapshot or site.run(Snapshot.begin(site.engine, site.now, [site.home]))
 
     def get(self, key: bytes, container: int | None = None) -> bytes | None:
         record = self.site.run(self.snapshot.get(container or self.site.it, partition_of(key), key))
@@ -194,6 +194,65 @@ def test_one_that_would_have_to_remember_too_much_ends(site: Site, monkeypatch: 
     young = Client(site)
     site.write(delete(b"a"))
     assert sorted(young.values()) == [(b"a", b"2"), (b"c", b"C")]
+
+
+def test_what_no_open_one_may_want_is_forgotten(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is always one open, and none for long."""
+    monkeypatch.setattr(past, "MOST", 4)
+    fill(site)
+    older, before = Client(site), b"A"
+    for n in range(20):
+        site.write(replace(b"a", b"%d" % n))
+        younger = Client(site)
+        site.write(delete(b"b"))
+        assert older.get(b"a") == before
+        assert sorted(younger.values()) == [(b"a", b"%d" % n), (b"b", b"B"), (b"c", b"C")]
+        older.snapshot.close()
+        site.write(create(b"b", b"B"))
+        younger.snapshot.close()
+        older, before = Client(site), b"%d" % n
+    older.snapshot.close()
+    assert not site.engine.past._notes
+    assert not any(site.engine.past._by_seq.values())
+    assert not site.engine.past._by_place
+
+
+def test_only_who_has_been_open_longest_is_ended(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(past, "MOST", 3)
+    fill(site)
+    old = Client(site)
+    for n in range(2):
+        site.write(replace(b"a", b"%d" % n))
+    young = Client(site)
+    for n in range(2):
+        site.write(replace(b"c", b"%d" % n))
+    assert sorted(young.values()) == [(b"a", b"1"), (b"b", b"B"), (b"c", b"C")]
+    with pytest.raises(WriteConflict):
+        old.get(b"a")
+
+
+@pytest.mark.parametrize("store", ["sqlite-file"])
+@pytest.mark.parametrize("theirs", [replace(b"a", b"x"), delete(b"a")])
+def test_what_was_decided_before_it_began_and_committed_after_that(
+    site: Site, theirs: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(site)
+    clients: list[Client] = []
+    keep = site.engine.past.note
+
+    def noted(container: int, replaced: list[past.Replaced]) -> None:
+        """Whoever begins now finds what was there before."""
+        keep(container, replaced)
+        begun = {row.id: row for row in rows}
+        snapshot = Snapshot(site.engine, site.now, begun, frozenset([site.home]))
+        clients.append(Client(site, snapshot))
+
+    rows = site.run(site.engine.store.read(Children(site.home)))
+    monkeypatch.setattr(site.engine.past, "note", noted)
+    site.write(theirs)
+    (client,) = clients
+    assert client.get(b"a") == b"A"
+    assert sorted(client.values()) == [(b"a", b"A"), (b"b", b"B"), (b"c", b"C")]
 
 
 @pytest.mark.parametrize(

@@ -70,7 +70,7 @@ async def check(store: Store, id: int, paused: bool = False) -> None:
     definition = node.definition
     assert definition.schedule is not None
     assert definition.schedule.next(clock.now()) == 4620 * SECOND
-    assert definition.run == Run(1020 * SECOND, 1, 1)
+    assert definition.run == Run(1020 * SECOND, 5, 1)
     assert definition.slots[0].number == definition.rules[0].slot
     walk = engine.indexes.walk(node, definition.indexes[0], KeyRange(b"", b"\xff"), False, clock.now(), 3)
     assert [key async for stretch in walk for key, _ in stretch] == list(KEYS)

@@ -220,7 +220,7 @@ def test_mongodb(mayfly: Any, mayfly_mongo: Any, mayfly_env: dict[str, str], tur
     """Twice the same, from an empty server each time, a year by either way to die."""
     assert mayfly_mongo.list_database_names() == []
     assert mayfly_env["MONGODB_URI"] == mayfly.mongo.uri
-    assert mayfly_env["YDB_CONNECTION_STRING"] == f"{mayfly.ydb.endpoint}/?database=/local"
+    assert mayfly_env["YDB_CONNECTION_STRING"] == f"{mayfly.ydb.endpoint}?database=/local"
     otps = mayfly_mongo.app.otps
     otps.create_index("_ts", expireAfterSeconds=3600)
     otps.create_index("until", expireAfterSeconds=0)

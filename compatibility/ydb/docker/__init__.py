@@ -29,8 +29,17 @@ class Containers:
         return [Container()]
 
 
+class Nothing:
+    """Networks and volumes, of which the server has none."""
+
+    def list(self, filters: object = None) -> list[Container]:
+        """Nothing to be removed."""
+        return []
+
+
 class Client:
     containers = Containers()
+    networks = volumes = Nothing()
 
 
 DockerClient = Client

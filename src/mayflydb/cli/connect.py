@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Callable
+from urllib.parse import urlsplit
 
 import click
 import msgspec
@@ -31,7 +32,7 @@ def _variables(access: Access) -> dict[str, str]:
     if access.mongo:
         found["MONGODB_URI"] = access.mongo
     if access.ydb:
-        found["YDB_CONNECTION_STRING"] = f"{access.ydb}/?database={access.database}"
+        found["YDB_CONNECTION_STRING"] = f"{access.ydb}?database={access.database}"
     return found
 
 
@@ -81,7 +82,40 @@ def _node(access: Access) -> str:
     if access.mongo:
         lines.insert(1, 'import { MongoClient } from "mongodb";')
         lines.append(f"const mongo = new MongoClient({json.dumps(access.mongo)});")
+    if access.ydb:
+        lines.insert(1, 'import { Driver } from "@ydbjs/core";')
+        lines.append(f"const driver = new Driver({json.dumps(access.ydb + access.database)});")
     return "\n".join(lines)
+
+
+def _csharp(access: Access) -> str:
+    imports = ["using Microsoft.Azure.Cosmos;"]
+    lines = [f"var client = new CosmosClient({json.dumps(access.endpoint)}, {json.dumps(access.key)});"]
+    if access.mongo:
+        imports.append("using MongoDB.Driver;")
+        lines.append(f"var mongo = new MongoClient({json.dumps(access.mongo)});")
+    if access.ydb:
+        place = urlsplit(access.ydb)
+        tls = ";UseTls=true" if place.scheme == "grpcs" else ""
+        text = f"Host={place.hostname};Port={place.port};Database={access.database}{tls}"
+        imports.append("using Ydb.Sdk.Ado;")
+        lines.append(f"var ydb = new YdbConnection({json.dumps(text)});")
+    return "\n".join([*imports, "", *lines])
+
+
+def _java(access: Access) -> str:
+    builder = f"new CosmosClientBuilder().endpoint({json.dumps(access.endpoint)}).key({json.dumps(access.key)})"
+    imports = ["import com.azure.cosmos.CosmosClientBuilder;"]
+    lines = [f"var client = {builder}.gatewayMode().buildClient();"]
+    if access.mongo:
+        imports.append("import com.mongodb.client.MongoClients;")
+        lines.append(f"var mongo = MongoClients.create({json.dumps(access.mongo)});")
+    if access.ydb:
+        imports.append("import tech.ydb.core.grpc.GrpcTransport;")
+        lines.append(
+            f"var ydb = GrpcTransport.forConnectionString({json.dumps(access.ydb + access.database)}).build();"
+        )
+    return "\n".join([*imports, "", *lines])
 
 
 def _mongosh(access: Access) -> str:
@@ -103,6 +137,8 @@ FORMATS: dict[str, Callable[[Access], str]] = {
     "dotenv": _dotenv,
     "json": _json,
     "python": _python,
+    "csharp": _csharp,
+    "java": _java,
     "node": _node,
     "mongosh": _mongosh,
     "ydb": _ydb,

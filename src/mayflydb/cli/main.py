@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from importlib import import_module
 
 import click
 
 from mayflydb import __version__
 from mayflydb.cli import FORMS
+from mayflydb.cli.lazy import LazyGroup
 
 # Each command's module and name in it; the module is imported when the command is looked up.
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -21,32 +21,17 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "reset": ("mayflydb.cli.reset", "reset"),
     "copy": ("mayflydb.cli.data", "copy"),
     "data": ("mayflydb.cli.data", "data"),
+    "ydb": ("mayflydb.cli.ydb", "ydb"),
     "config": ("mayflydb.cli.config", "config"),
 }
 
 
-class LazyGroup(click.Group):
-    """A group whose commands are imported when they are asked for."""
-
-    def list_commands(self, ctx: click.Context) -> list[str]:
-        return list(COMMANDS)
-
-    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        if cmd_name not in COMMANDS:
-            return None
-        module, name = COMMANDS[cmd_name]
-        command: click.Command = getattr(import_module(module), name)
-        return command
-
-    def resolve_command(
-        self, ctx: click.Context, args: list[str]
-    ) -> tuple[str | None, click.Command | None, list[str]]:
-        if args and args[0] not in COMMANDS and not args[0].startswith("-"):
-            raise click.NoSuchCommand(args[0], possibilities=COMMANDS, ctx=ctx)
-        return super().resolve_command(ctx, args)
-
-
-@click.group(cls=LazyGroup, invoke_without_command=True, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyGroup,
+    found_in=COMMANDS,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 @click.option("-c", "--config", "config_file", metavar="PATH", help="The settings file.  [env: MAYFLY_CONFIG]")
 @click.option(
     "--url",

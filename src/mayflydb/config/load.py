@@ -306,13 +306,6 @@ def _refuse_contradictions_of_ydb(settings: Settings) -> None:
                 hint=f"--{setting.replace('.', '-').replace('_', '-')} 0 picks a free one",
                 exit_code=2,
             )
-    if ydb.auth is False and ydb.password_file is not None:
-        raise StartFailed(
-            "a password has no effect where nobody logs in",
-            setting="ydb.auth",
-            hint="leave out --no-ydb-auth, or the password",
-            exit_code=2,
-        )
 
 
 def _refuse_custom_paths_in_vain(settings: Settings) -> None:

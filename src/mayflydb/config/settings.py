@@ -165,12 +165,18 @@ class TlsSettings(msgspec.Struct, frozen=True):
 
 
 class TtlSettings(msgspec.Struct, frozen=True):
-    """How often the reaper looks, and what purging costs. `ydb_min_run_interval`: the least that a YDB table may ask for."""
+    """How often the reaper looks, and what purging costs. `ydb_min_run_interval`: the least that a YDB table may ask for.
+
+    `ydb_tick`, `ydb_retry_interval`, `ydb_removal`: as `Cadence` has them.
+    """
 
     sweep_interval: Span
     mongo_sweep_interval: Span
     ydb_run_interval: Span
     ydb_min_run_interval: Span
+    ydb_tick: Span
+    ydb_retry_interval: Span
+    ydb_removal: bool
     charge: Literal["leftover", "free", "serverless"]
 
 

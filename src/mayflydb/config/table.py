@@ -408,4 +408,28 @@ TABLE: tuple[Row, ...] = (
         "The least run interval that the TTL settings of a YDB table may ask for.",
         "DURATION",
     ),
+    Row(
+        "ttl.ydb_tick",
+        ("--ydb-tick",),
+        "60s",
+        read.run_interval,
+        "How far the instants are apart at which runs over YDB tables may begin.",
+        "DURATION",
+    ),
+    Row(
+        "ttl.ydb_retry_interval",
+        ("--ydb-retry-interval",),
+        "5m",
+        read.run_interval,
+        "How long a YDB table waits whose run has failed.",
+        "DURATION",
+    ),
+    Row(
+        "ttl.ydb_removal",
+        ("--ydb-removal/--no-ydb-removal",),
+        True,
+        read.switch,
+        "Whether rows of YDB tables are erased in the background; otherwise only by runs on demand.",
+        switch=True,
+    ),
 )

@@ -37,7 +37,10 @@ class PartitionRange(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Run(msgspec.Struct, frozen=True):
-    """A pass over one container: when it began, how many records it looked at, and how many of them it erased."""
+    """A pass over one container: when it began, how many records it looked at, and how many of them it erased.
+
+    It looks at all, as those do that have no index over dates; here that costs nothing.
+    """
 
     instant: Instant
     processed: int

@@ -223,7 +223,8 @@ class Engine:
     async def transact(self, body: Body[T], now: Instant) -> T:
         """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
         Unavailable, OutcomeUnknown."""
-        committed = await self.store.write(lambda: self._decide(body, now))
+        with self.past.write():
+            committed = await self.store.write(lambda: self._decide(body, now))
         self.reaper.bell.ring()
         reply, mortals = committed.reply
         # By the schedule as it is now: it may have changed meanwhile.

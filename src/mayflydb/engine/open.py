@@ -10,8 +10,8 @@ from mayflydb.engine.definitions import Definitions
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.reaper import Lease, Reaper
+from mayflydb.engine.runs import CADENCE, Cadence
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.expiry.passes import TICK
 from mayflydb.expiry.sweep import Limits
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Span
 from mayflydb.store.interface import Store
@@ -28,13 +28,13 @@ async def open_engine(
     budgets: Budgets | None = None,
     charge: Charge = "leftover",
     pass_interval: Span = MINUTE,
-    tick: Span = TICK,
+    cadence: Cadence = CADENCE,
 ) -> Engine:
     """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
 
     `lease`: where several nodes share the store. `budgets`: where requests are held to what was provisioned. `charge`: what
-    purging costs. `pass_interval`: the monitor's, as long as nobody sets another one. `tick`: how far the instants are apart at
-    which passes of containers with a schedule of their own begin.
+    purging costs. `pass_interval`: the monitor's, as long as nobody sets another one. `cadence`: how passes are
+    made over containers with a schedule of their own.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)
@@ -42,7 +42,7 @@ async def open_engine(
     billing = Billing(charge, store, nodes, budgets, meter)
     monitor = Monitor(store, clock.now(), pass_interval)
     await monitor.refresh(clock.now())
-    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, tick)
+    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, cadence)
     definitions = Definitions(store, nodes, reaper.changed)
     await reaper.survey()
     return Engine(store, time, reaper, nodes, definitions, meter, monitor, lease, budgets)

@@ -133,8 +133,7 @@ class Part:
 
     def shelve_gone(self, shelves: Shelves) -> None:
         """Take note of what has been replaced meanwhile."""
-        seqs = self._past.noted(self.node.id, shelves.gone_upto)
-        shelves.gone_upto += len(seqs)
+        seqs, shelves.gone_upto = self._past.noted(self.node.id, shelves.gone_upto)
         for seq in dict.fromkeys(seqs):
             before = None if seq in shelves.gone or seq > self._seq else self._past.at(self.node.id, seq, self.lsn)
             if before is not None:

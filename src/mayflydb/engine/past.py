@@ -1,17 +1,20 @@
-"""What records were before they were changed here, kept while a snapshot is open that may want it."""
+"""What records were before they were changed here, kept for as long as a snapshot is open that may want it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from itertools import islice
 from typing import Final
-from weakref import WeakSet
+from weakref import WeakKeyDictionary, WeakSet
 
 import msgspec
 
 from mayflydb.model.record import Record
 
 MOST: Final = 100_000
-"""Versions that are kept at most; with more of them, all are forgotten, and snapshots that are open can read no more."""
+"""Versions that are kept at most; with more of them, the oldest snapshots that are open can read no more."""
 
 
 MOST_DEATHS: Final = 10_000
@@ -25,102 +28,205 @@ class Replaced(msgspec.Struct, frozen=True):
     until: int
 
 
-class Past:
-    """Of the changes that this process makes. They are noted before they are committed; of one that is not, nothing ever shows,
-    since what is still stored comes first."""
+class _Note(msgspec.Struct, frozen=True, eq=False):
+    """What was replaced in a container, by the number of the note."""
+
+    number: int
+    container: int
+    what: Replaced
+    death: bool
+
+
+class _Log:
+    """The seqs of what was replaced in a container, in order. Those that came first may have been dropped."""
+
+    __slots__ = ("dropped", "seqs")
 
     def __init__(self) -> None:
-        self._watchers: WeakSet[object] = WeakSet()
+        self.seqs: deque[int] = deque()
+        self.dropped = 0
+
+    def drop(self) -> None:
+        """The first one."""
+        self.seqs.popleft()
+        self.dropped += 1
+
+
+class Past:
+    """Of the changes that this process makes. They are noted before they are committed; of one that is not, nothing ever shows,
+    since what is still stored comes first.
+
+    Notes have numbers. A snapshot may want all from the first on that was not known to be committed when it began; nobody wants
+    what is older than what the oldest one wants. Sweeps are decided on another thread: what they purge is only handed over there.
+    """
+
+    def __init__(self) -> None:
+        self._watchers: WeakKeyDictionary[object, int] = WeakKeyDictionary()
+        self._lost: WeakSet[object] = WeakSet()
+        self._bereaved: WeakSet[object] = WeakSet()
+        self._under_way: dict[int, None] = {}
+        self._dead: deque[tuple[int, list[Replaced]]] = deque()
+        self._unheard: deque[tuple[int, int, list[Replaced]]] = deque()
+        self._notes: deque[_Note] = deque()
         self._by_seq: dict[int, dict[int, list[Replaced]]] = {}
         self._by_place: dict[tuple[int, bytes, bytes], list[Replaced]] = {}
-        self._log: dict[int, list[int]] = {}
-        self._count = 0
+        self._log: dict[int, _Log] = {}
+        self._last = 0
         self._deaths = 0
-        self.unmourned = 0
-        """How often something was purged and not kept, while somebody might have wanted it."""
-        self.losses = 0
-        """How often all were forgotten while somebody might have wanted them."""
+        self._deaths_since = 0
+
+    # --- who wants it ------------------------------------------------------------------------------------------------
 
     def watch(self, snapshot: object) -> None:
-        """Keep what is replaced from now on, for as long as the snapshot is there and has not been left."""
-        self._watchers.add(snapshot)
+        """Keep what is replaced from now on, or is about to be, for as long as the snapshot is there and has not been left."""
+        # No less than of anybody who came before.
+        self._watchers[snapshot] = next(iter(self._under_way), self._last + 1)
+        for number, container, replaced in self._unheard:
+            self._keep(number, container, replaced)
+        self._unheard.clear()
+
+    def leave(self, snapshot: object) -> None:
+        """It wants nothing any more."""
+        self._watchers.pop(snapshot, None)
+        self._prune()
+
+    def lost(self, snapshot: object) -> bool:
+        """Whether something was forgotten that a snapshot may want."""
+        return snapshot in self._lost
+
+    def bereaved(self, snapshot: object) -> bool:
+        """Whether something was purged and not kept, while a snapshot may have wanted it."""
+        self._take_over()
+        return snapshot in self._bereaved
 
     @property
     def wants_deaths(self) -> bool:
         """Whether somebody may want what is purged now."""
         return bool(self._watchers)
 
-    def note_deaths(self, container: int, lsn: int, records: Iterable[Record]) -> None:
-        """These are about to be purged from a container that has come to an lsn."""
-        dead = [Replaced(record, lsn + 1) for record in records]
-        if self._deaths + len(dead) > MOST_DEATHS:
-            # Whoever is open now can read no more; of whoever comes after him it is counted anew.
-            self.unmourned += 1
-            self._deaths = 0
-            return
-        self._deaths += len(dead)
-        self.note(container, dead)
+    # --- what is noted -----------------------------------------------------------------------------------------------
 
-    def leave(self, snapshot: object) -> None:
-        """It wants nothing any more."""
-        self._watchers.discard(snapshot)
-        if not self._watchers:
-            self._forget()
+    @contextmanager
+    def write(self) -> Iterator[None]:
+        """What is noted meanwhile is committed at the end, or is not at all."""
+        self._last += 1
+        number = self._last
+        self._under_way[number] = None
+        try:
+            yield
+        finally:
+            del self._under_way[number]
+            self._prune()
 
     def note(self, container: int, replaced: Iterable[Replaced]) -> None:
         """These are about to be replaced."""
+        self._last += 1
         if not self._watchers:
-            if self._count:
-                self._forget()
+            # Somebody may come before it is committed.
+            self._unheard.append((self._last, container, list(replaced)))
             return
+        self._keep(self._last, container, replaced)
+        while len(self._notes) > MOST and (oldest := next(iter(self._watchers), None)) is not None:
+            self._lost.add(oldest)
+            self.leave(oldest)
+
+    def note_deaths(self, container: int, lsn: int, records: Iterable[Record]) -> None:
+        """These are about to be purged from a container that has come to an lsn. On any thread."""
+        self._dead.append((container, [Replaced(record, lsn + 1) for record in records]))
+
+    def _take_over(self) -> None:
+        """What was purged, as far as it is known by now."""
+        while self._dead:
+            container, dead = self._dead.popleft()
+            if self._deaths + len(dead) > MOST_DEATHS:
+                # Of whoever comes after those who are open now it is counted anew.
+                self._bereaved.update(self._watchers)
+                self._deaths, self._deaths_since = 0, self._last
+                continue
+            self._last += 1
+            self._deaths += len(dead)
+            self._keep(self._last, container, dead, death=True)
+
+    def reset(self) -> None:
+        """Everything that is stored was forgotten: snapshots that are open can read no more."""
+        self._lost.update(self._watchers)
+        self._watchers.clear()
+        self._prune()
+
+    def _keep(self, number: int, container: int, replaced: Iterable[Replaced], death: bool = False) -> None:
         kept = self._by_seq.setdefault(container, {})
-        log = self._log.setdefault(container, [])
+        log = self._log.setdefault(container, _Log())
         for each in replaced:
             record = each.record
-            log.append(record.seq)
-            self._count += _noted(kept.setdefault(record.seq, []), each)
+            log.seqs.append(record.seq)
+            self._notes.append(_Note(number, container, each, death))
+            _noted(kept.setdefault(record.seq, []), each)
             _noted(self._by_place.setdefault((container, record.partition, record.key), []), each)
-        if self._count > MOST:
-            self.losses += 1
-            self._forget()
+
+    def _prune(self) -> None:
+        """Forget what nobody may want."""
+        self._take_over()
+        if not self._notes and not self._unheard:
+            return
+        last = self._last + 1
+        wanted = min(next(iter(self._watchers.values()), last), next(iter(self._under_way), last))
+        while self._unheard and self._unheard[0][0] < wanted:
+            self._unheard.popleft()
+        while self._notes and self._notes[0].number < wanted:
+            self._drop(self._notes.popleft())
+
+    def _drop(self, note: _Note) -> None:
+        record = note.what.record
+        self._log[note.container].drop()
+        self._deaths -= note.death and note.number > self._deaths_since
+        kept, place = self._by_seq[note.container], (note.container, record.partition, record.key)
+        if _dropped(kept.get(record.seq, []), note.what):
+            kept.pop(record.seq, None)
+        if _dropped(self._by_place.get(place, []), note.what):
+            self._by_place.pop(place, None)
+
+    # --- what is known -----------------------------------------------------------------------------------------------
 
     def at(self, container: int, seq: int, lsn: int) -> Record | None:
         """The version of a record that was stored at an lsn, if it was replaced since; None: not known."""
+        self._take_over()
         return _at(self._by_seq.get(container, {}).get(seq, ()), lsn)
 
     def at_place(self, container: int, partition: bytes, key: bytes, lsn: int) -> Record | None:
         """The version that was stored with this identity at an lsn, if it was replaced since; None: not known."""
+        self._take_over()
         return _at(self._by_place.get((container, partition, key), ()), lsn)
 
-    def noted(self, container: int, after: int) -> list[int]:
-        """The seqs of all that were replaced in a container, in order, but the first `after` of them."""
-        return self._log.get(container, [])[after:]
+    def noted(self, container: int, after: int) -> tuple[list[int], int]:
+        """The seqs of what was replaced in a container, in order, but the first `after` of all and those that nobody wants; and
+        how many there were of all."""
+        self._take_over()
+        log = self._log.get(container)
+        if log is None:
+            return [], 0
+        upto = log.dropped + len(log.seqs)
+        # From the end: there is little that is new.
+        return list(islice(reversed(log.seqs), upto - after))[::-1], upto
 
     def all_at(self, container: int, lsn: int) -> list[Record]:
         """All that were stored at an lsn and have been replaced since, by seq."""
+        self._take_over()
         kept = self._by_seq.get(container, {})
         return [record for seq in sorted(kept) if (record := _at(kept[seq], lsn)) is not None]
 
-    def reset(self) -> None:
-        """Everything that is stored was forgotten: snapshots that are open can read no more."""
-        self.losses += 1
-        self._forget()
 
-    def _forget(self) -> None:
-        self._by_seq.clear()
-        self._by_place.clear()
-        self._log.clear()
-        self._deaths = 0
-        self._count = 0
-
-
-def _noted(versions: list[Replaced], last: Replaced) -> int:
-    """How many versions more there are. A change that was noted of this one, or of one after it, came to nothing."""
-    before = len(versions)
+def _noted(versions: list[Replaced], last: Replaced) -> None:
+    """A change that was noted of this one, or of one after it, came to nothing."""
     while versions and versions[-1].record.lsn >= last.record.lsn:
         versions.pop()
     versions.append(last)
-    return len(versions) - before
+
+
+def _dropped(versions: list[Replaced], first: Replaced) -> bool:
+    """Without the one that was noted first; whether there are no others."""
+    if versions and versions[0] is first:
+        del versions[0]
+    return not versions
 
 
 def _at(versions: Iterable[Replaced], lsn: int) -> Record | None:

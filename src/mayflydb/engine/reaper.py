@@ -20,10 +20,10 @@ from mayflydb.engine.history import forget_old
 from mayflydb.engine.ledger import Bell, Ledger
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.past import Past
-from mayflydb.engine.runs import Runs
+from mayflydb.engine.runs import CADENCE, Cadence, Runs
 from mayflydb.engine.sweeping import Haste, hastens, next_purge, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
-from mayflydb.expiry.passes import TICK, Schedule, Upcoming
+from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
@@ -38,9 +38,6 @@ LOOK: Span = 5 * SECOND
 """What other nodes have written is noticed within so long."""
 
 RETRY: Span = SECOND
-RETRY_RUN: Span = 300 * SECOND
-"""Until a container with its own schedule is purged again that could not be."""
-
 SHORTEST_WAIT: Span = 50 * MILLISECOND
 """Between two looks at a budget that was used up."""
 
@@ -61,13 +58,13 @@ class Reaper:
         monitor: Monitor,
         interval: Span = SECOND,
         lease: Lease | None = None,
-        tick: Span = TICK,
+        cadence: Cadence = CADENCE,
     ) -> None:
         """`monitor`: when passes are made. `lease`: where several nodes share the store, so that one of them sweeps.
 
-        Without a lease there is only this one. `tick`: how far the instants are apart at which containers' own passes begin.
+        Without a lease there is only this one. `cadence`: how passes are made over containers with a schedule of their own.
         """
-        self.tick = tick
+        self.cadence = cadence
         self._store = store
         self._time = time
         self._nodes = nodes
@@ -198,8 +195,12 @@ class Reaper:
             and (wanted is None or container in wanted)
             and self._runs.waits(container) <= now
             and container not in short
-            and not self._monitor.stops(container)
+            and not (self._stops(container) and haste != "demanded")
         }
+
+    def _stops(self, container: int) -> bool:
+        """Whether nothing is purged now in this container, and others like it."""
+        return self._monitor.stops(container) or (container in self._own and not self.cadence.enabled)
 
     async def run_now(self, container: int, now: Instant) -> Run:
         """Make a pass over one container at once, be it paused, and count the next from it: what was purged.
@@ -214,14 +215,20 @@ class Reaper:
         finally:
             self._demanded.discard(container)
             self._unknown.add(container)
-        run = Run(now, done[container], done[container])
-        await self._store.write(lambda: self._runs.demanded(container, run, self.tick))
+        run = Run(now, 0, done[container])
+        committed = await self._store.write(lambda: self._runs.demanded(container, run, self.cadence.tick))
+        self._runs.count(committed.reply)
         self.changed(container)
-        return run
+        return committed.reply
+
+    @property
+    def run_totals(self) -> tuple[int, int]:
+        """(looked at, erased): records, by all passes over containers with a schedule of their own since the process began."""
+        return self._runs.processed, self._runs.erased_in_all
 
     async def _account(self) -> None:
         for container, run in self._runs.take():
-            await self._store.write(partial(self._runs.account, container, run), "sweep")
+            self._runs.count((await self._store.write(partial(self._runs.account, container, run), "sweep")).reply)
 
     async def _sweep_or_wait(
         self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste
@@ -234,7 +241,7 @@ class Reaper:
             if own is None or error.retryable or haste == "demanded":
                 raise
             log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
-            self._runs.failed(container, now + RETRY_RUN)
+            self._runs.failed(container, now + self.cadence.retry)
             return 0
         if removed and own is not None and haste != "demanded":
             began = None if hastens(haste, own=True) else own.last(horizon)
@@ -245,9 +252,10 @@ class Reaper:
         self._turn += 1
         self._turns[container] = self._turn
         schedule = self._monitor.schedule
-        committed = await self._store.write(
-            lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
-        )
+        with contextlib.nullcontext() if self.past is None else self.past.write():
+            committed = await self._store.write(
+                lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
+            )
         removed = sum(purged.records for purged in committed.purged)
         size = sum(purged.value_bytes for purged in committed.purged)
         self._last = SweepResult(container, limit, removed, committed.held)
@@ -384,7 +392,7 @@ class Reaper:
 
     def _purges(self) -> Iterable[Instant]:
         waits = self._runs.waits
-        return (max(ahead.purge, waits(id)) for id, ahead in self._next.items() if not self._monitor.stops(id))
+        return (max(ahead.purge, waits(id)) for id, ahead in self._next.items() if not self._stops(id))
 
     async def _pause(self, span: Span) -> None:
         # Not wait_for, which loses a cancellation that arrives together with the wake.

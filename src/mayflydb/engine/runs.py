@@ -8,25 +8,45 @@ from __future__ import annotations
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Nodes, Run, row_of
-from mayflydb.expiry.passes import Schedule, passed
+from mayflydb.expiry.passes import TICK, Schedule, passed
 from mayflydb.model.errors import NotFound
-from mayflydb.model.instant import Instant, Span
-from mayflydb.store.interface import Decision, Load, Outcome, PutRow, ask
+from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.store.interface import Count, Decision, Load, Outcome, PutRow, ask
+
+
+class Cadence(msgspec.Struct, frozen=True):
+    """How passes over containers with a schedule of their own are made, in the whole store.
+
+    `tick`: how far the instants are apart at which they may begin. `retry`: how long a container waits that could not be purged.
+    `enabled`: whether they are made at all; those on demand are in any case.
+    """
+
+    tick: Span = TICK
+    retry: Span = 300 * SECOND
+    enabled: bool = True
+
+
+CADENCE = Cadence()
 
 
 class Runs:
-    """Passes whose account is not written yet, and those that failed, by container."""
+    """Passes whose account is not written yet, and those that failed, by container.
+
+    `processed`, `erased_in_all`: records that passes have looked at, and erased, since the process began.
+    """
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._open: dict[int, Run] = {}
         self._failed: dict[int, Instant] = {}
+        self.processed = 0
+        self.erased_in_all = 0
 
     def erased(self, container: int, instant: Instant, removed: int) -> None:
         """A pass that began at this instant has removed so many records more."""
         known = self._open.get(container)
         before = known.erased if known is not None and known.instant == instant else 0
-        self._open[container] = Run(instant, before + removed, before + removed)
+        self._open[container] = Run(instant, 0, before + removed)
 
     def failed(self, container: int, until: Instant) -> None:
         """Nothing is purged there before this instant."""
@@ -46,16 +66,28 @@ class Runs:
         self._open.clear()
         return done
 
-    def account(self, container: int, run: Run) -> Decision[None]:
-        """Write what came of a pass, or of more of the same."""
+    def count(self, run: Run) -> None:
+        """Count what a pass, or a part of one, came to."""
+        self.processed += run.processed
+        self.erased_in_all += run.erased
+
+    def account(self, container: int, run: Run) -> Decision[Run]:
+        """Write what came of a pass, or of more of the same: it has looked at what is left, too.
+
+        The answer is what is new of it.
+        """
         row = yield from ask(Load(container))
         if row is None:
-            return Outcome((), None)
+            return Outcome((), run)
         node = self._nodes.of(row)
-        definition = msgspec.structs.replace(node.definition, run=_with_more(node.definition.run, run))
-        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), None)
+        before, left = node.definition.run, (yield from ask(Count(container))).records
+        after = _with_more(before, run, left)
+        known = before.processed if before is not None and before.instant == run.instant else 0
+        definition = msgspec.structs.replace(node.definition, run=after)
+        more = Run(run.instant, max(0, after.processed - known), run.erased)
+        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), more)
 
-    def demanded(self, container: int, run: Run, tick: Span) -> Decision[None]:
+    def demanded(self, container: int, run: Run, tick: Span) -> Decision[Run]:
         """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""
         row = yield from ask(Load(container))
         if row is None:
@@ -64,29 +96,37 @@ class Runs:
         schedule = node.definition.schedule
         if schedule is not None:
             schedule = passed(schedule, run.instant, tick)
+        run = _with_more(None, run, (yield from ask(Count(container))).records)
         definition = msgspec.structs.replace(node.definition, run=run, schedule=schedule)
-        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), None)
+        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), run)
 
 
-def _with_more(before: Run | None, run: Run) -> Run:
-    if before is None or before.instant != run.instant:
-        return run
-    return Run(run.instant, before.processed + run.processed, before.erased + run.erased)
+def _with_more(before: Run | None, run: Run, left: int) -> Run:
+    erased = run.erased + (before.erased if before is not None and before.instant == run.instant else 0)
+    return Run(run.instant, erased + left, erased)
 
 
-def last_run(definition: Definition, now: Instant) -> Run | None:
-    """The last pass over a container up to `now`, be it one that has found nothing; None: there was none, or no schedule."""
+def last_run(definition: Definition, now: Instant, records: int) -> Run | None:
+    """The last pass over a container up to `now`, be it one that has found nothing; None: there was none, or no schedule.
+
+    `records`: what it holds now, which is what a pass that left no trace has looked at.
+    """
     schedule = definition.schedule
     instant = None if schedule is None else schedule.last_of_all(now)
     if instant is None:
         return None
     run = definition.run
-    return run if run is not None and run.instant == instant else Run(instant, 0, 0)
+    return run if run is not None and run.instant == instant else Run(instant, records, 0)
 
 
-def next_run(definition: Definition, now: Instant) -> Instant | None:
+def next_run(definition: Definition, now: Instant, cadence: Cadence = CADENCE) -> Instant | None:
     """When the next pass is made after `now`; None: none is, since there is no schedule, no rule, or purging is paused."""
     schedule: Schedule | None = definition.schedule
-    if schedule is None or definition.paused or not any(rule.passes for rule in definition.rules):
+    if (
+        schedule is None
+        or definition.paused
+        or not cadence.enabled
+        or not any(rule.passes for rule in definition.rules)
+    ):
         return None
     return schedule.next(now + 1)

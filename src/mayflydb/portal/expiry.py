@@ -45,12 +45,12 @@ class Outlook:
         settings = place.targets.settings(place.database, place.node)
         shown = {"target": place.target, **settings, "paused": place.node.definition.paused}
         row = {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
-        if "indexes" in settings:
+        if "indexes" in settings and place.node.definition.schedule is None:
             # What is due at this very instant has had its pass; nobody waits for one where no rule does.
             passes = any(rule.passes for rule in place.node.rules)
             row["next_pass"] = shapes.time(self._engine.monitor.schedule.next(now + 1)) if passes else None
         if place.node.definition.schedule is not None:
-            row |= _runs(place.node.definition, now)
+            row |= self._runs(place.node.definition, now, counts["records"] + counts["hidden"])
         return row
 
     async def totals(self, place: Place) -> Totals:
@@ -191,6 +191,16 @@ class Outlook:
                     )
         return found
 
+    def _runs(self, definition: Definition, now: Instant, records: int) -> dict[str, Any]:
+        """When passes over a container with a schedule of its own are made, and what the last one came to."""
+        last = last_run(definition, now, records)
+        return {
+            "last_run": None if last is None else shapes.time(last.instant),
+            "processed": 0 if last is None else last.processed,
+            "erased": 0 if last is None else last.erased,
+            "next_run": shapes.time_or_none(next_run(definition, now, self._engine.reaper.cadence)),
+        }
+
     async def _find(self, target: str | None) -> list[Place]:
         return await self._directory.containers(target)
 
@@ -221,14 +231,3 @@ def _sums(found: list[Forecast]) -> dict[str, int]:
     names = ("due_now", "in_horizon", "later", "never")
     rows = [msgspec.structs.asdict(each) for each in found]
     return {name: sum(row[name] for row in rows) for name in names}
-
-
-def _runs(definition: Definition, now: Instant) -> dict[str, Any]:
-    """When passes over a container with a schedule of its own are made, and what the last one came to."""
-    last = last_run(definition, now)
-    return {
-        "last_run": None if last is None else shapes.time(last.instant),
-        "processed": 0 if last is None else last.processed,
-        "erased": 0 if last is None else last.erased,
-        "next_run": shapes.time_or_none(next_run(definition, now)),
-    }

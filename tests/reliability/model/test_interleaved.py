@@ -36,7 +36,7 @@ RACES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "reads are not checked": lambda: patch.object(Part, "check_reads", _nothing),
     "ranges are not checked": lambda: patch.object(Part, "_read_spans", lambda self: iter(())),
     "the purged are forgotten": lambda: patch.object(Past, "wants_deaths", False),
-    "the replaced are forgotten": lambda: patch.object(Past, "noted", lambda self, container, after: []),
+    "the replaced are forgotten": lambda: patch.object(Past, "noted", lambda self, container, after: ([], after)),
     "new rows are seen": lambda: patch.object(Part, "is_new", lambda self, stored: False),
 }
 

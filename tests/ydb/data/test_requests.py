@@ -119,6 +119,54 @@ def test_a_prepared_query_is_executed_by_its_id(asker: Asker) -> None:
     assert caught.value.status == "NOT_FOUND"
 
 
+@pytest.mark.parametrize(
+    ("mode", "name"), [("online_read_only", "OnlineReadOnly"), ("stale_read_only", "StaleReadOnly")]
+)
+def test_modes_whose_transactions_do_not_stay_open(asker: Asker, mode: str, name: str) -> None:
+    fields: dict[str, Any] = {"session_id": asker.session, "query": {"yql_text": "SELECT 1"}}
+    with pytest.raises(Fault) as caught:
+        asker.ask(f"{TABLES}/ExecuteDataQuery", tx_control={"begin_tx": {mode: {}}}, **fields)
+    text = "open transactions not supported for transaction mode"
+    assert (caught.value.status, caught.value.message) == (
+        "BAD_REQUEST",
+        f"Failed to execute query: {text}: {name}, use commit_tx flag to explicitely commit transaction.",
+    )
+    with pytest.raises(Fault) as caught:
+        asker.ask(f"{TABLES}/BeginTransaction", session_id=asker.session, tx_settings={mode: {}})
+    assert caught.value.message.startswith(f"Failed to begin transaction: {text} {name}, ")
+
+
+AGAIN = "CREATE TABLE `.made/t` (id Int32, PRIMARY KEY (id))"
+SCHEME_QUERIES = [
+    (AGAIN, []),
+    (AGAIN, ["Check failed: path: '/local/.made/t', error: path exist, request accepts it"]),
+    (f"{AGAIN}; CREATE TABLE IF NOT EXISTS `.made/t` (id Int32, PRIMARY KEY (id)); DROP TABLE `.made/t`", 1),
+    ("PRAGMA TablePathPrefix('/local/.made'); CREATE TABLE t (id Int32, PRIMARY KEY (id))", []),
+]
+
+
+def test_a_table_that_is_there_is_accepted_by_scheme_queries(asker: Asker) -> None:
+    for text, said in SCHEME_QUERIES:
+        found = asker.ask(f"{TABLES}/ExecuteSchemeQuery", session_id=asker.session, yql_text=text).operation
+        assert found.status == 400000
+        issues = [each.message for each in found.issues]
+        assert len(issues) == said if isinstance(said, int) else issues == said
+    with pytest.raises(Fault) as caught:
+        asker.place.parts(AGAIN)
+    assert caught.value.status == "SCHEME_ERROR"
+
+
+@pytest.mark.parametrize(
+    ("text", "verb"),
+    [("SELECT 1", "Select"), ("UPSERT INTO t (id) VALUES (1)", "Upsert"), (f"{AGAIN}; DELETE FROM t", "Delete")],
+)
+def test_scheme_queries_are_about_schemes(asker: Asker, text: str, verb: str) -> None:
+    with pytest.raises(Fault) as caught:
+        asker.ask(f"{TABLES}/ExecuteSchemeQuery", session_id=asker.session, yql_text=text)
+    assert (caught.value.status, caught.value.issues[0].code) == ("GENERIC_ERROR", 2008)
+    assert caught.value.message == f"Operation '{verb}' can't be performed in scheme query"
+
+
 def test_a_query_is_explained(asker: Asker) -> None:
     explained = asker.ask(
         f"{TABLES}/ExplainDataQuery",

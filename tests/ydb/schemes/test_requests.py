@@ -10,6 +10,7 @@ import pytest
 from mayflydb.frontends.ydb.commands import directories, schemes
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.describing import describe_table
+from mayflydb.frontends.ydb.schemes.showing import show_table
 from mayflydb.query.yql.faults import Fault
 
 TABLE = "Ydb.Table."
@@ -136,10 +137,44 @@ def test_what_was_asked_for_is_described(place: Any) -> None:
     ]
     assert list(told.indexes[0].data_columns) == ["s"]
     assert dict(told.attributes) == {"k": "v"}
-    assert [(each.name, each.data.media, each.compression) for each in told.column_families] == [("cold", "ssd", 2)]
+    assert [(each.name, each.data.media, each.compression) for each in told.column_families] == [
+        ("default", "", 1),
+        ("cold", "ssd", 2),
+    ]
     assert (told.partitioning_settings.partitioning_by_size, told.partitioning_settings.min_partitions_count) == (2, 4)
     assert (told.key_bloom_filter, told.read_replicas_settings.any_az_read_replicas_count) == (1, 3)
     assert told.store_type == 2
+
+
+def test_families_that_only_columns_name_are_made(place: Any) -> None:
+    request = create_request()
+    request.columns[3].family = "cold"
+    answered(place, schemes.create_table, request)
+    change = message(TABLE + "AlterTableRequest")(path="t")
+    change.add_columns.add(name="x", type={"optional_type": {"item": {"type_id": 1}}}, family="warm")
+    change.add_columns.add(name="y", type={"optional_type": {"item": {"type_id": 1}}}, family="cold")
+    answered(place, schemes.alter_table, change)
+    told = describe_table(place.run(place.schemes.table("/local/t")))
+    assert [each.name for each in told.column_families] == ["default", "cold", "warm"]
+    assert [each.family for each in told.columns[3:]] == ["cold", "warm", "cold"]
+
+
+def test_storage_is_described_as_it_was_asked_for(place: Any) -> None:
+    request = create_request()
+    request.storage_settings.tablet_commit_log0.media = "ssd"
+    request.partitioning_settings.partition_by.append("id")
+    answered(place, schemes.create_table, request)
+    change = message(TABLE + "AlterTableRequest")(path="t")
+    change.alter_storage_settings.external.media = "hdd"
+    answered(place, schemes.alter_table, change)
+    view = place.run(place.schemes.table("/local/t"))
+    told = describe_table(view)
+    pools = told.storage_settings
+    assert (pools.tablet_commit_log0.media, pools.external.media, pools.store_external_blobs) == ("ssd", "hdd", 2)
+    assert not pools.HasField("tablet_commit_log1")
+    assert not told.partitioning_settings.partition_by
+    assert not any(each.HasField("not_null") for each in told.columns)
+    assert "ssd" not in show_table(view, "t")
 
 
 def test_a_change_may_be_of_everything_at_once(place: Any) -> None:
@@ -191,20 +226,37 @@ def test_lists(place: Any) -> None:
     assert listed(place, "/") == [("local", 4), ("Root", 4)]
     assert listed(place, "/local") == [(".sys", 1), ("d", 1), ("v", 20)]
     assert listed(place, "d") == [("t", 2)]
-    assert listed(place, "/local/.sys") == [("partition_stats", 24)]
+    assert listed(place, "/local/.sys") == [("nodes", 24), ("partition_stats", 24)]
     assert listed(place, "/local/d/t") == []
 
 
 OPTIONS = [
     (schemes.describe_options, "DescribeTableOptionsRequest", {}),
     (schemes.describe_system_view, "DescribeSystemViewRequest", {"path": ".sys/partition_stats"}),
+    (schemes.describe_system_view, "DescribeSystemViewRequest", {"path": ".sys/nodes"}),
     (schemes.describe_table_request, "DescribeTableRequest", {"path": ".sys/partition_stats"}),
 ]
 
 
-@pytest.mark.parametrize(("handler", "name", "fields"), OPTIONS, ids=[name for _, name, _ in OPTIONS])
+@pytest.mark.parametrize(("handler", "name", "fields"), OPTIONS, ids=range(len(OPTIONS)))
 def test_what_is_told_of_the_system(place: Any, handler: Any, name: str, fields: dict[str, Any]) -> None:
     answered(place, handler, message(TABLE + name)(**fields))
+
+
+def test_what_is_no_table_has_no_columns(place: Any) -> None:
+    place.run(place.schemes.create_view("/local/d/v", "SELECT 1", place.now))
+    for path, name, kind in [("/local", "/local", 4), ("d", "d", 1), ("d/v", "v", 20)]:
+        told = answered(place, schemes.describe_table_request, message(TABLE + "DescribeTableRequest")(path=path))
+        result = message(TABLE + "DescribeTableResult").FromString(told.result.value)
+        assert (result.self.name, result.self.type, list(result.columns)) == (name, kind, [])
+
+
+def test_system_views_are_numbered(place: Any) -> None:
+    for name, id, key in [("partition_stats", 1, "OwnerId"), ("nodes", 2, "NodeId")]:
+        request = message(TABLE + "DescribeSystemViewRequest")(path=f".sys/{name}")
+        told = answered(place, schemes.describe_system_view, request)
+        result = message(TABLE + "DescribeSystemViewResult").FromString(told.result.value)
+        assert (result.sys_view_id, result.sys_view_name, result.primary_key[0]) == (id, name, key)
 
 
 MISSING = [
@@ -222,4 +274,6 @@ MISSING = [
 
 @pytest.mark.parametrize(("handler", "name", "fields"), MISSING)
 def test_paths_that_lead_nowhere(place: Any, handler: Any, name: str, fields: dict[str, Any]) -> None:
-    assert refused(place, handler, message(name)(**fields)) == ("SCHEME_ERROR", "Path not found")
+    looks = "Describe" in name or "List" in name
+    text = "Path not found" if looks else "Path does not exist"
+    assert refused(place, handler, message(name)(**fields)) == ("SCHEME_ERROR", text)

@@ -90,8 +90,9 @@ def test_what_lies_below(place: Any) -> None:
     place.run(place.schemes.create_view("/local/v", "SELECT 1", place.now))
     children = place.run(place.schemes.children("/local"))
     assert [type(each).__name__ for each in children] == ["DirectoryEntry", "TableView", "DirectoryEntry", "ViewEntry"]
-    assert [each.path for each in place.run(place.schemes.children("/local/.sys"))][:1] == [
-        "/local/.sys/partition_stats"
+    assert [each.path for each in place.run(place.schemes.children("/local/.sys"))] == [
+        "/local/.sys/nodes",
+        "/local/.sys/partition_stats",
     ]
     assert isinstance(place.run(place.schemes.find("/local/.sys/partition_stats")), SystemEntry)
     assert place.run(place.schemes.find("/local/.sys/nothing")) is None
@@ -138,6 +139,13 @@ CREATE_REFUSED = [
         "index 'i' already exists",
     ),
     ("/local/.sys/t", PLAIN, "Check failed: path: '/.sys/t', error: path part '.sys' is reserved by the system"),
+    ("/local/.tmp/t", PLAIN, "Check failed: path: '/.tmp/t', error: path part '.tmp' is reserved by the system"),
+    (
+        "/local/d/.metadata",
+        PLAIN,
+        "Check failed: path: '/d/.metadata', error: path part '.metadata' is reserved by the system",
+    ),
+    ("/local/..", PLAIN, "Check failed: path: '/..', error: is not allowed path part contains only dots '..'"),
     ("/local/a b", PLAIN, "Check failed: path: '/a b', error: symbol ' ' is not allowed in the path part 'a b'"),
     ("/local", PLAIN, "Check failed: path: '/local', error: path is a database"),
     ("/elsewhere/t", PLAIN, "Path not found"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import base64
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -64,9 +66,27 @@ def query(raw: Raw, ticket: tuple[str, str], text: str) -> list[Any]:
     )
 
 
+def test_a_password_holds_where_nobody_has_to_log_in(tmp_path: Path) -> None:
+    place = tmp_path / "password"
+    place.write_text("secret\n")
+    options: dict[str, Any] = {"ydb_password_file": str(place), "ydb_auth": False}
+    with serve(memory=True, port=0, mongo_port=-1, **options) as server, connected(server.ydb.endpoint) as raw:
+        assert login(raw, "root", "wrong").status == UNAUTHORIZED
+        assert login(raw, "root", "secret").status == SUCCESS
+        assert raw.ask(SESSIONS).operation.status == SUCCESS
+
+
 def test_without_a_good_token_nothing_is_answered(client: Raw) -> None:
     assert refusal(client, []) == ("UNAUTHENTICATED", "Access denied without user token")
-    for bad in ("nonsense", "a.b", "Zm9v.YmFy", token(client)[1][:-4] + "AAA="):
+    good = token(client)[1]
+    for bad in (
+        "nonsense",
+        "a.b",
+        "Zm9v.YmFy",
+        good[:-4] + "AAA=",
+        good.rpartition(".")[0] + ".",
+        good.replace(".", "", 1),
+    ):
         refused = refusal(client, [("x-ydb-auth-ticket", bad)])
         assert refused == ("UNAUTHENTICATED", "Could not find correct token validator")
     stream = client.stream("Ydb.Query.V1.QueryService/AttachSession", session_id="x")
@@ -80,6 +100,14 @@ def test_a_password_gives_a_token_that_ends(guarded: RunningServer, client: Raw)
     assert client.ask(SESSIONS, [ticket]).operation.status == SUCCESS
     guarded.clock.advance(hours=12)
     assert refusal(client, [ticket])[1] == "Could not find correct token validator"
+
+
+def test_clients_read_in_a_token_when_it_ends(guarded: RunningServer, client: Raw) -> None:
+    parts = token(client)[1].split(".")[:2]
+    header, payload = (json.loads(base64.urlsafe_b64decode(f"{part}===")) for part in parts)
+    now = int(guarded.clock.now().timestamp())
+    assert header == {"alg": "HS256", "typ": "JWT"}
+    assert (payload["sub"], payload["iat"], payload["exp"]) == ("root", now, now + 12 * 3600)
 
 
 @pytest.mark.parametrize(("user", "password"), [("root", "wrong"), ("root", ""), ("nobody", "secret"), ("", "")])

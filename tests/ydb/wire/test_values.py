@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.values import (
     columns_block,
     decoder,
     encoder,
     read_typed,
-    rows_encoder,
     type_bytes,
     type_of,
     typed_value,
@@ -149,9 +149,12 @@ VALUES: list[tuple[Type, Value, str]] = [
     (INTERVAL, -1, "int64_value: -1"),
     (TZ_TIMESTAMP, (1_893_456_000_000_000, "Europe/Moscow"), 'text_value: "2030-01-01T03:00:00,Europe/Moscow"'),
     (DecimalType(22, 9), 1_500_000_000, "low_128: 1500000000 high_128: 0"),
+    (DecimalType(22, 9), 0, "low_128: 0"),
     (DecimalType(22, 9), -1, "low_128: 18446744073709551615 high_128: 18446744073709551615"),
     (DecimalType(35, 0), DECIMAL_INF, "low_128: 3136633892082024448 high_128: 5421010862427522"),
     (DecimalType(35, 0), DECIMAL_NAN, "low_128: 3136633892082024449 high_128: 5421010862427522"),
+    (UUID, b"\1" + bytes(15), "low_128: 1"),
+    (UUID, bytes(15) + b"\1", "low_128: 0 high_128: 72057594037927936"),
     (UUID, bytes(range(16)), "low_128: 506097522914230528 high_128: 1084818905618843912"),
     (DYNUMBER, Decimal("3.14"), 'text_value: ".314e1"'),
     (OptionalType(INT32), None, "null_flag_value: NULL_VALUE"),
@@ -178,6 +181,7 @@ VALUES: list[tuple[Type, Value, str]] = [
 def test_values_both_ways(type: Type, value: Value, text: str) -> None:
     expected = parsed(ValueMessage, text)
     assert ValueMessage.FromString(encoder(type)(value)) == expected
+    assert encoder(type)(value) == expected.SerializeToString(deterministic=True)
     assert decoder(type)(expected) == value
 
 

@@ -27,6 +27,16 @@ def shop() -> MemoryTables:
     return tables
 
 
+def deep() -> MemoryTables:
+    """A table below a directory."""
+    tables = MemoryTables(
+        table("/local/dir/t", "id Uint64?,v Utf8?", "id"), table("/local/u", "id Uint64?,w Utf8?", "id")
+    )
+    tables.rows["/local/dir/t"] = [{"id": 2, "v": "b"}]
+    tables.rows["/local/u"] = [{"id": 2, "w": "two"}]
+    return tables
+
+
 def ask(text: str, tables: MemoryTables | None = None, **parameters: Any) -> list[list[tuple[Any, ...]]]:
     return asyncio.run(answer(text, tables or shop(), parameters))
 
@@ -83,6 +93,22 @@ def test_answer(text: str, expected: list[tuple[Any, ...]]) -> None:
     assert ask(text) == [expected]
 
 
+CALLED = [
+    "SELECT `dir/t`.v FROM `dir/t`",
+    "SELECT `/local/dir/t`.v FROM `/local/dir/t`",
+    "PRAGMA TablePathPrefix = 'dir'; SELECT t.v FROM t",
+    "SELECT `dir/t`.v FROM `dir/t` JOIN (SELECT id FROM u) AS a ON `dir/t`.id = a.id WHERE a.id = 2",
+    "SELECT v FROM `dir/t` GROUP BY `dir/t`.v AS v",
+    "UPDATE `dir/t` SET v = 'b' WHERE `dir/t`.id = 2 RETURNING v",
+    "DELETE FROM `/local/dir/t` WHERE `/local/dir/t`.id = 2 RETURNING v",
+]
+
+
+@pytest.mark.parametrize("text", CALLED)
+def test_a_table_without_alias_is_called_as_it_was_written(text: str) -> None:
+    assert ask(text, deep()) == [[("b",)]]
+
+
 PATTERNS = [
     ("v LIKE 'a%'", [1]),
     ("v NOT LIKE 'a%'", [2]),
@@ -93,6 +119,12 @@ PATTERNS = [
     ("v LIKE w", [2]),
     ("v LIKE 'a!%' ESCAPE '!'", []),
     ("v LIKE NULL", []),
+    # The third row's v is NULL.
+    ("NOT (v REGEXP 'a')", [2, 3]),
+    ("v NOT MATCH 'a'", [2, 3]),
+    ("v REGEXP NULL", []),
+    ("v NOT REGEXP NULL", [1, 2, 3]),
+    ("NOT (v LIKE 'a')", [2]),
 ]
 
 
@@ -402,13 +434,29 @@ REFUSED = [
     ("UPSERT INTO p (a, b) VALUES (1, NULL)", "BAD_REQUEST", "Can't set NULL or optional value to not null column: b"),
     ("UPDATE t SET id = 3", "GENERIC_ERROR", "Cannot update primary key column: id"),
     ("UPDATE u ON (w) VALUES ('x')", "PRECONDITION_FAILED", "Missing key column in input type: id"),
-    ("SELECT v, n FROM t GROUP BY v", "GENERIC_ERROR", "Column n must either be a key column in GROUP BY"),
+    ("SELECT v, n FROM t GROUP BY v", "GENERIC_ERROR", "Column `n` must either be a key column in GROUP BY"),
+    ("SELECT t.v, t.n FROM t GROUP BY t.v", "GENERIC_ERROR", "Column `t.n` must either be a key column in GROUP BY"),
     ("SELECT 1 AS a, 2 AS a", "GENERIC_ERROR", "Unable to use duplicate column names. Collision in name: a"),
     ("SELECT v FROM t WHERE n", "GENERIC_ERROR", "Expected Bool or Optional<Bool>, but got: Optional<Int64>"),
     ("SELECT 1 LIMIT -1", "GENERIC_ERROR", "Failed to convert type: Int32 to Uint64"),
     ("SELECT id FROM t LIMIT 'x'", "GENERIC_ERROR", "Failed to convert type: String to Uint64"),
     ("DROP TABLE t; SELECT 1", "GENERIC_ERROR", "Queries with mixed data and scheme operations are not supported."),
     ("SELECT x FROM t AS a JOIN u AS b ON a.id > b.id", "GENERIC_ERROR", "JOIN ON expression must be a conjunction"),
+    (
+        "SELECT 1 FROM t AS a JOIN u AS b ON a.id = b.id AND b.w = 'x'",
+        "GENERIC_ERROR",
+        "JOIN: equality predicate",
+    ),
+    (
+        "SELECT 1 FROM t AS a JOIN u AS b ON a.id = a.n",
+        "GENERIC_ERROR",
+        "JOIN: different correlation",
+    ),
+    (
+        "SELECT 1 FROM t AS a JOIN u AS b ON a.id = b.id + a.n",
+        "GENERIC_ERROR",
+        "JOIN: each equality predicate argument",
+    ),
     ("EVALUATE IF TRUE DO BEGIN SELECT 1; END DO", "GENERIC_ERROR", "EVALUATE is not supported in YDB queries"),
     ("SELECT 'x'j", "GENERIC_ERROR", 'Invalid value "x" for type Json'),
     ("SELECT {[1]: 2}", "GENERIC_ERROR", "Expected hashable and equatable type for key, but got: List<Int32>"),

@@ -74,7 +74,7 @@ REFUSED = [
     ("SELECT * FROM t WHERE COUNT(id) > 1", "1:23 Can not use aggregated values in filtering"),
     (
         "SELECT 1 + n + Min(id) FROM t",
-        f"1:12 Column n {NO_KEY}",
+        f"1:12 Column `n` {NO_KEY}",
     ),
     (
         "SELECT *, LENGTH(v) FROM t",

@@ -1,7 +1,8 @@
 """Users and groups, and the tokens by which users are known.
 
 A token says who somebody is, until when, and which state of that user's password it was given for; it is signed, so nothing of
-it is kept. Whose password has changed, or who is gone, has none any more.
+it is kept. Whose password has changed, or who is gone, has none any more. It is a JSON Web Token, as YDB's is, since clients
+look into it for the time when it ends: https://www.rfc-editor.org/rfc/rfc7519.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.errors import Denied
 from mayflydb.model.errors import Conflict
-from mayflydb.model.instant import HOUR, MINUTE, Instant, Span
+from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.store.interface import Decision, DropRow, Find, Outcome, ask
 
@@ -60,10 +61,16 @@ class User(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
 
 
-class Token(msgspec.Struct, frozen=True, array_like=True):
-    user: str
+class Token(msgspec.Struct, frozen=True):
+    """`iat`, `exp`: from when on and until when, in seconds since 1970, by this server's clock."""
+
+    sub: str
     state: int
-    until: Instant
+    iat: int
+    exp: int
+
+
+_HEADER: Final = b'{"alg":"HS256","typ":"JWT"}'
 
 
 class Accounts:
@@ -97,8 +104,9 @@ class Accounts:
 
     def token(self, user: User, now: Instant) -> str:
         """What its holder is known by for a while."""
-        content = msgspec.json.encode(Token(user.name, user.state, now + TOKEN_LIFE))
-        return ".".join(_armoured(part) for part in (content, self._signature(content)))
+        content = msgspec.json.encode(Token(user.name, user.state, now // SECOND, (now + TOKEN_LIFE) // SECOND))
+        signed = f"{_armoured(_HEADER)}.{_armoured(content)}"
+        return f"{signed}.{_armoured(self._signature(signed))}"
 
     async def who(self, ticket: str | None, now: Instant) -> str:
         """Whose token this is. Denied for one that is not good, and for none."""
@@ -107,14 +115,15 @@ class Accounts:
         if not ticket:
             raise Denied(_NO_TOKEN)
         try:
-            content, signature = (base64.urlsafe_b64decode(part) for part in ticket.removeprefix("Bearer ").split("."))
-            token = msgspec.json.decode(content, type=Token)
+            signed, _, signature = ticket.removeprefix("Bearer ").rpartition(".")
+            right = hmac.compare_digest(signature.encode(), _armoured(self._signature(signed)).encode())
+            token = msgspec.json.decode(_bare(signed.partition(".")[2]), type=Token)
         except (ValueError, msgspec.MsgspecError):
             raise Denied(_BAD_TOKEN) from None
-        if not hmac.compare_digest(signature, self._signature(content)):
+        if not right:
             raise Denied(_BAD_TOKEN)
-        user = await self.find(token.user)
-        if user is None or user.state != token.state or not user.login or now >= token.until:
+        user = await self.find(token.sub)
+        if user is None or user.state != token.state or not user.login or now // SECOND >= token.exp:
             raise Denied(_BAD_TOKEN)
         return user.name
 
@@ -136,8 +145,8 @@ class Accounts:
         salt, kept = (base64.b64decode(part) for part in (user.secret.salt, user.secret.hash))
         return hmac.compare_digest(kept, await asyncio.to_thread(derived, password, salt))
 
-    def _signature(self, content: bytes) -> bytes:
-        return hmac.digest(self._key, content, "sha256")
+    def _signature(self, signed: str) -> bytes:
+        return hmac.digest(self._key, signed.encode(), "sha256")
 
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 
@@ -259,7 +268,11 @@ def missing(name: str) -> Fault:
 
 
 def _armoured(content: bytes) -> str:
-    return base64.urlsafe_b64encode(content).decode()
+    return base64.urlsafe_b64encode(content).decode().rstrip("=")
+
+
+def _bare(armoured: str) -> bytes:
+    return base64.urlsafe_b64decode(armoured + "=" * (-len(armoured) % 4))
 
 
 def _definition(user: User, now: Instant) -> Definition:

@@ -14,6 +14,9 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DecimalType, OptionalType, Primitive, Type, Value
 
 FORMAT: Final = 2
+LARGEST: Final = 4 << 20
+"""Bytes of a batch. A message has 64 MiB at most."""
+
 _CODECS: Final = {2: "zstd", 3: "lz4"}
 """By the number of CompressionCodec's type; others are none."""
 
@@ -32,7 +35,7 @@ def layout(settings: Any, once: bool) -> Layout:
 
 
 class Batches:
-    """A record batch for each piece. `once`: columns and schema stand in the first piece of each set only."""
+    """A record batch in each piece. `once`: columns and schema stand in the first piece of each set only."""
 
     def __init__(self, pa: Any, compression: Any, once: bool) -> None:
         self._arrow = pa
@@ -49,14 +52,34 @@ class Batches:
             values = [None if row[number] is None else convert(row[number]) for row in rows]
             fields.append(arrow.field(name, kind, nullable=isinstance(type, OptionalType)))
             arrays.append(arrow.array(values, kind))
-        schema = arrow.schema(fields)
-        batch = arrow.RecordBatch.from_arrays(arrays, schema=schema)
+        batch = arrow.RecordBatch.from_arrays(arrays, schema=arrow.schema(fields))
+        return [self._piece(index, columns, each) for each in _cut(batch)]
+
+    def _piece(self, index: int, columns: Sequence[tuple[str, Type]], batch: Any) -> bytes:
         shown = not (self._once and index in self._begun)
         self._begun.add(index)
         head = columns_block(columns) if shown else b""
-        meta = wire.block(5, wire.block(1, schema.serialize().to_pybytes())) if shown else wire.block(5, b"")
-        data = batch.serialize(options=self._options).to_pybytes()
-        return [head + wire.number(4, FORMAT) + meta + wire.block(15, data)]
+        meta = wire.block(5, wire.block(1, batch.schema.serialize().to_pybytes()) if shown else b"")
+        return head + wire.number(4, FORMAT) + meta + wire.block(15, self._message(batch))
+
+    def _message(self, batch: Any) -> bytes:
+        """The message of a batch. Only streams can compress: this is the second message of one, after its schema."""
+        ipc = self._arrow.ipc
+        sink = self._arrow.BufferOutputStream()
+        with ipc.new_stream(sink, batch.schema, options=self._options) as stream:
+            stream.write_batch(batch)
+        messages = ipc.MessageReader.open_stream(sink.getvalue())
+        messages.read_next_message()
+        message: bytes = messages.read_next_message().serialize().to_pybytes()
+        return message
+
+
+def _cut(batch: Any) -> list[Any]:
+    """In pieces that are not large, as far as rows allow it."""
+    if batch.nbytes <= LARGEST or batch.num_rows < 2:
+        return [batch]
+    half = batch.num_rows // 2
+    return [*_cut(batch.slice(0, half)), *_cut(batch.slice(half))]
 
 
 _SIMPLE: Final = {

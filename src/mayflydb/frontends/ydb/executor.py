@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -21,23 +21,22 @@ from mayflydb.frontends.ydb.schemes.tree import SPACE
 from mayflydb.frontends.ydb.store_tables import Readable, Views
 from mayflydb.frontends.ydb.texts import Prepared, Texts
 from mayflydb.frontends.ydb.transactions import (
-    ONE_SHOT,
     Control,
     Mode,
     OpenTransaction,
     Session,
     Transactions,
     aborted,
-    left_open,
     mixed,
+    no_scheme,
     scheme_changed,
     scheme_in_transaction,
 )
-from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats, Told, Work
+from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats, Told, Work, verb_of
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.definitions import Definition, ShowCreate
-from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
@@ -56,6 +55,7 @@ Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """By name without `$`."""
 
 _DEFINITIONS: Final = get_args(Definition)
+_OF_SCHEMES: Final = frozenset((*_DEFINITIONS, ShowCreate))
 
 
 class Described(msgspec.Struct, frozen=True):
@@ -113,14 +113,14 @@ class Executor:
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
         began = self.stopwatch()
-        script = self.texts.script(text)
-        if _changes_scheme(script):
-            async for part in self._define(call, script, control):
-                yield part
-            return
-        prepared, cached = await self._prepared(
-            call, text, script, {name: type for name, (type, _) in parameters.items()}
-        )
+        with self._ending(session, control):
+            script = self.texts.script(text)
+            if _changes_scheme(script):
+                async for part in self._define(call, script, control):
+                    yield part
+                return
+            types = {name: type for name, (type, _) in parameters.items()}
+            prepared, cached = await self._prepared(call, text, script, types)
         work = Work(self, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
         if stats:
             work.told = Told(cached, began, self.stopwatch() - began)
@@ -133,14 +133,23 @@ class Executor:
             raise fault("Empty TxControl", status="BAD_REQUEST")
         elif control.commit:
             parts = self._alone(work, text, parameters, control.begin)
-        elif control.begin in ONE_SHOT:
-            raise left_open(control.begin)
         else:
             open_ones = self.transactions(session)
-            parts = work.within(open_ones, open_ones.begin(control.begin), False)
+            parts = work.within(open_ones, open_ones.add(control.begin), False)
         async with aclosing(parts):
             async for part in parts:
                 yield part
+
+    @contextmanager
+    def _ending(self, session: Session | None, control: Control | None) -> Iterator[None]:
+        """The transaction of a statement that fails is over, even if it fails before it is run."""
+        try:
+            yield
+        except Fault:
+            if session is not None and control is not None and control.id:
+                transactions = self.transactions(session)
+                transactions.end(transactions.find(control.id))
+            raise
 
     async def _alone(
         self, work: Work, text: str, parameters: Parameters, mode: Mode
@@ -180,6 +189,24 @@ class Executor:
                 await self._schemes.define(call, each, prefix)
         if not shown:
             yield ResultPart(-1, (), ())
+
+    async def define(self, call: Call, text: str) -> tuple[Issue, ...]:
+        """Run a query that only changes the scheme; what there is to notice, which is all if what it makes is there already.
+
+        Faults: those of the text; GENERIC_ERROR for what is no such statement; why it cannot be.
+        """
+        script = self.texts.script(text)
+        for each in script.statements:
+            if not isinstance(each, (*_DEFINITIONS, Pragma)):
+                raise no_scheme(verb_of(each))
+        prefix = ""
+        notices: list[Issue] = []
+        for each in script.statements:
+            if isinstance(each, Pragma):
+                prefix = each.values[-1] if is_prefix_pragma(each) else prefix
+            elif isinstance(each, _DEFINITIONS):
+                notices += await self._schemes.define(call, each, prefix, lenient=True)
+        return tuple(notices)
 
     async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:
         """Read, bind and plan a query, without running it; it may be executed by its id then. Faults: as of `execute`."""
@@ -275,13 +302,14 @@ class Executor:
         """What a transaction is told that cannot go on."""
         container = error.detail.get("container")
         path = await self._path_of(container) if isinstance(container, int) else None
+        gone = path is None and container is not None
         if path is None and len(views) == 1:
             path = next(iter(views))
-        if isinstance(error, OwnerNotFound) or error.detail.get("scheme"):
+        if isinstance(error, OwnerNotFound) or gone or error.detail.get("scheme"):
             return scheme_changed(path)
         return aborted(path)
 
 
 def _changes_scheme(script: Script) -> bool:
     """Whether it is about the scheme, or is to be refused for being about both."""
-    return any(isinstance(each, (*_DEFINITIONS, ShowCreate)) for each in script.statements)
+    return not _OF_SCHEMES.isdisjoint(map(type, script.statements))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.values import columns_block, rows_encoder
+from mayflydb.frontends.ydb.packing import layout_of
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
@@ -37,8 +37,7 @@ class Parts:
 
     def pieces(self, index: int, columns: Sequence[tuple[str, Type]], rows: Sequence[Row]) -> list[bytes]:
         """As in Layout."""
-        head = columns_block(columns)
-        encode = rows_encoder([type for _, type in columns])
+        head, encode = layout_of(tuple(columns))
         found = []
         for content in pieces_of(encode, rows, self._limit) or [b""]:
             shown = not (self._once and index in self._begun)
@@ -78,6 +77,5 @@ def _halved(encode: Encode, rows: Sequence[Row], limit: int) -> list[bytes]:
 
 def result_set(columns: Sequence[tuple[str, Type]], rows: Sequence[Row], truncated: bool = False) -> bytes:
     """The inside of one ResultSet."""
-    return b"".join(
-        (columns_block(columns), rows_encoder([type for _, type in columns])(rows), wire.number(3, int(truncated)))
-    )
+    head, encode = layout_of(tuple(columns))
+    return head + encode(rows) + wire.number(3, int(truncated))

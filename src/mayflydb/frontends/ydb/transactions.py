@@ -20,7 +20,7 @@ Mode = Literal[
 
 READ_ONLY: Final = frozenset({"snapshot_read_only", "online_read_only", "stale_read_only"})
 ONE_SHOT: Final = frozenset({"online_read_only", "stale_read_only"})
-"""Modes that end with the query that begins them."""
+"""Modes in which no request begins a transaction; queries do, and those of the table service end it, too."""
 
 
 _DIGITS: Final = "0123456789abcdefghjkmnpqrstvwxyz"
@@ -64,9 +64,13 @@ class Transactions:
         self._open = session.transactions
 
     def begin(self, mode: Mode) -> OpenTransaction:
-        """A new one. BAD_REQUEST for a mode in which none stays open."""
+        """A new one, by a request of its own. BAD_REQUEST for a mode that only a query may begin."""
         if mode in ONE_SHOT:
             raise begun_open(mode)
+        return self.add(mode)
+
+    def add(self, mode: Mode) -> OpenTransaction:
+        """A new one, by a query."""
         transaction = OpenTransaction(new_id(self._chance), mode)
         self._open[transaction.id] = transaction
         return transaction
@@ -104,8 +108,8 @@ def begun_open(mode: Mode) -> Fault:
 
 
 def left_open(mode: Mode) -> Fault:
-    """A query that begins one in such a mode and does not commit it."""
-    text = f"Failed to execute query: open transactions not supported for transaction mode {_mode_name(mode)}"
+    """A query of the table service that begins one in such a mode and does not commit it."""
+    text = f"Failed to execute query: open transactions not supported for transaction mode: {_mode_name(mode)}"
     return fault(f"{text}, use commit_tx flag to explicitely commit transaction.", status="BAD_REQUEST")
 
 
@@ -134,6 +138,11 @@ def scheme_changed(table: str | None) -> Fault:
 def read_only(verb: str) -> Fault:
     """A write in a mode that has none."""
     return fault(f"Operation '{verb.capitalize()}' can't be performed in read only transaction", code=2008)
+
+
+def no_scheme(verb: str) -> Fault:
+    """A statement where only those belong that change the scheme."""
+    return fault(f"Operation '{verb.capitalize()}' can't be performed in scheme query", code=2008)
 
 
 def scheme_in_transaction() -> Fault:

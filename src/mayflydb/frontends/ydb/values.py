@@ -14,7 +14,6 @@ from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.query.yql import texts
 from mayflydb.query.yql.faults import Fault, fault
-from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import (
     EMPTY_DICT,
     EMPTY_LIST,
@@ -81,7 +80,8 @@ NUMBERS: Final = {
 
 _BY_NUMBER: Final = {number: PRIMITIVES[name] for name, number in NUMBERS.items()}
 _NULL_FLAG: Final = b"\x50\x00"
-_MASK: Final = (1 << 64) - 1
+_LOWEST: Final = (1 << 128) - 1
+_NO_HIGH: Final = bytes(8)
 _DEEPEST: Final = 100
 
 # --- types ---------------------------------------------------------------------------------------------------------------
@@ -209,15 +209,14 @@ def _bool(value: Value) -> bytes:
     return b"\x08\x01" if value else b"\x08\x00"
 
 
-_HALVES = struct.Struct("<cQ2sQ")
-
-
 def _int128(value: Value) -> bytes:
-    return _HALVES.pack(b"\x79", value & _MASK, b"\x81\x01", value >> 64 & _MASK)
+    return _halves((value & _LOWEST).to_bytes(16, "little"))
 
 
-def _uuid(value: bytes) -> bytes:
-    return b"\x79" + value[:8] + b"\x81\x01" + value[8:]
+def _halves(value: bytes) -> bytes:
+    """The lower half is a member of the oneof, and always there; the upper one is a field of its own, left out when it is 0."""
+    low, high = value[:8], value[8:]
+    return b"\x79" + low if high == _NO_HIGH else b"\x79" + low + b"\x81\x01" + high
 
 
 _SMALL, _UNSIGNED, _LARGE, _LARGE_UNSIGNED = (
@@ -234,7 +233,7 @@ _PRIMITIVE_ENCODERS: Final[dict[str, Encode]] = {
     "Double": _packer(b"\x39", "d"),
     **dict.fromkeys(("String", "Yson"), _bytes),
     **dict.fromkeys(("Utf8", "Json", "JsonDocument"), _text),
-    "Uuid": _uuid,
+    "Uuid": _halves,
 }
 
 
@@ -287,8 +286,8 @@ def _items_encoder(item: Type) -> Encode:
 
 
 def _row_encoder(types: Sequence[Type]) -> Encode:
-    items = tuple(item_encoder(each) for each in types)
-    return lambda value: b"".join([encode(each) for encode, each in zip(items, value, strict=True)])
+    inners = tuple(encoder(each) for each in types)
+    return lambda value: b"".join([_sized(b"\x62", inner(each)) for inner, each in zip(inners, value, strict=True)])
 
 
 def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
@@ -301,7 +300,7 @@ def _pairs_encoder(key: Encode, payload: Encode) -> Encode:
 
 
 def _variant_encoder(over: Type) -> Encode:
-    inners = [encoder(each) for each in _alternatives(over)]
+    inners = [encoder(each) for each in alternatives(over)]
 
     def encode(value: Value) -> bytes:
         index, content = value
@@ -310,54 +309,12 @@ def _variant_encoder(over: Type) -> Encode:
     return encode
 
 
-def _alternatives(over: Type) -> tuple[Type, ...]:
+def alternatives(over: Type) -> tuple[Type, ...]:
+    """What a Variant over this tuple or struct may hold."""
     if isinstance(over, TupleType):
         return over.items
     assert isinstance(over, StructType)
     return tuple(item for _, item in over.members)
-
-
-_FIXED: Final[dict[str, tuple[bytes, str]]] = {
-    **dict.fromkeys(("Int8", "Int16", "Int32", "Date32"), (b"\x62\x05\x15", "i")),
-    **dict.fromkeys(("Uint8", "Uint16", "Uint32", "Date", "Datetime"), (b"\x62\x05\x1d", "I")),
-    **dict.fromkeys(("Int64", "Interval", "Datetime64", "Timestamp64", "Interval64"), (b"\x62\x09\x21", "q")),
-    **dict.fromkeys(("Uint64", "Timestamp"), (b"\x62\x09\x29", "Q")),
-    "Float": (b"\x62\x05\x35", "f"),
-    "Double": (b"\x62\x09\x39", "d"),
-}
-"""Types whose values always take the same room: the bytes in front, and the form of the rest."""
-
-
-@cache
-def item_encoder(type: Type) -> Encode:
-    """As `encoder`, with what makes it an element of `items`."""
-    if isinstance(type, OptionalType) and not isinstance(type.item, (OptionalType, NullType)):
-        present = item_encoder(type.item)
-        return lambda value: b"\x62\x02\x50\x00" if value is None else present(value)
-    if isinstance(type, Primitive) and type.name in _FIXED:
-        return _packer(*_FIXED[type.name])
-    inner = encoder(type)
-    return lambda value: _sized(b"\x62", inner(value))
-
-
-def rows_encoder(types: Iterable[Type]) -> Callable[[Sequence[Row]], bytes]:
-    """From rows of these types to the `rows` of a ResultSet."""
-    return _rows_encoder(tuple(types))
-
-
-@cache
-def _rows_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Row]], bytes]:
-    items = tuple(item_encoder(each) for each in types)
-
-    def encode(rows: Sequence[Row]) -> bytes:
-        pieces: list[bytes] = []
-        for row in rows:
-            content = b"".join([item(value) for item, value in zip(items, row, strict=True)])
-            size = len(content)
-            pieces += (b"\x12", bytes((size,)) if size < 128 else wire.varint(size), content)
-        return b"".join(pieces)
-
-    return encode
 
 
 def typed_value(type: Type, value: Value) -> bytes:
@@ -512,7 +469,7 @@ def _optional_decoder(item: Type) -> Decode:
 
 
 def _row_decoder(type: TupleType | StructType) -> Decode:
-    inners = tuple(decoder(each) for each in _alternatives(type))
+    inners = tuple(decoder(each) for each in alternatives(type))
 
     def decode(given: Any) -> Value:
         items = given.items
@@ -533,7 +490,7 @@ def hashable(value: Value) -> Value:
 
 
 def _variant_decoder(type: Type, over: Type) -> Decode:
-    inners = [decoder(each) for each in _alternatives(over)]
+    inners = [decoder(each) for each in alternatives(over)]
 
     def decode(given: Any) -> Value:
         if given.variant_index >= len(inners) or given.WhichOneof("value") != "nested_value":

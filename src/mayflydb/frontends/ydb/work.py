@@ -17,7 +17,7 @@ from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.schemas import Row, Tables
-from mayflydb.query.yql.statements import Delete, Script, Update, Write
+from mayflydb.query.yql.statements import Delete, Script, Statement, Update, Write
 from mayflydb.query.yql.types import Type, Value
 
 if TYPE_CHECKING:
@@ -90,7 +90,8 @@ class Work:
         accessed: dict[str, Accessed] = {}
         try:
             if plan.writes and transaction.mode in READ_ONLY:
-                raise read_only(_verb(self.script))
+                writes = (each for each in self.script.statements if isinstance(each, (Write, Update, Delete)))
+                raise read_only(next(map(verb_of, writes), "Write"))
             tables = await self._tables(transaction, transactions is None, accessed)
             async with aclosing(self._parts(tables, id)) as parts:
                 async for part in parts:
@@ -152,11 +153,6 @@ def _end(transactions: Transactions | None, transaction: OpenTransaction) -> Non
         transactions.end(transaction)
 
 
-def _verb(script: Script) -> str:
-    """What the first statement does that writes."""
-    for each in script.statements:
-        if isinstance(each, Write):
-            return each.verb
-        if isinstance(each, (Update, Delete)):
-            return each.__class__.__name__
-    return "Write"
+def verb_of(statement: Statement) -> str:
+    """What a statement does, in a word."""
+    return statement.verb if isinstance(statement, Write) else statement.__class__.__name__

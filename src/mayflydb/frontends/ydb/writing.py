@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from typing import Final
 
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.ydb.reading import conflict, rows_of
+from mayflydb.frontends.ydb.reading import Reader, conflict, rows_of
 from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.record import Record
-from mayflydb.query.yql.schemas import Effect, Row
+from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
 from mayflydb.query.yql.types import Value
 
 EXISTS = "Conflict with existing key."
 TWICE = "Duplicated keys found."
+
+AT_ONCE: Final = 64
+"""Rows after which others have their turn."""
 
 
 class Writer:
@@ -29,6 +34,7 @@ class Writer:
         self._blind = blind
         self._layout = layout
         self._container = layout.view.node.id
+        self._unique = [index for index in layout.view.table.indexes if index.kind == "unique"]
 
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Do it. Errors: PRECONDITION_FAILED for keys that are taken, WriteConflict, OwnerNotFound."""
@@ -38,7 +44,9 @@ class Writer:
         if effect.verb == "INSERT":
             keyed = await self._insertable(effect, keyed)
         do = {"INSERT": self._insert, "UPDATE": self._update, "DELETE": self._delete}.get(effect.verb, self._put)
-        for key, row in keyed:
+        for number, (key, row) in enumerate(keyed, 1):
+            if not number % AT_ONCE:
+                await asyncio.sleep(0)
             try:
                 after = await do(effect, rows, key, row)
             except Conflict:
@@ -63,6 +71,7 @@ class Writer:
 
     async def _insert(self, effect: Effect, rows: Rows, key: bytes, row: Row) -> Values:
         values = rows.new(row)
+        await self._check_unique(effect, key, values)
         await self._run(Mode.CREATE, key, self._layout.draft(values, key))
         return values
 
@@ -70,9 +79,14 @@ class Writer:
         blind = self._blind and effect.returning is None
         if effect.verb == "REPLACE" or rows.whole:
             values = rows.new(row)
+            await self._check_unique(effect, key, values)
             await self._run(Mode.UPSERT, key, self._layout.draft(values, key), blind)
             return values
         merge = rows.merge(row, key)
+        if any(name in index.columns for index in self._unique for name in effect.columns):
+            before = await self._get(key)
+            values = self._layout.blank() if before is None else self._layout.decode(before.value)
+            await self._check_unique(effect, key, rows.over(values, row))
         written = await self._snapshot.run(
             self._container, Command(Mode.UPSERT, partition_of(key), key, merge), blind=blind
         )
@@ -83,6 +97,7 @@ class Writer:
         if before is None:
             return None
         values = rows.over(self._layout.decode(before.value), row)
+        await self._check_unique(effect, key, values)
         await self._run(Mode.REPLACE, key, self._layout.draft(values, key))
         return values
 
@@ -96,6 +111,20 @@ class Writer:
         except NotFound:
             return None
         return None if blind else self._layout.decode(written.record.value)
+
+    async def _check_unique(self, effect: Effect, key: bytes, values: Values) -> None:
+        """In what the transaction sees, which is not what is stored by now, nobody else has what is unique. Counts as read."""
+        table = self._layout.view.table
+        for index in self._unique:
+            own = tuple(values[self._layout.numbers[name]] for name in index.columns)
+            if None in own or not (
+                index.ready and (effect.verb != "UPDATE" or set(index.columns) & set(effect.columns))
+            ):
+                continue
+            access = Access(table.path, table.key, index.name, (KeyRange(own, own),))
+            async for found in Reader(self._snapshot, self._layout).read(access):
+                if any(self._layout.key_from(each) != key for each in found):
+                    raise conflict(effect.table, EXISTS)
 
     async def _run(self, mode: Mode, key: bytes, draft: Draft, blind: bool = False) -> None:
         await self._snapshot.run(self._container, Command(mode, partition_of(key), key, draft), blind=blind)

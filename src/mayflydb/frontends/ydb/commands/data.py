@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call, Unary
 from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns, Stats
+from mayflydb.frontends.ydb.packing import layout_of
+from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
@@ -19,9 +22,13 @@ BASIC, FULL = 2, 3
 
 def types_block(field: int, types: Mapping[str, Type]) -> bytes:
     """A map field of parameters' types, by name with `$`."""
+    return _types_block(field, tuple(types.items()))
+
+
+@lru_cache(2048)
+def _types_block(field: int, types: tuple[tuple[str, Type], ...]) -> bytes:
     return b"".join(
-        wire.block(field, wire.text(1, f"${name}") + wire.block(2, values.type_bytes(type)))
-        for name, type in types.items()
+        wire.block(field, wire.text(1, f"${name}") + wire.block(2, values.type_bytes(type))) for name, type in types
     )
 
 
@@ -47,9 +54,9 @@ class ResultSets:
     def _one(self, index: int) -> bytes:
         columns, rows = self._columns[index], self._rows[index]
         truncated = bool(self._most) and len(rows) > self._most
-        encode = values.rows_encoder(type for _, type in columns)
+        head, encode = layout_of(columns)
         kept = rows[: self._most] if truncated else rows
-        return values.columns_block(columns) + encode(kept) + wire.number(3, int(truncated))
+        return head + encode(kept) + wire.number(3, int(truncated))
 
 
 def text_of(call: Call, query: Any) -> str:
@@ -71,6 +78,8 @@ async def execute_data_query(call: Call, request: Any) -> bytes:
         control = control_of(request)
         if control is None:
             raise fault("Empty TxControl.", status="BAD_REQUEST")
+        if control.begin in ONE_SHOT and not control.commit:
+            raise left_open(control.begin)
         parameters = parameters_of(request.parameters)
         sets = ResultSets(call.app.options.result_rows)
         tx_id, stats = "", None
@@ -92,11 +101,10 @@ def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:
 
 
 async def execute_scheme_query(call: Call, request: Any) -> bytes:
-    """`ExecuteSchemeQuery`: DDL, as much of it as the text has."""
-    with call.app.sessions.enter(call, request.session_id) as work:
-        async for _ in call.app.executor.execute(call, work.session, request.yql_text, {}, None):
-            pass
-    return wire.operation()
+    """`ExecuteSchemeQuery`: DDL, as much of it as the text has. It accepts to make a table that is there, and says so."""
+    with call.app.sessions.enter(call, request.session_id):
+        notices = await call.app.executor.define(call, request.yql_text)
+    return wire.operation(issues=notices)
 
 
 async def prepare_data_query(call: Call, request: Any) -> bytes:

@@ -11,9 +11,9 @@ from mayflydb.frontends.ydb.calls import Call, Unary
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.describing import entry_message
-from mayflydb.frontends.ydb.schemes.faults import exists_text, not_found
+from mayflydb.frontends.ydb.schemes.faults import exists_notice, not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
-from mayflydb.query.yql.faults import WARNING, Issue, fault
+from mayflydb.query.yql.faults import fault
 
 
 async def list_directory(call: Call, request: Any) -> bytes:
@@ -55,7 +55,7 @@ async def make_directory(call: Call, request: Any) -> bytes:
     path = resolve(call.database, None, request.path)
     if await call.app.schemes.make_directory(path, call.now, call.user):
         return wire.operation()
-    return wire.operation(issues=(Issue(exists_text(path), 2003, WARNING),))
+    return wire.operation(issues=(exists_notice(path),))
 
 
 async def remove_directory(call: Call, request: Any) -> bytes:

@@ -12,6 +12,7 @@ from mayflydb.frontends.ydb.commands import bulk
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns
+from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.schemes.faults import not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
@@ -90,7 +91,7 @@ async def read_rows(call: Call, request: Any) -> bytes:
             found.extend(rows)
     finally:
         snapshot.close()
-    encode = values.rows_encoder(type for _, type in columns)
+    encode = rows_encoder(type for _, type in columns)
     return wire.direct(rest=wire.block(3, values.columns_block(columns) + encode(found)))
 
 
@@ -137,7 +138,7 @@ async def stream_read_table(call: Call, request: Any) -> AsyncIterator[bytes]:
     limit = request.row_limit or None
     access = Access(view.table.path, tuple(name for name, _ in columns), None, (within,), False, limit)
     block = values.columns_block(shown)
-    encode = values.rows_encoder(type for _, type in shown)
+    encode = rows_encoder(type for _, type in shown)
     most_bytes = min(request.batch_limit_bytes or PART_BYTES, PART_BYTES)
     most_rows = min(request.batch_limit_rows or PART_ROWS, PART_ROWS)
     node = view.node if isinstance(view, TableView) else view.view.node
@@ -198,7 +199,7 @@ async def stream_execute_scan_query(call: Call, request: Any) -> AsyncIterator[b
         yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
         return
     block = values.columns_block(described.results[0])
-    encode = values.rows_encoder(type for _, type in described.results[0])
+    encode = rows_encoder(type for _, type in described.results[0])
     control = Control(begin="snapshot_read_only", commit=True)
     told = request.collect_stats >= BASIC
     async for part in executor.execute(call, None, text, parameters, control, told):

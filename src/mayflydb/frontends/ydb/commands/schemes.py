@@ -10,13 +10,14 @@ from mayflydb.frontends.ydb.calls import Call, Unary
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
 from mayflydb.frontends.ydb.schemes.describing import describe_table
-from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
-from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, exists_text, judged, not_found, wrong_kind
+from mayflydb.frontends.ydb.schemes.entries import SystemEntry
+from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, exists_notice, judged, not_found, wrong_kind
 from mayflydb.frontends.ydb.schemes.from_wire import alter_spec, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.schemes.statistics import describe_bounds, describe_statistics
+from mayflydb.frontends.ydb.schemes.system import IDS
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.query.yql.faults import WARNING, Issue, fault
+from mayflydb.query.yql.faults import fault
 
 
 async def create_table(call: Call, request: Any) -> bytes:
@@ -26,7 +27,7 @@ async def create_table(call: Call, request: Any) -> bytes:
         spec = table_spec(request)
     if await call.app.schemes.ensure(path, spec, call.now, call.user):
         return wire.operation()
-    return wire.operation(issues=(Issue(exists_text(path), 2003, WARNING),))
+    return wire.operation(issues=(exists_notice(path),))
 
 
 async def alter_table(call: Call, request: Any) -> bytes:
@@ -37,7 +38,16 @@ async def alter_table(call: Call, request: Any) -> bytes:
     view = await call.app.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
         await call.app.schemes.builds.complete(view)
+        return wire.operation(metadata=_built(path, request))
     return wire.operation()
+
+
+def _built(path: str, request: Any) -> bytes:
+    """An Any that tells of the first index that has been built."""
+    told = message("Ydb.Table.IndexBuildMetadata")(state=_DONE, progress=100.0)
+    told.description.path = path
+    told.description.index.CopyFrom(request.add_indexes[0])
+    return wire.packed("Ydb.Table.IndexBuildMetadata", told.SerializeToString())
 
 
 async def drop_table(call: Call, request: Any) -> bytes:
@@ -88,13 +98,11 @@ async def rename_tables(call: Call, request: Any) -> bytes:
 
 
 async def describe_table_request(call: Call, request: Any) -> bytes:
-    """`DescribeTable`"""
+    """`DescribeTable`; of what is no table it says only what that is."""
     path = resolve(call.database, None, request.path)
     entry = await call.app.schemes.find(path)
     if entry is None:
         raise not_found(path)
-    if not isinstance(entry, (TableView, IndexEntry, SystemEntry)):
-        raise wrong_kind(path, "table")
     result = describe_table(entry)
     if isinstance(entry, TableView):
         if request.include_shard_key_bounds:
@@ -122,10 +130,12 @@ async def describe_system_view(call: Call, request: Any) -> bytes:
     result.columns.extend(told.columns)
     result.primary_key.extend(told.primary_key)
     result.sys_view_name = entry.name
+    result.sys_view_id = IDS[entry.name]
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeSystemViewResult")
 
 
 _SERVICE: Final = "Ydb.Table.V1.TableService"
+_DONE: Final = 4
 
 COMMANDS: Final[Mapping[str, Unary]] = {
     f"{_SERVICE}/CreateTable": create_table,

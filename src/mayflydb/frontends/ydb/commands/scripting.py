@@ -10,6 +10,7 @@ from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.commands.reads import pieces
+from mayflydb.frontends.ydb.packing import rows_encoder
 
 
 async def execute_yql(call: Call, request: Any) -> bytes:
@@ -40,7 +41,7 @@ async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:
             yield wire.direct(rest=wire.block(3, stats) if stats else b"")
             continue
         block = values.columns_block(part.columns)
-        encode = values.rows_encoder(type for _, type in part.columns)
+        encode = rows_encoder(type for _, type in part.columns)
         for piece in pieces(part.rows, encode):
             result = wire.number(1, part.index) + wire.block(2, block + piece)
             yield wire.direct(rest=wire.block(3, result))

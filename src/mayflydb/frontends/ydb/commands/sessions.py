@@ -8,6 +8,7 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
 from mayflydb.frontends.ydb.commands.discovery import NODE
+from mayflydb.query.yql.faults import fault
 
 _READY = wire.number(1, 1)
 _HINTS: Final = {"session_shutdown": 3, "node_shutdown": 4}
@@ -28,8 +29,7 @@ async def keep_alive(call: Call, request: Any) -> bytes:
 
 async def delete_table_session(call: Call, request: Any) -> bytes:
     """`TableService.DeleteSession`"""
-    sessions = call.app.sessions
-    sessions.close(sessions.find(call, request.session_id))
+    _delete(call, request.session_id)
     return wire.operation()
 
 
@@ -55,9 +55,18 @@ async def attach(call: Call, request: Any) -> AsyncIterator[bytes]:
 
 async def delete_query_session(call: Call, request: Any) -> bytes:
     """`QueryService.DeleteSession`"""
-    sessions = call.app.sessions
-    sessions.close(sessions.find(call, request.session_id))
+    _delete(call, request.session_id)
     return wire.direct()
+
+
+def _delete(call: Call, id: str) -> None:
+    """Whether there was one is not said: pools delete a session once more when they hear that it is gone, and `ydb-sdk` ends
+    the process where that fails."""
+    if not id:
+        raise fault("Session id is empty", status="BAD_REQUEST")
+    session = call.app.sessions.known(call, id)
+    if session is not None:
+        call.app.sessions.close(session)
 
 
 COMMANDS: Final[Mapping[str, Unary | Streaming]] = {

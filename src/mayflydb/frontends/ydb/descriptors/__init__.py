@@ -43,3 +43,9 @@ def enum_number(name: str, value: str) -> int:
     """The number of an enumeration's value: ("Ydb.StatusIds.StatusCode", "SUCCESS") is 400000."""
     number: int = pool().FindEnumTypeByName(name).values_by_name[value].number
     return number
+
+
+def enum_name(name: str, number: int) -> str:
+    """The other way round; the number itself as text where it has no name."""
+    found = pool().FindEnumTypeByName(name).values_by_number.get(number)
+    return str(number) if found is None else str(found.name)

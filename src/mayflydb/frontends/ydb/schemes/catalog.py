@@ -30,6 +30,7 @@ from mayflydb.frontends.ydb.schemes.faults import (
     SCHEME_CODE,
     Invalid,
     judged,
+    missing,
     not_found,
     wrong_kind,
 )
@@ -42,7 +43,7 @@ from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.schemas import Row, Schemas, Table, View
 from mayflydb.store.interface import Decision
 
@@ -81,7 +82,9 @@ class Schemes:
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
         self.engine = engine
-        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval)
+        self.started: Instant = 0
+        tick = engine.reaper.cadence.tick
+        self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self._served = tuple(paths.joined(each) for each in options.databases)
@@ -120,7 +123,7 @@ class Schemes:
         """The table at a path. Faults: there is none, or something else."""
         entry = await self.find(path)
         if entry is None:
-            raise not_found(path)
+            raise missing(path)
         if not isinstance(entry, TableView):
             raise wrong_kind(path, "table")
         return entry
@@ -270,7 +273,7 @@ class Schemes:
         try:
             node = await self.engine.definitions.replace(view.node.id, change, now)
         except NotFound:
-            raise not_found(path) from None
+            raise missing(path) from None
         after = self.view(node, view.table.path)
         self.builds.begin(after)
         if any(slot.state == "building" for slot in node.definition.slots):
@@ -310,7 +313,7 @@ class Schemes:
         """Faults: it is not there, or no view."""
         entry = await self.find(path)
         if entry is None:
-            raise not_found(path)
+            raise missing(path)
         if not isinstance(entry, ViewEntry):
             raise wrong_kind(path, "view")
         await self._drop(entry.node, path)
@@ -338,7 +341,7 @@ class Schemes:
         """Another body for what is at a path, as `judge` makes it. Faults: nothing is there."""
         entry = await self.find(path)
         if entry is None or isinstance(entry, (SystemEntry, IndexEntry)):
-            raise not_found(path)
+            raise missing(path)
         database, name = await self.split(path)
         if entry.node is None:
             if name:
@@ -352,9 +355,11 @@ class Schemes:
 
     # --- statements ------------------------------------------------------------------------------------------------
 
-    async def define(self, call: Call, statement: ast.Definition, prefix: str | None = None) -> None:
-        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. Faults: why it cannot be."""
-        await ddl.define(self, call, statement, prefix)
+    async def define(
+        self, call: Call, statement: ast.Definition, prefix: str | None = None, lenient: bool = False
+    ) -> tuple[Issue, ...]:
+        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. See `ddl.define`."""
+        return await ddl.define(self, call, statement, prefix, lenient)
 
     async def show_create(self, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
         """`CreateQuery`, `Path` and `PathType` of what would make a table or view anew. Faults: it is not there."""
@@ -363,7 +368,8 @@ class Schemes:
     # --- what is left from before ----------------------------------------------------------------------------------
 
     async def resume(self, now: Instant) -> None:
-        """After a start: go on with what is not complete, and let rules be what the server's settings say."""
+        """After a start, at `now`: go on with what is not complete, and let rules be what the server's settings say."""
+        self.started = now
         await drop_unfinished(self.engine)
 
         def change(node: Node) -> Definition:
@@ -394,7 +400,7 @@ class Schemes:
         try:
             await self.engine.definitions.drop(node.id)
         except NotFound:
-            raise not_found(path) from None
+            raise missing(path) from None
 
     async def _write(self, decide: Callable[[], Decision[T]]) -> T:
         return (await self.engine.store.write(decide)).reply

@@ -8,13 +8,21 @@ from mayflydb.frontends.ydb import user_statements
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
-from mayflydb.frontends.ydb.schemes.faults import ALTERING, CREATING, executing, exists, judged, wrong_kind
+from mayflydb.frontends.ydb.schemes.faults import (
+    ALTERING,
+    CREATING,
+    executing,
+    exists,
+    exists_notice,
+    judged,
+    wrong_kind,
+)
 from mayflydb.frontends.ydb.schemes.from_yql import alteration, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import fault, no_table, unsupported
+from mayflydb.query.yql.faults import Issue, fault, no_table, unsupported
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.syntax import At
 
@@ -25,11 +33,16 @@ CLUSTER = "db"
 """What texts call the one cluster there is."""
 
 
-async def define(schemes: Schemes, call: Call, statement: ast.Definition, prefix: str | None) -> None:
-    """Do what a statement says. Faults: why it cannot be."""
+async def define(
+    schemes: Schemes, call: Call, statement: ast.Definition, prefix: str | None, lenient: bool = False
+) -> tuple[Issue, ...]:
+    """Do what a statement says; what there is to notice. `lenient`: CREATE TABLE of one that is there is only noticed.
+
+    Faults: why it cannot be.
+    """
     match statement:
         case ast.CreateTable():
-            await _create_table(schemes, call, statement, prefix)
+            return await _create_table(schemes, call, statement, prefix, lenient)
         case ast.AlterTable():
             await _alter_table(schemes, call, statement, prefix)
         case ast.DropTable():
@@ -42,6 +55,7 @@ async def define(schemes: Schemes, call: Call, statement: ast.Definition, prefix
             await _grant(schemes, call, statement, prefix)
         case ast.UserSpec():
             await user_statements.perform(call, statement)
+    return ()
 
 
 async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None) -> Row:
@@ -58,15 +72,18 @@ async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, p
     raise wrong_kind(path, statement.kind.lower())
 
 
-async def _create_table(schemes: Schemes, call: Call, statement: ast.CreateTable, prefix: str | None) -> None:
+async def _create_table(
+    schemes: Schemes, call: Call, statement: ast.CreateTable, prefix: str | None, lenient: bool
+) -> tuple[Issue, ...]:
     path = resolve(call.database, prefix, statement.table)
     with judged(CREATING):
         spec = table_spec(statement)
     with executing("CREATE TABLE"):
-        if statement.if_not_exists:
-            await schemes.ensure(path, spec, call.now, call.user)
-            return
-        await schemes.create(path, spec, call.now, call.user, statement.or_replace)
+        if statement.or_replace or not (statement.if_not_exists or lenient):
+            await schemes.create(path, spec, call.now, call.user, statement.or_replace)
+            return ()
+        made = await schemes.ensure(path, spec, call.now, call.user)
+    return () if made or statement.if_not_exists else (exists_notice(path),)
 
 
 async def _alter_table(schemes: Schemes, call: Call, statement: ast.AlterTable, prefix: str | None) -> None:

@@ -10,7 +10,7 @@ from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, Entry, IndexE
 from mayflydb.frontends.ydb.schemes.from_wire import UNITS
 from mayflydb.frontends.ydb.schemes.paths import leaf
 from mayflydb.frontends.ydb.schemes.physical import describe_partitioning, describe_rest
-from mayflydb.frontends.ydb.tables import TableView, TtlSettings
+from mayflydb.frontends.ydb.tables import TableBody, TableView, TtlSettings
 from mayflydb.frontends.ydb.values import type_bytes, typed_value
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.yql.schemas import Column, Index, Table
@@ -72,10 +72,12 @@ def _type_of(entry: Entry) -> int:
             return DIRECTORY
 
 
-def describe_table(entry: TableView | IndexEntry | SystemEntry) -> Any:
-    """A DescribeTableResult, without statistics."""
+def describe_table(entry: Entry) -> Any:
+    """A DescribeTableResult, without statistics; of a directory or view, its entry only."""
     result = message("Ydb.Table.DescribeTableResult")()
     result.self.CopyFrom(entry_message(entry))
+    if isinstance(entry, (DirectoryEntry, ViewEntry)):
+        return result
     _describe_columns(entry.table, result)
     if isinstance(entry, TableView):
         for index in entry.table.indexes:
@@ -84,11 +86,11 @@ def describe_table(entry: TableView | IndexEntry | SystemEntry) -> Any:
         if body.ttl is not None:
             describe_ttl(body.ttl, result.ttl_settings)
         result.attributes.update(body.attributes)
-        for family in body.families or ({"name": "default"},):
+        for family in _families(body):
             _describe_family(family, result.column_families.add())
         describe_rest(body.settings, result)
         result.store_type = 2 if body.column_store else 1
-        describe_partitioning(body.settings, result.partitioning_settings)
+        describe_partitioning(body.settings, result.partitioning_settings, body.column_store)
     return result
 
 
@@ -101,7 +103,8 @@ def _describe_columns(table: Table, result: Any) -> None:
 def _describe_column(column: Column, into: Any) -> None:
     into.name = column.name
     into.type.ParseFromString(type_bytes(column.type))
-    into.not_null = column.not_null
+    if column.not_null:
+        into.not_null = True
     into.family = column.family
     if column.has_default:
         into.from_literal.ParseFromString(typed_value(column.type, column.default))
@@ -126,6 +129,12 @@ def describe_ttl(ttl: TtlSettings, into: Any) -> None:
         into.value_since_unix_epoch.expire_after_seconds = ttl.expire_after
     if ttl.run_interval is not None:
         into.run_interval_seconds = ttl.run_interval
+
+
+def _families(body: TableBody) -> list[Mapping[str, Any]]:
+    """A table's families; there is always one for the columns that name none."""
+    named = any(family["name"] == "default" for family in body.families)
+    return [*body.families] if named else [{"name": "default"}, *body.families]
 
 
 def _describe_family(family: Mapping[str, Any], into: Any) -> None:

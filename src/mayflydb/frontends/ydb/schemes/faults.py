@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from mayflydb.query.yql.faults import Fault, Issue, Status, fault
+from mayflydb.query.yql.faults import WARNING, Fault, Issue, Status, fault
 
 SCHEME_CODE: Final = 2003
+MISSING_CODE: Final = 200200
 CREATING: Final = "SCHEME_ERROR"
 ALTERING: Final = "BAD_REQUEST"
 
@@ -46,13 +47,23 @@ def executing(what: str) -> Iterator[None]:
 
 
 def not_found(path: str) -> Fault:
-    """A path of a request that leads nowhere."""
-    return Fault("SCHEME_ERROR", Issue("Path not found", SCHEME_CODE, issues=()))
+    """A path that leads nowhere, of a request that only looks."""
+    return Fault("SCHEME_ERROR", Issue("Path not found"))
+
+
+def missing(path: str) -> Fault:
+    """What is to be changed, and is not there."""
+    return fault("Path does not exist", status="SCHEME_ERROR", code=MISSING_CODE)
 
 
 def exists(path: str) -> Fault:
     """A name that is taken: what YQL says, and what requests get as a notice."""
     return fault(exists_text(path), status="SCHEME_ERROR", code=SCHEME_CODE)
+
+
+def exists_notice(path: str) -> Issue:
+    """What is said to whoever asked for a table that is there, and does not mind."""
+    return Issue(exists_text(path), SCHEME_CODE, WARNING)
 
 
 def exists_text(path: str) -> str:

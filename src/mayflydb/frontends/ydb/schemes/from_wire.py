@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb.schemes.defaults import text_of, value_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
-from mayflydb.frontends.ydb.schemes.physical import SWITCHES, partitioning
+from mayflydb.frontends.ydb.schemes.physical import SWITCHES, partitioning, storage
 from mayflydb.frontends.ydb.schemes.specs import (
     AlterSpec,
     ColumnChange,
@@ -63,7 +63,7 @@ def table_spec(request: Any) -> TableSpec:
         ttl=ttl_spec(request.ttl_settings) if request.HasField("ttl_settings") else None,
         attributes=dict(request.attributes),
         settings=physical,
-        families=tuple(_family(each) for each in request.column_families),
+        families=_families(request.columns, request.column_families),
         column_store=request.store_type == COLUMN_STORE,
     )
 
@@ -86,7 +86,7 @@ def alter_spec(request: Any) -> AlterSpec:
         ttl=_ttl_action(request),
         attributes=dict(request.alter_attributes),
         settings=partitioning(request.alter_partitioning_settings) | _physical(request, "set_"),
-        families=tuple(_family(each) for each in families),
+        families=_families(request.add_columns, families),
     )
 
 
@@ -149,6 +149,13 @@ def _index(given: Any) -> IndexSpec:
     return IndexSpec(given.name, tuple(given.index_columns), tuple(given.data_columns), kind)
 
 
+def _families(columns: Iterable[Any], given: Iterable[Any]) -> tuple[dict[str, Any], ...]:
+    """The families that messages describe, and those that columns name without a description."""
+    described = {each.name: _family(each) for each in given}
+    named = {each.family: {"name": each.family} for each in columns if each.family not in ("", "default")}
+    return tuple({**named, **described}.values())
+
+
 def _family(given: Any) -> dict[str, Any]:
     family: dict[str, Any] = {"name": given.name}
     if given.HasField("data"):
@@ -161,8 +168,8 @@ def _family(given: Any) -> dict[str, Any]:
 
 
 def _physical(request: Any, prefix: str) -> dict[str, Any]:
-    """Bloom filter, replicas and compaction policy; `prefix`: what stands before their names in a change."""
-    found: dict[str, Any] = {}
+    """Storage, bloom filter, replicas and compaction policy; `prefix`: what stands before their names in a change."""
+    found = storage(request.alter_storage_settings if prefix else request.storage_settings)
     bloom = getattr(request, f"{prefix}key_bloom_filter")
     if bloom:
         found["KEY_BLOOM_FILTER"] = SWITCHES[bloom]

@@ -10,7 +10,7 @@ import msgspec
 from mayflydb.engine.building import added
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
-from mayflydb.expiry.passes import following, stopped
+from mayflydb.expiry.passes import TICK, following, stopped
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.ydb.schemes.columns import MOST_COLUMNS, check_columns, check_key, stored, type_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
@@ -37,11 +37,13 @@ HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
 
 class Terms(msgspec.Struct, frozen=True):
     """What holds for all tables of a server. `least_interval`: no run interval may be shorter. `hides`: due rows
-    vanish at their deadline, whatever a table says. `run_interval`: how often a table is swept that says nothing of it."""
+    vanish at their deadline, whatever a table says. `run_interval`: how often a table is swept that says nothing of it.
+    `tick`: how far the instants are apart at which runs may begin."""
 
     least_interval: Span = 15 * MINUTE
     hides: bool = False
     run_interval: Span = HOUR
+    tick: Span = TICK
 
 
 def body_of(definition: Definition) -> TableBody:
@@ -108,7 +110,7 @@ def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
     hides = terms.hides or hides_by(body.attributes)
     rule = Rule("column", body.ttl.expire_after, hides=hides, slot=body.ttl.slot, passes=True)
     interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
-    schedule = following(before, interval, now)
+    schedule = following(before, interval, now, terms.tick)
     same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
     if same and before is not None and before.until is None and before.every == schedule.every:
         # By another rule nothing is due at a run that was made before it.

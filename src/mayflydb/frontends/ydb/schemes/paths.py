@@ -13,6 +13,7 @@ from mayflydb.frontends.ydb.schemes.faults import Invalid
 MOST_PARTS: Final = 32
 LONGEST_PART: Final = 255
 SYSTEM: Final = ".sys"
+RESERVED: Final = (SYSTEM, ".metadata", ".tmp")
 IMPL_TABLE: Final = "indexImplTable"
 
 
@@ -65,12 +66,10 @@ def check_new(path: str) -> None:
 def _problem(part: str) -> str | None:
     if len(part) > LONGEST_PART:
         return f"path part is too long: {len(part)}, limit: {LONGEST_PART}"
-    if part == SYSTEM:
-        return f"path part '{SYSTEM}' is reserved by the system"
+    if part in RESERVED:
+        return f"path part '{part}' is reserved by the system"
     if not part.strip("."):
         return f"is not allowed path part contains only dots '{part}'"
-    if part.startswith("."):
-        return f"path part '{part}' is reserved by the system"
     for character in part:
         if not "!" <= character <= "~":
             return f"symbol '{character}' is not allowed in the path part '{part}'"

@@ -20,6 +20,16 @@ _COUNTED: Final = {
     "max_partitions_count": "AUTO_PARTITIONING_MAX_PARTITIONS_COUNT",
 }
 
+_POOLS: Final = {
+    "tablet_commit_log0": "TABLET_COMMIT_LOG0",
+    "tablet_commit_log1": "TABLET_COMMIT_LOG1",
+    "external": "EXTERNAL",
+}
+_BLOBS: Final = "STORE_EXTERNAL_BLOBS"
+
+UNSPOKEN: Final = frozenset({*_POOLS.values(), _BLOBS, "PARTITION_BY"})
+"""What no setting of YQL's stands for."""
+
 SIZE_MB: Final = 2048
 """How large partitions become in YDB where nobody has said anything."""
 
@@ -38,9 +48,20 @@ def partitioning(given: Any) -> dict[str, Any]:
     return found
 
 
-def describe_partitioning(settings: Mapping[str, Any], into: Any) -> None:
-    """Fill in PartitioningSettings; what nobody has set is as YDB has it."""
-    into.partition_by.extend(settings.get("PARTITION_BY", ()))
+def storage(given: Any) -> dict[str, Any]:
+    """What StorageSettings say."""
+    found: dict[str, Any] = {
+        name: getattr(given, field).media for field, name in _POOLS.items() if given.HasField(field)
+    }
+    if given.store_external_blobs:
+        found[_BLOBS] = SWITCHES[given.store_external_blobs]
+    return found
+
+
+def describe_partitioning(settings: Mapping[str, Any], into: Any, by_hash: bool) -> None:
+    """Fill in PartitioningSettings; what nobody has set is as YDB has it. `by_hash`: so are rows spread, as in column tables."""
+    if by_hash:
+        into.partition_by.extend(settings.get("PARTITION_BY", ()))
     into.partitioning_by_size = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_SIZE", "ENABLED")]
     into.partitioning_by_load = _NUMBERS[settings.get("AUTO_PARTITIONING_BY_LOAD", "DISABLED")]
     if into.partitioning_by_size == 1:
@@ -53,6 +74,11 @@ def describe_rest(settings: Mapping[str, Any], into: Any) -> None:
     """Fill in what of a DescribeTableResult is physical otherwise."""
     if "KEY_BLOOM_FILTER" in settings:
         into.key_bloom_filter = _NUMBERS[settings["KEY_BLOOM_FILTER"]]
+    pools = {field: settings[name] for field, name in _POOLS.items() if name in settings}
+    for field, media in pools.items():
+        getattr(into.storage_settings, field).media = media
+    if pools or _BLOBS in settings:
+        into.storage_settings.store_external_blobs = _NUMBERS[settings.get(_BLOBS, "DISABLED")]
     replicas = settings.get("READ_REPLICAS_SETTINGS")
     if replicas is not None:
         kind, _, count = replicas.partition(":")

@@ -5,11 +5,12 @@ Names and types: https://ydb.tech/docs/en/devops/observability/system-views.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from mayflydb.engine.catalog import Definition
+from mayflydb.engine.catalog import Run
+from mayflydb.engine.runs import last_run
 from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, SystemEntry
 from mayflydb.frontends.ydb.schemes.paths import SYSTEM, joined
 from mayflydb.frontends.ydb.schemes.physical import partitions
@@ -18,6 +19,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Column, Row, Table
 from mayflydb.query.yql.types import (
     DOUBLE,
+    INTERVAL,
     TIMESTAMP,
     UINT32,
     UINT64,
@@ -30,6 +32,10 @@ if TYPE_CHECKING:
     from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 PARTITION_STATS: Final = "partition_stats"
+NODES: Final = "nodes"
+
+IDS: Final = {PARTITION_STATS: 1, NODES: 2}
+"""What kind of system view each is, by the numbers of `ydb/core/protos/sys_view_types.proto`."""
 
 OWNER: Final = 72057594046678944
 """The id of the one tablet that owns all paths, as a YDB of one node has it."""
@@ -57,6 +63,20 @@ _COLUMNS: Final[dict[str, tuple[tuple[tuple[str, Type], ...], tuple[str, ...]]]]
             ("LastTtlRowsErased", UINT64),
         ),
         ("OwnerId", "PathId", "PartIdx", "FollowerId"),
+    ),
+    NODES: (
+        (
+            ("NodeId", UINT32),
+            ("Address", UTF8),
+            ("Host", UTF8),
+            ("Port", UINT32),
+            ("StartTime", TIMESTAMP),
+            ("UpTime", INTERVAL),
+            ("CpuThreads", UINT32),
+            ("CpuUsage", DOUBLE),
+            ("CpuIdle", DOUBLE),
+        ),
+        ("NodeId",),
     ),
 }
 
@@ -86,13 +106,20 @@ def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | Non
 async def system_rows(schemes: Schemes, entry: SystemEntry) -> list[Row]:
     """The rows that a table of the system has now, in the order of its key."""
     now = await schemes.engine.now()
+    if entry.name == NODES:
+        # The one there is. Nodes of YDB talk to each other by address and port; this one has none for that.
+        return [_row(entry, {"NodeId": NODE, "StartTime": schemes.started, "UpTime": now - schemes.started})]
+    return await _partitions(schemes, entry, now)
+
+
+async def _partitions(schemes: Schemes, entry: SystemEntry, now: Instant) -> list[Row]:
     database = entry.path.removesuffix(f"/{SYSTEM}/{entry.name}")
     views = [view for view in await schemes.tables() if view.table.path.startswith(f"{database}/")]
     found: list[Row] = []
     for view in sorted(views, key=lambda view: view.node.id):
         rows, kilobytes = await schemes.engine.insight.usage(view.node, now)
         count = partitions(view.body.settings)
-        ran = _last_run(view.node.definition, now)
+        run = last_run(view.node.definition, now, rows)
         for part in range(count):
             told: dict[str, Any] = {
                 "OwnerId": OWNER,
@@ -109,18 +136,19 @@ async def system_rows(schemes: Schemes, entry: SystemEntry) -> list[Row]:
                 "StartTime": view.body.created,
                 "UpdateTime": view.node.definition.written,
                 "InFlightTxCount": 0,
-                **(ran if part == 0 else ran and {**ran, "LastTtlRowsProcessed": 0, "LastTtlRowsErased": 0}),
+                **_told(run, count, part),
             }
-            found.append(tuple(told.get(column.name) for column in entry.table.columns))
+            found.append(_row(entry, told))
     return found
 
 
-def _last_run(definition: Definition, now: Instant) -> dict[str, int]:
-    """When the table was swept last, and what came of it; nothing: it never was. All is told of its first partition."""
-    last = None if definition.schedule is None else definition.schedule.last_of_all(now)
-    if last is None:
+def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
+    return tuple(told.get(column.name) for column in entry.table.columns)
+
+
+def _told(run: Run | None, count: int, part: int) -> dict[str, int]:
+    """What came of a run, shared by the partitions; nothing: there was none yet."""
+    if run is None:
         return {}
-    run = definition.run
-    at_last = run is not None and run.instant == last
-    processed, erased = (run.processed, run.erased) if run is not None and at_last else (0, 0)
-    return {"LastTtlRunTime": last, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}
+    processed, erased = share(run.processed, count, part), share(run.erased, count, part)
+    return {"LastTtlRunTime": run.instant, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}

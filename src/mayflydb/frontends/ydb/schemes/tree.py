@@ -13,7 +13,7 @@ import msgspec
 
 from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
 from mayflydb.frontends.ydb.schemes.entries import DirectoryBody, kind_of
-from mayflydb.frontends.ydb.schemes.faults import SCHEME_CODE, exists, not_found, wrong_kind
+from mayflydb.frontends.ydb.schemes.faults import SCHEME_CODE, exists, missing, wrong_kind
 from mayflydb.frontends.ydb.schemes.paths import joined, parents
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import fault
@@ -65,7 +65,7 @@ class Tree:
         row = None if home is None else (yield from ask(Find(home.id, name)))
         below = home is not None and (yield from self._anything_below(home.id, name))
         if row is None and not below:
-            raise not_found(path)
+            raise missing(path)
         if row is not None and kind_of(self._nodes.of(row)) != "directory":
             raise wrong_kind(path, "directory")
         if below:
@@ -78,7 +78,7 @@ class Tree:
         home = yield from self._home(database)
         row = None if home is None else (yield from ask(Find(home.id, name)) if name else self._row(home))
         if row is None or row.id != id:
-            raise not_found(joined(database, name))
+            raise missing(joined(database, name))
         before = self._nodes.of(row)
         definition = msgspec.structs.replace(before.definition, body=judge(before))
         node = msgspec.structs.replace(before, definition=definition)
@@ -142,7 +142,7 @@ class Tree:
     def _source(self, rows: dict[tuple[str, str], Row], move: Move) -> Row:
         row = rows.get(move.source)
         if row is None:
-            raise not_found(joined(*move.source))
+            raise missing(joined(*move.source))
         if kind_of(self._nodes.of(row)) != "table":
             raise wrong_kind(joined(*move.source), "table")
         return row
@@ -158,7 +158,7 @@ class Tree:
     def _loaded(self, id: int) -> Reading:
         row = yield from ask(Load(id))
         if row is None:
-            raise not_found(str(id))
+            raise missing(str(id))
         return row
 
     def _database(self, name: str, now: Instant) -> Reading:

@@ -29,6 +29,7 @@ _MODULES: Final = {
     "re2": ("re2_module",),
     "math": ("math_module",),
     "digest": ("digest_module",),
+    "knn": ("knn_module",),
     "datetime2": ("datetime_intervals", "datetime_module", "datetime_formats"),
 }
 _AGGREGATES: Final = ("aggregates", "statistics")

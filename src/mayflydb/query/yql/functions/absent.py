@@ -9,7 +9,7 @@ from mayflydb.query.yql.faults import unsupported
 
 MODULES: Final = frozenset(
     {
-        *("compress", "decompress", "file", "fulltext", "histogram", "hyperscan", "hyperloglog", "ip", "json2", "knn"),
+        *("compress", "decompress", "file", "fulltext", "histogram", "hyperscan", "hyperloglog", "ip", "json2"),
         *(
             "pcre",
             "pire",

@@ -19,10 +19,12 @@ from mayflydb.query.yql.functions.support import coerce, mismatch, wrong
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     PRIMITIVES,
+    STRING,
     DictType,
     ListType,
     Primitive,
     StructType,
+    TaggedType,
     TupleType,
     Type,
     Value,
@@ -33,8 +35,9 @@ from mayflydb.query.yql.types import (
 
 NODE: Final = Primitive("Resource<'Yson2.Node'>")
 OPTIONS: Final = Primitive("Resource<'Yson2.Options'>")
-EXTRA: Final = {"Node": NODE, "Options": OPTIONS}
-"""Types that only functions know: they are never stored, nor sent."""
+VECTORS: Final = {name: TaggedType(name, STRING) for name in ("FloatVector", "Uint8Vector", "Int8Vector", "BitVector")}
+EXTRA: Final[dict[str, Type]] = {"Node": NODE, "Options": OPTIONS, **VECTORS}
+"""Types that only functions know: but for the vectors, they are never stored, nor sent."""
 
 
 class Argument(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from mayflydb.query.yql.expression import Builder, Expression, Invocation, Opera
 from mayflydb.query.yql.functions.support import constant, count, folded, type_at, value_at, wrong
 from mayflydb.query.yql.syntax import At, TypeName
 from mayflydb.query.yql.types import (
-    UTF8,
+    STRING,
     VOID,
     DecimalType,
     DictType,
@@ -47,7 +47,7 @@ def _instance_of(call: Invocation) -> Operand:
 
 def _format(call: Invocation) -> Operand:
     count(call, 1)
-    return constant(UTF8, format_type(type_at(call, 0)))
+    return constant(STRING, format_type(type_at(call, 0)).encode())
 
 
 def _data(call: Invocation) -> Operand:

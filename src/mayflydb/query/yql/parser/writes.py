@@ -43,8 +43,9 @@ class Writes(Queries):
         if self.kind == "DEFAULT":
             self.refuse("DEFAULT VALUES")
         columns = None
-        at = self.at(self.index + 1)
+        at = self.at()
         if self.kind == "(" and (self.kind_at(2) in (",", ")") and self.is_word(1)):
+            at = self.at(self.index + 1)
             columns = self.in_parentheses(self.name)
         source = self.query()
         if columns is not None and isinstance(source, Values) and len(source.rows[0]) != len(columns):

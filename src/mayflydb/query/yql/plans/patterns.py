@@ -8,9 +8,12 @@ from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import type_fault
 from mayflydb.query.yql.functions.patterns import matcher
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.values import NO_RUN, constant, strict_binary, strict_unary
+from mayflydb.query.yql.plans.values import NO_RUN, constant, derived, strict_binary, strict_unary
 from mayflydb.query.yql.syntax import Like
-from mayflydb.query.yql.types import BOOL, NULL, STRING, UTF8, OptionalType, bare, format_long
+from mayflydb.query.yql.types import BOOL, NULL, STRING, UTF8, OptionalType, bare, format_long, is_optional
+
+_SEARCHES = ("REGEXP", "MATCH")
+"""What stands for functions of Re2, to which NULL is a text that does not fit."""
 
 
 def like(binder: Binder, tree: Like) -> Expression:
@@ -23,14 +26,21 @@ def like(binder: Binder, tree: Like) -> Expression:
             raise type_fault(word, f"Expected String or Utf8, but got: {format_long(each.type)}", tree.at)
     if escape is not None and not escape.constant:
         raise type_fault(word, "ESCAPE expects a literal", tree.at)
-    if NULL in (operand.type, pattern.type):
+    if NULL in (operand.type, pattern.type) and word not in _SEARCHES:
         return constant(OptionalType(BOOL), None)
     symbol = None if escape is None else escape.evaluate((), NO_RUN)
     if pattern.constant and (form := pattern.evaluate((), NO_RUN)) is not None:
         found = strict_unary(BOOL, matcher(word, form, symbol, tree.at), operand)
     else:
         found = strict_binary(BOOL, lambda value, form: matcher(word, form, symbol, tree.at)(value), operand, pattern)
+    if word in _SEARCHES:
+        found = _sure(found)
     return strict_unary(BOOL, operator.not_, found) if tree.negated else found
+
+
+def _sure(found: Expression) -> Expression:
+    inner = found.evaluate
+    return derived(BOOL, lambda row, run: bool(inner(row, run)), found) if is_optional(found.type) else found
 
 
 HANDLERS[Like] = like

@@ -43,7 +43,7 @@ def bind_source(context: Context, names: Names, source: Source, wanted: frozense
     of = source.of
     if isinstance(of, TableRef):
         bound = table_source(context, of, wanted)
-        alias = source.alias or of.name.rsplit("/", 1)[-1]
+        alias = source.alias or of.name
     else:
         bound = query_source(context, names, of)
         alias = source.alias or of.parameter or ""

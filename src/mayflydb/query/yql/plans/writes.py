@@ -244,7 +244,7 @@ def _found(context: Context, names: Names, table: Table, statement: Update | Del
     context.reads.add(table.path)
     mentioned = named_columns(statement) | set(table.key)
     columns = [each for each in table.columns if each.name in mentioned]
-    alias = statement.table.name.rsplit("/", 1)[-1]
+    alias = statement.table.name
     scope = Scope([Field(each.name, each.type, alias) for each in columns])
     binder = Binder(context, names, scope)
     scan = Scan(table.path, tuple(each.name for each in columns))

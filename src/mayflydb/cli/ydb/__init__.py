@@ -1,0 +1,60 @@
+"""`mayfly ydb`: the syntax and the output of YDB's own command line. It imports what it takes when a command runs."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+from click.exceptions import NoArgsIsHelpError
+
+from mayflydb.cli.lazy import LazyGroup
+from mayflydb.cli.ydb.faults import Misuse
+from mayflydb.cli.ydb.place import Given, Place
+
+COMMANDS: Final = {
+    "scheme": ("mayflydb.cli.ydb.scheme", "scheme"),
+    "table": ("mayflydb.cli.ydb.table", "table"),
+    "sql": ("mayflydb.cli.ydb.query", "sql"),
+    "yql": ("mayflydb.cli.ydb.query", "yql"),
+    "operation": ("mayflydb.cli.ydb.operation", "operation"),
+    "discovery": ("mayflydb.cli.ydb.discovery", "discovery"),
+    "config": ("mayflydb.cli.ydb.config", "config"),
+    "ttl": ("mayflydb.cli.ydb.ttl", "ttl"),
+    "clock": ("mayflydb.cli.clock", "clock"),
+}
+
+
+class YdbGroup(LazyGroup):
+    """What is wrong with a command line is told as YDB's tells it."""
+
+    def make_context(self, *args: Any, **extra: Any) -> click.Context:
+        try:
+            return super().make_context(*args, **extra)
+        except NoArgsIsHelpError:
+            raise
+        except click.UsageError as error:
+            raise Misuse(error.format_message()) from error
+
+    def invoke(self, ctx: click.Context) -> Any:
+        try:
+            return super().invoke(ctx)
+        except NoArgsIsHelpError:
+            raise
+        except click.UsageError as error:
+            raise Misuse(error.format_message()) from error
+
+
+@click.group(cls=YdbGroup, found_in=COMMANDS)
+@click.option("-e", "--endpoint", metavar="[grpc[s]://]HOST[:PORT]", help="The server.  [default: the local one]")
+@click.option("-d", "--database", metavar="PATH", help="The database, by its absolute path.")
+@click.option("-p", "--profile", metavar="NAME", help="Options kept by `config profile`.")
+@click.option("--user", metavar="NAME", help="Log in under this name.  [env: YDB_USER]")
+@click.option("--password-file", metavar="PATH", help="The password is in this file.  [env, itself: YDB_PASSWORD]")
+@click.option("--no-password", is_flag=True, help="The user has none.")
+@click.option("--token-file", metavar="PATH", help="A token is in this file.  [env, itself: YDB_TOKEN]")
+@click.option("--ca-file", metavar="PATH", help="Certificates to trust, PEM.  [env: YDB_CA_FILE]")
+@click.option("-v", "--verbose", is_flag=True, help="Say on standard error which server is asked.")
+@click.pass_context
+def ydb(ctx: click.Context, /, **given: Any) -> None:
+    """A YDB client: the commands of the ydb CLI, and ttl and clock."""
+    ctx.obj = Place(ctx, Given(**given))

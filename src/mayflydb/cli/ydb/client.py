@@ -1,0 +1,182 @@
+"""A client of YDB's protocol: calls, sessions and streams, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Final
+
+import click
+
+from mayflydb.cli.ydb.faults import Misuse, Refused, answer_text
+from mayflydb.cli.ydb.place import Endpoint, Login
+from mayflydb.frontends.ydb.descriptors import enum_name, message, pool, service
+
+LARGEST: Final = 64 << 20
+"""Bytes of one message."""
+
+SUCCESS: Final = 400000
+
+_TRANSPORT: Final = {
+    "UNAVAILABLE": "TRANSPORT_UNAVAILABLE",
+    "UNAUTHENTICATED": "CLIENT_UNAUTHENTICATED",
+    "DEADLINE_EXCEEDED": "CLIENT_DEADLINE_EXCEEDED",
+    "RESOURCE_EXHAUSTED": "CLIENT_RESOURCE_EXHAUSTED",
+    "UNIMPLEMENTED": "CLIENT_CALL_UNIMPLEMENTED",
+    "CANCELLED": "CLIENT_CANCELLED",
+    "OUT_OF_RANGE": "CLIENT_OUT_OF_RANGE",
+}
+
+
+class Client:
+    """One connection. Every call raises Refused where the server says no, and prints what it warns of."""
+
+    def __init__(self, endpoint: Endpoint, database: str, authority: bytes | None, login: Callable[[], Login]) -> None:
+        """`authority`: the certificates to trust, PEM; None: the machine's. `login`: asked at the first call."""
+        import grpc
+
+        options = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]
+        self.endpoint = endpoint
+        self.database = database
+        if endpoint.secure:
+            credentials = grpc.ssl_channel_credentials(root_certificates=authority)
+            self._channel = grpc.secure_channel(endpoint.address, credentials, options)
+        else:
+            self._channel = grpc.insecure_channel(endpoint.address, options)
+        self._login = login
+        self._token: str | None = None
+        self._error: type[Exception] = grpc.RpcError
+
+    def close(self) -> None:
+        """Let go of the connection."""
+        self._channel.close()
+
+    def call(self, method: str, request: Any = None, **fields: Any) -> Any:
+        """One answer of `Ydb.Table.V1.TableService/DropTable`: the message in its `result`, None where there is none.
+
+        `request`: a message; `fields`: those of one that is made.
+        """
+        return self._result(self.operation(method, request, **fields))
+
+    def operation(self, method: str, request: Any = None, **fields: Any) -> Any:
+        """The operation that a call has become, which has gone well."""
+        operation = self.raw(method, request, **fields).operation
+        if operation.ready:
+            self._check(operation)
+        return operation
+
+    def direct(self, method: str, request: Any = None, **fields: Any) -> Any:
+        """The same for answers that carry status and issues themselves."""
+        answer = self.raw(method, request, **fields)
+        self._check(answer)
+        return answer
+
+    def raw(self, method: str, request: Any = None, **fields: Any) -> Any:
+        """The answer, whatever it says."""
+        call, asked = self._prepared(method, request, fields, self._channel.unary_unary)
+        with self._told():
+            return call(asked, metadata=self._metadata(method))
+
+    def stream(self, method: str, request: Any = None, **fields: Any) -> Iterator[Any]:
+        """The messages of a stream, as long as they go well."""
+        call, asked = self._prepared(method, request, fields, self._channel.unary_stream)
+        with self._told():
+            for part in call(asked, metadata=self._metadata(method)):
+                self._check(part)
+                yield part
+
+    @contextmanager
+    def table_session(self) -> Iterator[str]:
+        """The id of a session of the table service."""
+        id = self.call("Ydb.Table.V1.TableService/CreateSession").session_id
+        try:
+            yield id
+        finally:
+            with suppress(Refused):
+                self.raw("Ydb.Table.V1.TableService/DeleteSession", session_id=id)
+
+    @contextmanager
+    def query_session(self) -> Iterator[str]:
+        """The id of a session of the query service, attached."""
+        id = self.direct("Ydb.Query.V1.QueryService/CreateSession").session_id
+        attached = self.stream("Ydb.Query.V1.QueryService/AttachSession", session_id=id)
+        next(attached)
+        try:
+            yield id
+        finally:
+            # What has gone wrong before is what is told.
+            with suppress(Refused):
+                self.raw("Ydb.Query.V1.QueryService/DeleteSession", session_id=id)
+                for _ in attached:
+                    pass
+
+    def _prepared(self, method: str, request: Any, fields: Any, kind: Callable[..., Any]) -> tuple[Any, Any]:
+        owner, _, name = method.partition("/")
+        described = service(owner).methods_by_name[name]
+        asked = message(described.input_type.full_name)(**fields) if request is None else request
+        answer = message(described.output_type.full_name)
+        call = kind(f"/{method}", request_serializer=_bytes_of, response_deserializer=answer.FromString)
+        return call, asked
+
+    def _metadata(self, method: str) -> list[tuple[str, str]]:
+        found = [("x-ydb-database", self.database)]
+        if method.startswith("Ydb.Auth."):
+            return found
+        if self._token is None:
+            self._token = self._ticket()
+        return [*found, ("x-ydb-auth-ticket", self._token)] if self._token else found
+
+    def _ticket(self) -> str:
+        login = self._login()
+        if not login.user:
+            return login.token
+        answer = self.call("Ydb.Auth.V1.AuthService/Login", user=login.user, password=login.password)
+        token: str = answer.token
+        return token
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except self._error as error:
+            code, details = error.code(), error.details()  # type: ignore[attr-defined]  # a call that has ended has both
+            issue = message("Ydb.Issue.IssueMessage")
+            raise Refused(
+                _TRANSPORT.get(code.name, "CLIENT_INTERNAL_ERROR"),
+                (
+                    issue(message=f"GRpc error: ({code.value[0]}): {details}", severity=1),
+                    issue(message=f"Grpc error response on endpoint {self.endpoint.address}", severity=1),
+                ),
+            ) from error
+
+    def _check(self, answer: Any) -> None:
+        if answer.status != SUCCESS:
+            raise Refused(status_name(answer.status), answer.issues)
+        if answer.issues:
+            click.echo(answer_text("SUCCESS", answer.issues), err=True, nl=False)
+
+    def _result(self, operation: Any) -> Any:
+        if not operation.ready:
+            raise Misuse(f"The operation goes on: {operation.id}")
+        name = operation.result.type_url.rpartition("/")[2]
+        return message(name).FromString(operation.result.value) if name else None
+
+
+def _bytes_of(request: Any) -> bytes:
+    content: bytes = request.SerializeToString()
+    return content
+
+
+def status_name(number: int) -> str:
+    """`SCHEME_ERROR`."""
+    return enum_name("Ydb.StatusIds.StatusCode", number)
+
+
+def proto_json(given: Any) -> str:
+    """A message as JSON on one line, its fields by their names in the protocol, bytes in Base64."""
+    import json
+
+    from google.protobuf import json_format
+
+    fields = json_format.MessageToDict(given, preserving_proto_field_name=True, descriptor_pool=pool())
+    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)

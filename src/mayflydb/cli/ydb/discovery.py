@@ -1,0 +1,45 @@
+"""`discovery`: where the server says it is, and who it takes one for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import click
+
+from mayflydb.cli.ydb.place import place_of
+
+SERVICE: Final = "Ydb.Discovery.V1.DiscoveryService"
+
+
+@click.group()
+def discovery() -> None:
+    """Where the server says it is, and who it takes one for."""
+
+
+@discovery.command("list")
+@click.pass_context
+def list_(ctx: click.Context) -> None:
+    """The endpoints of the database."""
+    client = place_of(ctx).client
+    endpoints = client.call(f"{SERVICE}/ListEndpoints", database=client.database).endpoints
+    for each in endpoints:
+        scheme = "grpcs" if each.ssl else "grpc"
+        location = f" [{each.location}]" if each.location else ""
+        services = "".join(f" #{name}" for name in each.service)
+        click.echo(f"{scheme}://{each.address}:{each.port}{location}{services}")
+    if not endpoints:
+        click.echo("Endpoint list Is empty.")
+
+
+@discovery.command()
+@click.option("-g", "--groups", is_flag=True, help="With groups.")
+@click.pass_context
+def whoami(ctx: click.Context, groups: bool) -> None:
+    """The user that one is."""
+    answer = place_of(ctx).client.call(f"{SERVICE}/WhoAmI", include_groups=groups)
+    if not answer.user:
+        return
+    click.echo(f"User SID: {answer.user}")
+    if groups:
+        listed = "\n".join(["Group SIDs:", *answer.groups]) if answer.groups else "User has no groups"
+        click.echo(f"\n{listed}")

@@ -1,0 +1,86 @@
+"""`table index`: secondary indexes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from mayflydb.cli.ydb.operation import show_operation
+from mayflydb.cli.ydb.place import place_of
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+ALTER: Final = "Ydb.Table.V1.TableService/AlterTable"
+
+
+@click.group()
+def index() -> None:
+    """Secondary indexes."""
+
+
+@index.group()
+def add() -> None:
+    """Add one, and print the operation that builds it."""
+
+
+def _adding(name: str, field: str, about: str) -> None:
+    @add.command(name, help=about)
+    @click.option("--index-name", required=True, metavar="NAME")
+    @click.option("--columns", required=True, metavar="NAME[,NAME...]", help="What it is ordered by.")
+    @click.option("--cover", metavar="NAME[,NAME...]", help="What it has besides.")
+    @click.option("--format", "form", type=click.Choice(["pretty", "proto-json-base64"]), default="pretty")
+    @click.argument("path")
+    @click.pass_context
+    def command(ctx: click.Context, path: str, index_name: str, columns: str, cover: str | None, form: str) -> None:
+        place = place_of(ctx)
+        client, absolute = place.client, place.path(path)
+        wanted = {
+            "name": index_name,
+            "index_columns": columns.split(","),
+            "data_columns": cover.split(",") if cover else [],
+            field: {},
+        }
+        with client.table_session() as id:
+            built = client.operation(
+                ALTER,
+                session_id=id,
+                path=absolute,
+                add_indexes=[wanted],
+                operation_params={"operation_mode": 2},
+            )
+        show_operation(built, form)
+
+
+_adding("global-sync", "global_index", "One that changes with its table.")
+_adding("global", "global_index", "The same.")
+_adding("global-async", "global_async_index", "One that follows its table.")
+_adding("global-unique", "global_unique_index", "One whose columns no two rows share.")
+
+
+@index.command()
+@click.option("--index-name", required=True, metavar="NAME")
+@click.argument("path")
+@click.pass_context
+def drop(ctx: click.Context, path: str, index_name: str) -> None:
+    """Drop one."""
+    place = place_of(ctx)
+    absolute = place.path(path)
+    with place.client.table_session() as id:
+        place.client.call(ALTER, session_id=id, path=absolute, drop_indexes=[index_name])
+
+
+@index.command()
+@click.option("--index-name", required=True, metavar="NAME")
+@click.option("--to", required=True, metavar="NAME", help="Its new name.")
+@click.option("--replace", is_flag=True, help="Instead of the one that has it.")
+@click.argument("path")
+@click.pass_context
+def rename(ctx: click.Context, path: str, index_name: str, to: str, replace: bool) -> None:
+    """Give one another name."""
+    place = place_of(ctx)
+    absolute = place.path(path)
+    item = {"source_name": index_name, "destination_name": to, "replace_destination": replace}
+    with place.client.table_session() as id:
+        place.client.call(ALTER, session_id=id, path=absolute, rename_indexes=[item])

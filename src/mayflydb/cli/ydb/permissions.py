@@ -1,0 +1,86 @@
+"""`scheme permissions`: who may do what, which is kept and shown."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import click
+
+from mayflydb.cli.ydb import describing
+from mayflydb.cli.ydb.boxes import show
+from mayflydb.cli.ydb.place import place_of
+
+SERVICE: Final = "Ydb.Scheme.V1.SchemeService"
+
+_names = click.option(
+    "-p", "--permission", "names", multiple=True, required=True, metavar="NAME", help="A permission; may be repeated."
+)
+_path = click.argument("path")
+_subject = click.argument("subject")
+
+
+@click.group()
+def permissions() -> None:
+    """Who may do what."""
+
+
+def _modify(ctx: click.Context, path: str, *actions: dict[str, Any], clears: bool = False) -> None:
+    place = place_of(ctx)
+    place.client.call(f"{SERVICE}/ModifyPermissions", path=place.path(path), actions=actions, clear_permissions=clears)
+
+
+@permissions.command()
+@_path
+@click.argument("owner")
+@click.pass_context
+def chown(ctx: click.Context, path: str, owner: str) -> None:
+    """Change the owner."""
+    _modify(ctx, path, {"change_owner": owner})
+
+
+@permissions.command()
+@_path
+@click.pass_context
+def clear(ctx: click.Context, path: str) -> None:
+    """Take all permissions away."""
+    _modify(ctx, path, clears=True)
+
+
+@permissions.command()
+@_names
+@_path
+@_subject
+@click.pass_context
+def grant(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -> None:
+    """Give permissions."""
+    _modify(ctx, path, {"grant": {"subject": subject, "permission_names": names}})
+
+
+@permissions.command()
+@_names
+@_path
+@_subject
+@click.pass_context
+def revoke(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -> None:
+    """Take permissions away."""
+    _modify(ctx, path, {"revoke": {"subject": subject, "permission_names": names}})
+
+
+@permissions.command("set")
+@_names
+@_path
+@_subject
+@click.pass_context
+def set_(ctx: click.Context, path: str, subject: str, names: tuple[str, ...]) -> None:
+    """Give permissions instead of those that there were."""
+    _modify(ctx, path, {"set": {"subject": subject, "permission_names": names}})
+
+
+@permissions.command("list")
+@_path
+@click.pass_context
+def list_(ctx: click.Context, path: str) -> None:
+    """Show owner and permissions."""
+    place = place_of(ctx)
+    entry = place.client.call(f"{SERVICE}/DescribePath", path=place.path(path)).self
+    show("\n" + describing.permissions_text(entry))

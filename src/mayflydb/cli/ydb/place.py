@@ -1,0 +1,188 @@
+"""Which server is meant, which database of it, and who asks."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from mayflydb.cli.admin import admin_of
+from mayflydb.cli.ydb import profiles
+from mayflydb.cli.ydb.faults import Misuse
+
+if TYPE_CHECKING:
+    from mayflydb.cli.ydb.client import Client
+
+LOCAL: Final = "grpc://localhost:2136"
+"""The server that is meant where nothing is said."""
+
+TLS_PORT: Final = 2135
+"""The port of an endpoint that names none."""
+
+_ENDPOINT: Final = re.compile(r"(?:(grpcs?)://)?(\[[^\]/]+\]|[^:/\[\]]+)(?::([0-9]{1,5}))?/?")
+
+
+class Endpoint(msgspec.Struct, frozen=True):
+    """`address`: host and port, as gRPC takes them."""
+
+    address: str
+    secure: bool
+
+
+def parse_endpoint(text: str) -> Endpoint:
+    """`[grpc[s]://]HOST[:PORT]`; TLS and port 2135 where they are left out. Misuse for anything else."""
+    found = _ENDPOINT.fullmatch(text)
+    if found is None:
+        raise Misuse(f'Endpoint "{text}" is incorrect. It must be [PROTOCOL://]HOST[:PORT], with grpc or grpcs.')
+    scheme, host, port = found.groups()
+    return Endpoint(f"{host}:{port or TLS_PORT}", scheme != "grpc")
+
+
+class Given(msgspec.Struct, frozen=True):
+    """The options that stand before the command, each as it was given; None: it was not."""
+
+    endpoint: str | None = None
+    database: str | None = None
+    profile: str | None = None
+    user: str | None = None
+    password_file: str | None = None
+    no_password: bool = False
+    token_file: str | None = None
+    ca_file: str | None = None
+    verbose: bool = False
+
+
+class Login(msgspec.Struct, frozen=True):
+    """A token, or a user with a password; nothing where nobody asked for either."""
+
+    token: str = ""
+    user: str = ""
+    password: str = ""
+
+
+class Place:
+    """What was given, completed by the profile, the environment and the running server, in this order."""
+
+    def __init__(self, ctx: click.Context, given: Given) -> None:
+        self._ctx = ctx
+        self.given = given
+        self.asks_admin = False
+        """Whether the command talks to the admin API anyhow, which then says what is not given."""
+        self._profile: Mapping[str, str] | None = None
+        self._served: Mapping[str, str] | None = None
+        self._client: Client | None = None
+
+    @property
+    def client(self) -> Client:
+        """One connection for all that a command asks."""
+        if self._client is None:
+            from mayflydb.cli.ydb.client import Client
+
+            self._client = Client(self.endpoint, self.database, self._authority(), self.login)
+            self._ctx.find_root().call_on_close(self._client.close)
+            if self.given.verbose:
+                click.echo(f"Using endpoint {self.endpoint.address}, database {self.database}", err=True)
+        return self._client
+
+    @property
+    def endpoint(self) -> Endpoint:
+        """Where it listens."""
+        given = self.given.endpoint or self.profile.get("endpoint") or self.served.get("endpoint")
+        return parse_endpoint(given or LOCAL)
+
+    @property
+    def database(self) -> str:
+        """Its path. Misuse where there is none, or it is no path."""
+        found = self.given.database or self.profile.get("database") or self.served.get("database")
+        if not found:
+            raise Misuse("Missing required option 'database'.")
+        if not found.startswith("/"):
+            raise Misuse(
+                f"Path to a database \"{found}\" is incorrect. It must be absolute and thus must begin with '/'."
+            )
+        return "/" + "/".join(part for part in found.split("/") if part)
+
+    @property
+    def profile(self) -> Mapping[str, str]:
+        """What the profile says that was named, or else the active one."""
+        if self._profile is None:
+            self._profile = profiles.chosen(self.given.profile)
+        return self._profile
+
+    @property
+    def served(self) -> Mapping[str, str]:
+        """The address that the server tells which `--url` names; empty where none is named."""
+        if self._served is None:
+            source = self._ctx.find_root().get_parameter_source("url")
+            named = source not in (None, click.core.ParameterSource.DEFAULT) and self.given.endpoint is None
+            asked = named or self.asks_admin
+            self._served = (admin_of(self._ctx).get("info").get("ydb") or {}) if asked else {}
+        return self._served
+
+    def path(self, name: str) -> str:
+        """The absolute path of what is named from the database, or from the root. Misuse outside of the database."""
+        if not name:
+            raise Misuse("Path cannot be empty")
+        database = self.database
+        parts = [part for part in name.split("/") if part and part != "."]
+        if not name.startswith("/"):
+            return "/".join((database, *parts))
+        path = "/" + "/".join(parts)
+        if path != database and not path.startswith(f"{database}/"):
+            raise Misuse(
+                f"Provided path \"{name}\" starts with '/'. That means you are using an absolute path that should start "
+                f'with the path to your database "{database}", but it doesn\'t. \n'
+                "Please, provide full path starting from the domain root "
+                '(example: "/domain/my_base/dir1/table1"). \n'
+                'Or consider using relative path from your database (example: "dir1/table1").'
+            )
+        return path
+
+    def login(self) -> Login:
+        """Who asks. Misuse for two ways at once, or a file that cannot be read."""
+        given, profile = self.given, self.profile
+        if given.token_file and given.user:
+            raise Misuse("Options 'token-file' and 'user' are mutually exclusive.")
+        token_file = given.token_file or (None if given.user else profile.get("token_file"))
+        user = given.user or (None if token_file else profile.get("user"))
+        if token_file:
+            return Login(token=_read(token_file))
+        if not user:
+            token = os.environ.get("YDB_TOKEN")
+            user = os.environ.get("YDB_USER")
+            if token or not user:
+                return Login(token=token or "")
+        if given.no_password:
+            return Login(user=user)
+        password_file = given.password_file or profile.get("password_file")
+        if password_file:
+            return Login(user=user, password=_read(password_file))
+        password = os.environ.get("YDB_PASSWORD")
+        if password is None:
+            password = click.prompt(
+                f"Enter password for user {user}", hide_input=True, err=True, default="", show_default=False
+            )
+        return Login(user=user, password=password)
+
+    def _authority(self) -> bytes | None:
+        path = self.given.ca_file or self.profile.get("ca_file") or os.environ.get("YDB_CA_FILE")
+        return Path(path).expanduser().read_bytes() if path and self.endpoint.secure else None
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8").strip()
+    except OSError as error:
+        raise Misuse(f"Can't read file {path}: {error.strerror}") from error
+
+
+def place_of(ctx: click.Context) -> Place:
+    """That of the command line."""
+    place = ctx.find_object(Place)
+    assert place is not None
+    return place

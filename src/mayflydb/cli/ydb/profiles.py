@@ -1,0 +1,62 @@
+"""Named sets of the options that stand before the command, kept for the user in one file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from mayflydb.cli.ydb.faults import Misuse
+from mayflydb.config.load import user_config_directory
+
+KEYS: Final = ("endpoint", "database", "token_file", "user", "password_file", "ca_file")
+
+
+class Profiles(msgspec.Struct):
+    """`active`: the name of the one that is meant where none is named; empty: none is."""
+
+    profiles: dict[str, dict[str, str]] = {}
+    active: str = ""
+
+
+def place() -> Path:
+    """The file."""
+    return user_config_directory(os.environ) / "ydb-profiles.json"
+
+
+def read() -> Profiles:
+    """All of them; none where there is no file. Misuse for a file that is not one of ours."""
+    try:
+        return msgspec.json.decode(place().read_bytes(), type=Profiles)
+    except FileNotFoundError:
+        return Profiles()
+    except (OSError, msgspec.DecodeError) as error:
+        raise Misuse(f"Can't read profiles from {place()}: {error}") from error
+
+
+def write(profiles: Profiles) -> None:
+    """Keep them, for this user's eyes alone."""
+    path = place()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_suffix(".new")
+    new.write_bytes(msgspec.json.format(msgspec.json.encode(profiles), indent=2))
+    new.chmod(0o600)
+    new.replace(path)
+
+
+def chosen(name: str | None) -> Mapping[str, str]:
+    """What the named profile says, or the active one; nothing where there is neither."""
+    profiles = read()
+    if name is None:
+        return profiles.profiles.get(profiles.active, {})
+    return found(profiles, name)
+
+
+def found(profiles: Profiles, name: str) -> dict[str, str]:
+    """One of them. Misuse for one that is not there."""
+    if name not in profiles.profiles:
+        raise Misuse(f"Profile {name} does not exist.")
+    return profiles.profiles[name]

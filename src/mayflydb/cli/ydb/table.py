@@ -1,0 +1,228 @@
+"""`table`: tables, their attributes, indexes and TTL, and their rows."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, Final
+
+import click
+
+from mayflydb.cli.ydb.client import Client
+from mayflydb.cli.ydb.faults import Misuse
+from mayflydb.cli.ydb.indexes import index
+from mayflydb.cli.ydb.json_values import from_json
+from mayflydb.cli.ydb.place import Place, place_of
+from mayflydb.cli.ydb.query import query
+from mayflydb.cli.ydb.results import Printer, format_option
+from mayflydb.frontends.ydb.descriptors import message
+from mayflydb.frontends.ydb.values import type_of, typed_value
+from mayflydb.query.yql.types import TupleType
+
+TABLE: Final = "Ydb.Table.V1.TableService"
+
+UNITS: Final = {
+    name: number
+    for number, names in (
+        (1, ("seconds", "s", "sec")),
+        (2, ("milliseconds", "ms", "msec")),
+        (3, ("microseconds", "us", "usec")),
+        (4, ("nanoseconds", "ns", "nsec")),
+    )
+    for name in names
+}
+ALLOWED_UNITS: Final = "seconds (s, sec), milliseconds (ms, msec), microseconds (us, usec), nanoseconds (ns, nsec)"
+
+_path = click.argument("path")
+
+
+@click.group()
+def table() -> None:
+    """Tables, and their rows."""
+
+
+table.add_command(query)
+table.add_command(index)
+
+
+def alter(place: Place, path: str, **changes: Any) -> None:
+    """One change of a table."""
+    absolute = place.path(path)
+    with place.client.table_session() as id:
+        place.client.call(f"{TABLE}/AlterTable", session_id=id, path=absolute, **changes)
+
+
+@table.command()
+@_path
+@click.pass_context
+def drop(ctx: click.Context, path: str) -> None:
+    """Drop a table."""
+    place = place_of(ctx)
+    absolute = place.path(path)
+    with place.client.table_session() as id:
+        place.client.call(f"{TABLE}/DropTable", session_id=id, path=absolute)
+
+
+# --- TTL -------------------------------------------------------------------------------------------------------------
+
+
+@table.group()
+def ttl() -> None:
+    """When rows end."""
+
+
+def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    if value is None:
+        return None
+    if value.lower() not in UNITS:
+        raise Misuse(f"Unknown unit: {value}\nAllowed units: {ALLOWED_UNITS}")
+    return UNITS[value.lower()]
+
+
+@ttl.command("set")
+@click.option("--column", required=True, metavar="NAME", help="The column that lives are counted from.")
+@click.option(
+    "--expire-after",
+    type=click.IntRange(0, (1 << 32) - 1),
+    default=0,
+    show_default=True,
+    metavar="SECONDS",
+    help="A row ends so long after what its column says.",
+)
+@click.option("--unit", callback=_unit, metavar="UNIT", help=f"What a column of numbers counts: {ALLOWED_UNITS}.")
+@click.option(
+    "--run-interval",
+    type=click.IntRange(0, (1 << 32) - 1),
+    default=0,
+    metavar="SECONDS",
+    help="From one removal to the next.  [default: the server's]",
+)
+@_path
+@click.pass_context
+def set_(ctx: click.Context, path: str, column: str, expire_after: int, unit: int | None, run_interval: int) -> None:
+    """Let rows end. It prints nothing."""
+    settings: dict[str, Any] = {"run_interval_seconds": run_interval}
+    if unit is None:
+        settings["date_type_column"] = {"column_name": column, "expire_after_seconds": expire_after}
+    else:
+        settings["value_since_unix_epoch"] = {
+            "column_name": column,
+            "column_unit": unit,
+            "expire_after_seconds": expire_after,
+        }
+    alter(place_of(ctx), path, set_ttl_settings=settings)
+
+
+@click.command("reset")
+@_path
+@click.pass_context
+def reset(ctx: click.Context, path: str) -> None:
+    """Let rows stay. It prints nothing."""
+    alter(place_of(ctx), path, drop_ttl_settings={})
+
+
+ttl.add_command(reset)
+ttl.add_command(reset, "drop")
+
+
+# --- attributes ------------------------------------------------------------------------------------------------------
+
+
+@table.group()
+def attribute() -> None:
+    """Attributes of tables."""
+
+
+@attribute.command("add")
+@click.option("--attribute", "given", required=True, multiple=True, metavar="KEY=VALUE", help="May be repeated.")
+@_path
+@click.pass_context
+def add_attributes(ctx: click.Context, path: str, given: tuple[str, ...]) -> None:
+    """Set attributes."""
+    pairs = [each.partition("=") for whole in given for each in whole.split(",")]
+    if any(not key or not equals for key, equals, _ in pairs):
+        raise Misuse("Attributes are given as KEY=VALUE")
+    alter(place_of(ctx), path, alter_attributes={key: value for key, _, value in pairs})
+
+
+@attribute.command("drop")
+@click.option("--attributes", required=True, metavar="KEY[,KEY...]")
+@_path
+@click.pass_context
+def drop_attributes(ctx: click.Context, path: str, attributes: str) -> None:
+    """Take attributes away."""
+    alter(place_of(ctx), path, alter_attributes=dict.fromkeys(attributes.split(","), ""))
+
+
+# --- rows ------------------------------------------------------------------------------------------------------------
+
+
+@table.command()
+@click.option("--ordered", is_flag=True, help="In the order of the key.")
+@click.option("--limit", type=click.IntRange(0), default=0, metavar="N", help="So many rows at most.")
+@click.option("--columns", metavar="NAME[,NAME...]", help="These alone.")
+@click.option("--count-only", is_flag=True, help="How many there are.")
+@click.option("--from", "start", metavar="JSON", help="From this key, or beginning of one: a list of values.")
+@click.option("--from-exclusive", is_flag=True, help="From behind it.")
+@click.option("--to", "end", metavar="JSON", help="To this key.")
+@click.option("--to-exclusive", is_flag=True, help="To before it.")
+@format_option
+@_path
+@click.pass_context
+def read(
+    ctx: click.Context,
+    path: str,
+    ordered: bool,
+    limit: int,
+    columns: str | None,
+    count_only: bool,
+    start: str | None,
+    from_exclusive: bool,
+    end: str | None,
+    to_exclusive: bool,
+    form: str,
+) -> None:
+    """Print the rows of a table."""
+    place = place_of(ctx)
+    client, absolute = place.client, place.path(path)
+    with client.table_session() as id:
+        request: dict[str, Any] = {"session_id": id, "path": absolute, "ordered": ordered, "row_limit": limit}
+        described = client.call(f"{TABLE}/DescribeTable", session_id=id, path=absolute)
+        if count_only:
+            request["columns"] = list(described.primary_key)
+        elif columns:
+            request["columns"] = columns.split(",")
+        within = {}
+        if start is not None:
+            within["greater" if from_exclusive else "greater_or_equal"] = _key(described, start)
+        if end is not None:
+            within["less" if to_exclusive else "less_or_equal"] = _key(described, end)
+        if within:
+            request["key_range"] = within
+        _show_rows(client, request, None if count_only else Printer(form))
+
+
+def _show_rows(client: Client, request: dict[str, Any], printer: Printer | None) -> None:
+    count = 0
+    for part in client.stream(f"{TABLE}/StreamReadTable", **request):
+        count += len(part.result.result_set.rows)
+        if printer is not None and part.result.HasField("result_set"):
+            printer.add(0, part.result.result_set)
+    if printer is None:
+        click.echo(count)
+    else:
+        printer.end()
+
+
+def _key(described: Any, text: str) -> Any:
+    """The first values of a key as a tuple, from a JSON list, or one value alone."""
+    try:
+        given = json.loads(text)
+    except ValueError as error:
+        raise Misuse(f"{text} is not JSON") from error
+    values = given if isinstance(given, list) else [given]
+    types = {column.name: type_of(column.type) for column in described.columns}
+    key = [types[name] for name in described.primary_key]
+    if len(values) > len(key):
+        raise Misuse(f"The key has {len(key)} columns, and {text} more values")
+    tuple_type = TupleType(tuple(key[: len(values)]))
+    return message("Ydb.TypedValue").FromString(typed_value(tuple_type, from_json(tuple_type, values)))
