@@ -35,7 +35,7 @@ INVALID = "the item's own ttl is not valid"
             9,
         ),
         (Life(T), (Rule("index", 0),), "index", "index (0 s)", 0),
-        (Life(T), (Rule("column", 60),), "column", "column + 60 s", 60),
+        (Life(T), (Rule("column", 60),), "column", "column + PT1M", 60),
         (Life(T), (Rule("index", 9), Rule("index", 7)), "index", "index (7 s)", 7),
         (Life(T), (), "off", OFF, None),
         (Life(T, 60), (), "off", f"{OFF}; an item's own ttl counts only while it is on", None),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import click
 
 from mayflydb.cli.admin import admin_of, checked_by, confirmed
@@ -14,7 +17,10 @@ LONGEST_TTL = 2_147_483_647
 
 @click.group()
 def ttl() -> None:
-    """What expires, when and why. A TARGET is cosmos:database/container, mongo:database.collection, or a database alone."""
+    """What expires, when and why.
+
+    A TARGET is cosmos:database/container, mongo:database.collection, ydb:/database/table, or a database alone.
+    """
 
 
 UNSAID = "unsaid"
@@ -32,7 +38,7 @@ def _default_ttl(ctx: click.Context, parameter: click.Parameter, value: str | No
         seconds, rest = divmod(parse_span(value), SECOND)
     except ValueError as error:
         raise click.BadParameter(f"{error}; or off, or on", ctx, parameter) from error
-    lowest = 0 if _of_index(ctx) else 1
+    lowest = 0 if _of_index(ctx) or _of_table(ctx.params.get("target")) else 1
     if rest or not lowest <= seconds <= LONGEST_TTL:
         wanted = f"a whole number of seconds from {lowest} to {LONGEST_TTL}"
         raise click.BadParameter(f"{value!r} is not {wanted}", ctx, parameter)
@@ -43,17 +49,52 @@ def _of_index(ctx: click.Context) -> bool:
     return any(ctx.params.get(name) is not None for name in ("field", "index"))
 
 
+def _of_table(target: object) -> bool:
+    return isinstance(target, str) and target.startswith("ydb:")
+
+
 _field = click.option("--field", is_eager=True, metavar="NAME", help="MongoDB: the TTL index over this field of dates.")
 _index = click.option("--index", is_eager=True, metavar="NAME", help="MongoDB: the index of this name.")
 _seconds = click.option(
     "--seconds", type=click.IntRange(0, LONGEST_TTL), metavar="N", help="The same as N for DURATION."
 )
+_UNITS = {
+    word: f"{name}seconds"
+    for name, short in (("", "s"), ("milli", "ms"), ("micro", "us"), ("nano", "ns"))
+    for word in (f"{name}seconds", short, {"s": "sec", "ms": "msec", "us": "usec", "ns": "nsec"}[short])
+}
+_OF_TABLES = ("column", "expire_after", "unit", "run_interval")
+
+
+def _table_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Those of YDB's own command line."""
+    count = click.IntRange(0, (1 << 32) - 1)
+    for option in (
+        click.option("--run-interval", type=count, metavar="SECONDS", help="YDB: how often the table is swept."),
+        click.option("--unit", type=click.Choice(list(_UNITS)), metavar="UNIT", help="YDB: what its numbers are."),
+        click.option("--expire-after", type=count, metavar="SECONDS", help="YDB: the same as DURATION."),
+        click.option("--column", metavar="NAME", help="YDB: the column that says when rows die."),
+    ):
+        command = option(command)
+    return command
+
+
 _default = click.argument("default", metavar="off|on|DURATION", required=False, callback=_default_ttl)
 
 
 def _body(
-    ctx: click.Context, target: str, default: Wanted, seconds: int | None, field: str | None, index: str | None
+    ctx: click.Context,
+    target: str,
+    default: Wanted,
+    seconds: int | None,
+    field: str | None,
+    index: str | None,
+    **of_tables: object,
 ) -> dict[str, object]:
+    if _of_table(target):
+        return _table_body(ctx, target, default, seconds, of_tables | {"field": field, "index": index})
+    if strange := [name for name in _OF_TABLES if of_tables[name] is not None]:
+        raise click.UsageError(f"--{strange[0].replace('_', '-')} is of tables of YDB", ctx)
     if (seconds is None) == (default == UNSAID):
         raise click.UsageError("one of off, on, DURATION and --seconds is needed", ctx)
     if field is not None and index is not None:
@@ -67,50 +108,73 @@ def _body(
     return {"target": target, "default_ttl": wanted}
 
 
+def _table_body(
+    ctx: click.Context, target: str, default: Wanted, seconds: int | None, given: Mapping[str, object]
+) -> dict[str, object]:
+    said = [
+        each for each in (seconds, given["expire_after"], None if default == UNSAID else default) if each is not None
+    ]
+    if default == -1:
+        raise click.UsageError("a table has no lives of its rows' own: off, or a DURATION", ctx)
+    if len(said) + (default is None) > 1:
+        raise click.UsageError("one of off, DURATION, --seconds and --expire-after is enough", ctx)
+    column = next((given[name] for name in ("column", "field", "index") if given[name] is not None), None)
+    if not said and default is not None and column is None:
+        raise click.UsageError("one of off, DURATION and --expire-after is needed, or --column", ctx)
+    # As on YDB's own command line, rows die at the very instant where nothing else is said.
+    wanted = said[0] if said else None if default is None else 0
+    unit = given["unit"]
+    named = {
+        "column": column,
+        "unit": None if unit is None else _UNITS[str(unit)],
+        "run_interval_seconds": given["run_interval"],
+    }
+    return {
+        "target": target,
+        "expire_after_seconds": wanted,
+        **{key: value for key, value in named.items() if value is not None},
+    }
+
+
 @ttl.command()
-@click.argument("target")
+@click.argument("target", is_eager=True)
 @_default
 @_seconds
 @_field
 @_index
+@_table_options
 @output_option
 @click.pass_context
-def preview(
-    ctx: click.Context, target: str, default: Wanted, seconds: int | None, field: str | None, index: str | None
-) -> None:
+def preview(ctx: click.Context, /, target: str, **wanted: Any) -> None:
     """What a change of the default would do to TARGET: off, on (no default), or a number of seconds. Changes nothing.
 
-    In a collection of MongoDB the default is that of the TTL index on _ts; --field or --index name another one.
+    In a collection of MongoDB the default is that of the TTL index on _ts; --field or --index name another one. In a table of
+    YDB it is that of the TTL column; --column names another one.
     """
-    show(ctx, admin_of(ctx).post("ttl/preview", _body(ctx, target, default, seconds, field, index)))
+    show(ctx, admin_of(ctx).post("ttl/preview", _body(ctx, target, **wanted)))
 
 
 @ttl.command("set")
-@click.argument("target")
+@click.argument("target", is_eager=True)
 @_default
 @_seconds
 @_field
 @_index
+@_table_options
 @click.option("-y", "--yes", is_flag=True, help="Do not ask.")
 @output_option
 @click.pass_context
-def set_(
-    ctx: click.Context,
-    target: str,
-    default: Wanted,
-    seconds: int | None,
-    field: str | None,
-    index: str | None,
-    yes: bool,
-) -> None:
+def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
     """Change the default of TARGET, after showing what follows: off, on (no default), or a number of seconds.
 
     In a collection of MongoDB this makes, changes or drops a TTL index: that on _ts, or the one that --field or --index name.
+    In a table of YDB it sets the TTL column, with the flags of YDB's own command line, or turns it off.
     """
-    body = _body(ctx, target, default, seconds, field, index)
+    body = _body(ctx, target, **wanted)
     admin = admin_of(ctx)
     ahead = admin.post("ttl/preview", body)
-    of = f"index {ahead['index']} of {target}" if "index" in ahead else target
+    kind = "column" if _of_table(target) else "index"
+    of = f"{kind} {ahead['index']} of {target}" if "index" in ahead else target
     change = f"{of} from {_named(ahead['current'])} to {_named(ahead['proposed'])}"
     counts = (
         f"{ahead['expire_now']} of {ahead['records']} would expire now, {ahead['expire_within']['1h']} within the hour"

@@ -13,12 +13,15 @@ from mayflydb.model.record import Record
 class Change(msgspec.Struct, frozen=True):
     """The container's default, or the index of this name, or over this field, with other seconds.
 
-    `seconds` None: off; -1: on, without a default.
+    `seconds` None: off; -1: on, without a default. `unit`: what the numbers of the field are, SECONDS and the like; None: as it
+    is set, or what is usual. `run_interval`: seconds between the container's own passes; None: as it is set.
     """
 
     seconds: int | None
     index: str | None = None
     field: str | None = None
+    unit: str | None = None
+    run_interval: int | None = None
 
     @property
     def of_default(self) -> bool:

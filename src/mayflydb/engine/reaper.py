@@ -217,12 +217,18 @@ class Reaper:
             self._unknown.add(container)
         run = Run(now, 0, done[container])
         committed = await self._store.write(lambda: self._runs.demanded(container, run, self.cadence.tick))
+        self._runs.count(committed.reply)
         self.changed(container)
         return committed.reply
 
+    @property
+    def run_totals(self) -> tuple[int, int]:
+        """(looked at, erased): records, by all passes over containers with a schedule of their own since the process began."""
+        return self._runs.processed, self._runs.erased_in_all
+
     async def _account(self) -> None:
         for container, run in self._runs.take():
-            await self._store.write(partial(self._runs.account, container, run), "sweep")
+            self._runs.count((await self._store.write(partial(self._runs.account, container, run), "sweep")).reply)
 
     async def _sweep_or_wait(
         self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste

@@ -30,12 +30,17 @@ CADENCE = Cadence()
 
 
 class Runs:
-    """Passes whose account is not written yet, and those that failed, by container."""
+    """Passes whose account is not written yet, and those that failed, by container.
+
+    `processed`, `erased_in_all`: records that passes have looked at, and erased, since the process began.
+    """
 
     def __init__(self, nodes: Nodes) -> None:
         self._nodes = nodes
         self._open: dict[int, Run] = {}
         self._failed: dict[int, Instant] = {}
+        self.processed = 0
+        self.erased_in_all = 0
 
     def erased(self, container: int, instant: Instant, removed: int) -> None:
         """A pass that began at this instant has removed so many records more."""
@@ -61,15 +66,26 @@ class Runs:
         self._open.clear()
         return done
 
-    def account(self, container: int, run: Run) -> Decision[None]:
-        """Write what came of a pass, or of more of the same: it has looked at what is left, too."""
+    def count(self, run: Run) -> None:
+        """Count what a pass, or a part of one, came to."""
+        self.processed += run.processed
+        self.erased_in_all += run.erased
+
+    def account(self, container: int, run: Run) -> Decision[Run]:
+        """Write what came of a pass, or of more of the same: it has looked at what is left, too.
+
+        The answer is what is new of it.
+        """
         row = yield from ask(Load(container))
         if row is None:
-            return Outcome((), None)
+            return Outcome((), run)
         node = self._nodes.of(row)
-        left = (yield from ask(Count(container))).records
-        definition = msgspec.structs.replace(node.definition, run=_with_more(node.definition.run, run, left))
-        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), None)
+        before, left = node.definition.run, (yield from ask(Count(container))).records
+        after = _with_more(before, run, left)
+        known = before.processed if before is not None and before.instant == run.instant else 0
+        definition = msgspec.structs.replace(node.definition, run=after)
+        more = Run(run.instant, max(0, after.processed - known), run.erased)
+        return Outcome((PutRow(row_of(msgspec.structs.replace(node, definition=definition))),), more)
 
     def demanded(self, container: int, run: Run, tick: Span) -> Decision[Run]:
         """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""

@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.expiry.deadline import Mortal, anchor_under, cause_of, due_at, killer, visible_at
 from mayflydb.expiry.rules import Cause, Rule
+from mayflydb.model.durations import iso_seconds
 from mayflydb.model.instant import Instant, to_rfc3339
 from mayflydb.model.record import IGNORED, NEVER
 
@@ -31,7 +32,7 @@ CAUSES: Mapping[Cause, str] = {
     "default": "defaultTtl {} s after _ts",
     "item": "item ttl {} s after _ts",
     "index": "index ({} s)",
-    "column": "column + {} s",
+    "column": "column + {}",
 }
 
 
@@ -54,7 +55,9 @@ def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
 def _how(record: Mortal, rule: Rule, names: Mapping[int, str]) -> str:
     cause = cause_of(record, rule)
     name = None if rule.slot is None else names.get(rule.slot)
-    if name is not None:
+    if cause == "column":
+        text = f"{name or 'column'} + {iso_seconds(rule.after or 0)}"
+    elif name is not None:
         text = f"index {name} ({rule.after} s)"
     else:
         text = CAUSES[cause].format(record.override if cause == "item" else rule.after)

@@ -93,3 +93,17 @@ def _bounded(span: Span, text: str) -> Span:
     if span > LONGEST:
         raise ValueError(f"{text!r} is longer than 292,000 years")
     return span
+
+
+def iso_seconds(seconds: int) -> str:
+    """A number of seconds as ISO 8601 has it: `P7D`, `PT1H`, `PT0S`.
+
+    Days, then hours, minutes and seconds, without parts that are zero.
+    """
+    days, rest = divmod(seconds, 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, left = divmod(rest, 60)
+    time = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M"), (left, "S")) if count)
+    if not days and not time:
+        return "PT0S"
+    return "P" + (f"{days}D" if days else "") + (f"T{time}" if time else "")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import platform
+from collections import Counter
 
 from mayflydb import __version__
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.sweeping import next_deadline
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.targets import Place
 
@@ -29,7 +30,15 @@ _HELP: dict[str, tuple[str, str]] = {
     "mayfly_ttl_next_expiry_timestamp_seconds": ("gauge", "When the next record dies."),
     "mayfly_ttl_next_run_timestamp_seconds": ("gauge", "When a table with a schedule of its own is purged next."),
     "mayfly_ttl_last_run_timestamp_seconds": ("gauge", "When it was purged last, be it that nothing was due."),
+    "mayfly_ttl_last_run_processed": ("gauge", "Records that the last run has looked at."),
     "mayfly_ttl_last_run_erased": ("gauge", "Records that the last run has erased."),
+    "SchemeShard_TTLEnabledTables": ("gauge", "Tables of YDB that have TTL."),
+    "SchemeShard_NumShardsByTtlLag": (
+        "gauge",
+        "Their partitions, by the seconds since they were swept last, up to range.",
+    ),
+    "erase_rows_Processed": ("counter", "Rows that runs have looked at since the server started."),
+    "erase_rows_Erased": ("counter", "Rows that runs have erased since the server started."),
     "mayfly_cosmos_request_units_total": (
         "counter",
         "Request units spent since the server started; purge: by what expired.",
@@ -45,13 +54,16 @@ _EARLIEST = (
 )
 """Where several containers are shown as one, the least is shown."""
 
+LAGS = (0, 900, 1800, 3600, 7200, 14400, 28800, 57600, 86400)
+"""Seconds."""
+
 Sample = tuple[str, dict[str, str], float]
 Labels = tuple[tuple[str, str], ...]
 
 
 async def exposition(admin: Admin) -> str:
     """All families, each with its help and type."""
-    samples = [*await _clock(admin), *await _containers(admin)]
+    samples = [*await _clock(admin), *await _containers(admin), *await _removal(admin)]
     lines: list[str] = []
     for family, (kind, text) in _HELP.items():
         lines += [f"# HELP {family} {text}", f"# TYPE {family} {kind}"]
@@ -115,9 +127,39 @@ async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, f
     values |= {
         "mayfly_ttl_next_run_timestamp_seconds": None if ahead is None else ahead / SECOND,
         "mayfly_ttl_last_run_timestamp_seconds": None if last is None else last.instant / SECOND,
+        "mayfly_ttl_last_run_processed": None if last is None else last.processed,
         "mayfly_ttl_last_run_erased": None if last is None else last.erased,
     }
     return [(family, value) for family, value in values.items() if value is not None]
+
+
+async def _removal(admin: Admin) -> list[Sample]:
+    """What YDB counts of its background removal, by its own names."""
+    now = await admin.engine.now()
+    lags: Counter[str] = Counter()
+    tables = 0
+    for place in await admin.directory.containers():
+        definition = place.node.definition
+        if place.targets.space == "ydb" and definition.schedule is not None and place.node.rules:
+            tables += 1
+            last = last_run(definition, now, 0)
+            lag = None if last is None else now - last.instant
+            lags[_range(lag)] += place.targets.settings(place.database, place.node)["partitions"]
+    processed, erased = admin.engine.reaper.run_totals
+    ranges: list[Sample] = [
+        ("SchemeShard_NumShardsByTtlLag", {"range": each}, lags[each]) for each in (*map(str, LAGS), "inf")
+    ]
+    return [
+        ("SchemeShard_TTLEnabledTables", {}, tables),
+        *ranges,
+        ("erase_rows_Processed", {}, processed),
+        ("erase_rows_Erased", {}, erased),
+    ]
+
+
+def _range(lag: Span | None) -> str:
+    """The least of LAGS that a lag does not go beyond; one that was never swept lags behind all."""
+    return next((str(each) for each in LAGS if lag is not None and lag <= each * SECOND), "inf")
 
 
 def _units(admin: Admin, place: Place, names: Labels) -> list[tuple[str, Labels, float]]:

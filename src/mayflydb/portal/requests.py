@@ -69,6 +69,7 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A default that might be set: null off, -1 on without a default, or seconds.
 
     Or the seconds of a TTL index of MongoDB's, named by `index`, or by `field`, which need not have one: null drops it.
+    Or those of a YDB table, with its TTL `column`: null turns it off.
     """
 
     target: str
@@ -76,6 +77,9 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     index: str | None = None
     field: str | None = None
     expire_after_seconds: int | msgspec.UnsetType | None = msgspec.UNSET
+    column: str | None = None
+    unit: Literal["seconds", "milliseconds", "microseconds", "nanoseconds"] | None = None
+    run_interval_seconds: int | None = None
 
     def default(self) -> int | None:
         if self.default_ttl is msgspec.UNSET:
@@ -86,6 +90,10 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def change(self) -> Change:
         """What is wanted."""
+        if self.target.startswith("ydb:"):
+            return self._of_table()
+        if self.column is not None or self.unit is not None or self.run_interval_seconds is not None:
+            raise BadRequest("column, unit and run_interval_seconds are of YDB's tables")
         if self.index is None and self.field is None:
             if self.expire_after_seconds is not msgspec.UNSET:
                 raise BadRequest("expire_after_seconds is of an index", hint="name it: index or field")
@@ -96,6 +104,18 @@ class Preview(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         if seconds is not None and not -1 <= seconds <= MAX_TTL:
             raise BadRequest(f"{seconds} is no expire_after_seconds", hint=f"null, or 0 to {MAX_TTL}; -1 for _ts alone")
         return Change(seconds, self.index, self.field)
+
+    def _of_table(self) -> Change:
+        seconds = self.expire_after_seconds
+        if self.default_ttl is not msgspec.UNSET or seconds is msgspec.UNSET:
+            raise BadRequest("a table takes expire_after_seconds, and column", hint="expire_after_seconds null: off")
+        if seconds is not None and not 0 <= seconds < 1 << 32:
+            raise BadRequest(f"{seconds} is no expire_after_seconds", hint=f"null, or 0 to {(1 << 32) - 1}")
+        interval = self.run_interval_seconds
+        if interval is not None and not 0 <= interval < 1 << 32:
+            raise BadRequest(f"{interval} is no run_interval_seconds", hint=f"0 to {(1 << 32) - 1}; 0: as usual")
+        unit = None if self.unit is None else self.unit.upper()
+        return Change(seconds, self.index, self.column or self.field, unit, interval)
 
 
 class SetTtl(Preview, frozen=True, forbid_unknown_fields=True):

@@ -118,6 +118,7 @@ CHANGES = [
     (Change(5), ("at", 5, None)),
     (Change(5, field="at"), ("at", 5, None)),
     (Change(5, index="n"), ("n", 5, "SECONDS")),
+    (Change(5, field="n", unit="NANOSECONDS"), ("n", 5, "NANOSECONDS")),
     (Change(None), None),
     (Change(None, field="n"), ("at", 60, None)),
 ]
@@ -137,9 +138,19 @@ def test_a_proposal_knows_dates_that_are_not_there_yet(place: Any, directory: Di
     assert proposal.dated is not None
     assert [date for _, date in proposal.dated(record(place, "/local/carts", [1, None, None, 9])).dates] == [9 * SECOND]
     assert found.targets.proposal(found.database, found.node, Change(5)).current == 60
+    # In another unit the same values are other dates.
+    proposal = found.targets.proposal(found.database, found.node, Change(5, field="n", unit="MILLISECONDS"))
+    assert proposal.dated is not None
+    assert [date for _, date in proposal.dated(record(place, "/local/carts", [1, None, None, 9])).dates] == [9_000]
 
 
-REFUSED = [(Change(-1), BadRequest), (Change(5, field="s"), BadRequest), (Change(5, field="x"), NotFound)]
+REFUSED = [
+    (Change(-1), BadRequest),
+    (Change(5, field="s"), BadRequest),
+    (Change(5, field="x"), NotFound),
+    (Change(5, unit="SECONDS"), BadRequest),
+    (Change(5, field="n", unit="WEEKS"), BadRequest),
+]
 
 
 @pytest.mark.parametrize(("change", "error"), REFUSED)

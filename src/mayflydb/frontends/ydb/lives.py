@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -15,10 +16,13 @@ from mayflydb.frontends.ydb.rows import Layout, partition_of
 from mayflydb.frontends.ydb.schemes import Schemes, paths
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.making import body_of, hides_by
+from mayflydb.frontends.ydb.schemes.physical import partitions
+from mayflydb.frontends.ydb.schemes.showing import quoted
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
 from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES
 from mayflydb.frontends.ydb.schemes.views import table_view
-from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, Unit
+from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings, Unit
+from mayflydb.model.durations import iso_seconds
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import Record
@@ -81,6 +85,11 @@ def ttl_columns(node: Node) -> list[dict[str, Any]]:
     return [{"name": ttl.column, "field": ttl.column, "expire_after_seconds": ttl.expire_after, "counts_from": counted}]
 
 
+def partitions_of(node: Node) -> int:
+    """How many partitions a table is said to have."""
+    return partitions(body_of(node.definition).settings)
+
+
 def _meant(body: TableBody, change: Change) -> StoredColumn:
     """The column that a change is about. BadRequest or NotFound: there is none, or it cannot be one."""
     name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
@@ -92,11 +101,19 @@ def _meant(body: TableBody, change: Change) -> StoredColumn:
     return column
 
 
-def _unit(body: TableBody, column: StoredColumn) -> Unit | None:
-    """What a column counts in, as it is set, or seconds."""
+def _unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
+    """What a column counts in: as is wanted, as it is set, or seconds. BadRequest: it does not, or not so."""
+    counts = bare(type_of(column.type)) in COUNTS
+    if change.unit is not None:
+        units: tuple[Unit, ...] = get_args(Unit)
+        unit = next((each for each in units if each == change.unit), None)
+        if unit is None or not counts:
+            hint = f"one of {', '.join(units)}" if counts else "leave unit out"
+            raise BadRequest(f"{column.name} is {column.type}: it does not count in {change.unit}", hint=hint)
+        return unit
     if body.ttl is not None and body.ttl.column == column.name:
         return body.ttl.unit
-    return "SECONDS" if bare(type_of(column.type)) in COUNTS else None
+    return "SECONDS" if counts else None
 
 
 def proposed(node: Node, change: Change) -> Proposal:
@@ -110,10 +127,12 @@ def proposed(node: Node, change: Change) -> Proposal:
         raise BadRequest(f"{column.name} is {column.type}: no row dies by it")
     if change.seconds < 0:
         raise BadRequest("a TTL column has a span of 0 seconds or more")
-    slot = next_number(node.definition) if current is None or body.ttl is None else body.ttl.slot
+    unit = _unit(body, column, change)
+    dated_so = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
+    slot = body.ttl.slot if body.ttl is not None and dated_so else next_number(node.definition)
     hides = any(rule.hides for rule in node.definition.rules) or hides_by(body.attributes)
     rule = Rule("column", change.seconds, hides=hides, slot=slot, passes=True)
-    dated = _dating(node, column, _unit(body, column), slot) if current is None else None
+    dated = None if dated_so else _dating(node, column, unit, slot)
     return Proposal((rule,), current, column.name, dated)
 
 
@@ -138,9 +157,35 @@ async def change(schemes: Schemes, database: str, node: Node, wanted: Change) ->
         if body.ttl is not None and body.ttl.column == column.name:
             await schemes.alter(path, AlterSpec(ttl=DropTtl()), now)
         return
-    interval = None if body.ttl is None or body.ttl.column != column.name else body.ttl.run_interval
-    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column), interval)
+    runs = wanted.run_interval
+    if runs is None and body.ttl is not None and body.ttl.column == column.name:
+        runs = body.ttl.run_interval
+    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column, wanted), runs or None)
     await schemes.alter(path, AlterSpec(ttl=ttl), now)
+
+
+def fitting(node: Node) -> dict[str, bool]:
+    """The columns by which rows may die, and whether they are numbers, which need a unit; in the order of the table."""
+    body = body_of(node.definition)
+    types = {column.name: bare(type_of(column.type)) for column in body.columns}
+    return {name: type in COUNTS for name, type in types.items() if type in DATES | COUNTS}
+
+
+def statements(path: str, ttl: TtlSettings | None) -> tuple[str, str]:
+    """What brings a table to these settings, as a statement of YQL and as a command line."""
+    database, _, name = path[1:].partition("/")
+    table, command = shlex.quote(name), f"ydb -d {shlex.quote(f'/{database}')} table ttl"
+    if ttl is None:
+        return f"ALTER TABLE {quoted(name)} RESET (TTL);", f"{command} reset {table}"
+    unit = f" AS {ttl.unit}" if ttl.unit else ""
+    flags = [f"--column {shlex.quote(ttl.column)} --expire-after {ttl.expire_after}"]
+    flags += [f"--unit {ttl.unit.lower()}"] if ttl.unit else []
+    flags += [f"--run-interval {ttl.run_interval}"] if ttl.run_interval else []
+    span = f'Interval("{iso_seconds(ttl.expire_after)}")'
+    return (
+        f"ALTER TABLE {quoted(name)} SET (TTL = {span} ON {quoted(ttl.column)}{unit});",
+        f"{command} set {' '.join(flags)} {table}",
+    )
 
 
 # --- one row ---------------------------------------------------------------------------------------------------------

@@ -36,8 +36,9 @@ class YdbTargets:
         return b""
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
-        """`indexes`: the TTL column, as an index over dates that it is like."""
-        return {"default_ttl": None, "indexes": _lives().ttl_columns(container) if self._has_ttl(container) else []}
+        """`indexes`: the TTL column, as an index over dates that it is like. `partitions` that the table is said to have."""
+        indexes = _lives().ttl_columns(container) if self._has_ttl(container) else []
+        return {"default_ttl": None, "indexes": indexes, "partitions": _lives().partitions_of(container)}
 
     def default_ttl(self, container: Node) -> int | None:
         """None: lives are counted from a column."""

@@ -9,6 +9,7 @@ from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.entries import ViewEntry
 from mayflydb.frontends.ydb.schemes.physical import UNSPOKEN
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
+from mayflydb.model.durations import iso_seconds
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import bare, is_optional
 
@@ -21,22 +22,11 @@ def quoted(name: str) -> str:
     return "`" + name.replace("\\", "\\\\").replace("`", "\\`") + "`"
 
 
-def interval(seconds: int) -> str:
-    """Days, then hours, minutes and seconds, without parts that are zero: `P7D`, `PT1H`, `PT0S`."""
-    days, rest = divmod(seconds, 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, left = divmod(rest, 60)
-    time = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M"), (left, "S")) if count)
-    if not days and not time:
-        return "PT0S"
-    return "P" + (f"{days}D" if days else "") + (f"T{time}" if time else "")
-
-
 def ttl_text(ttl: TtlSettings) -> str:
     """`INTERVAL('P7D') DELETE ON at`, as a setting has it."""
     column = ttl.column if _BARE.match(ttl.column) else quoted(ttl.column)
     unit = "" if ttl.unit is None else f" AS {ttl.unit}"
-    return f"INTERVAL('{interval(ttl.expire_after)}') DELETE ON {column}{unit}"
+    return f"INTERVAL('{iso_seconds(ttl.expire_after)}') DELETE ON {column}{unit}"
 
 
 def show_table(view: TableView, name: str) -> str:
