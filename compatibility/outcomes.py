@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from enum import StrEnum
 from pathlib import Path
@@ -59,6 +60,7 @@ def read(name: str, report: Path, whole: bool, needs: Needs) -> File:
     return File(name, list(found.values()), whole)
 
 
+_OF_MODULE = re.compile(r"'Skipped: (.*)'\)")
 _RANK = {outcome: rank for rank, outcome in enumerate(Outcome)}
 
 
@@ -72,6 +74,8 @@ def _test(file: str, case: ET.Element, needs: Needs) -> Test:
     for element in case:
         if element.tag == "skipped":
             said = element.get("message", "") or (EXPECTED if element.get("type") == "pytest.xfail" else "")
+            if said == "collection skipped" and (why := _OF_MODULE.search(element.text or "")):
+                said = why[1]
             needed = needs(said)
             if needed is not None:
                 return Test(id, Outcome.NOT_APPLICABLE, needed)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
+from importlib import import_module
 from importlib.abc import MetaPathFinder
 
 import pytest
@@ -29,7 +30,9 @@ class Absent(MetaPathFinder):
 
 
 def pytest_collection() -> None:
-    """The SDK itself has been imported by now, and does without it."""
+    """The SDK itself does without it."""
+    for name in ("ydb.iam", "ydb.aio.iam"):
+        import_module(name)
     sys.meta_path.append(Absent())
 
 

@@ -314,7 +314,7 @@ def test_connect(run: Run, server: AdminStub, form: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("form", "words"),
     [
-        ("env", "export YDB_CONNECTION_STRING='grpc://localhost:2136/?database=/local'"),
+        ("env", "export YDB_CONNECTION_STRING='grpc://localhost:2136?database=/local'"),
         ("python", 'driver = ydb.Driver(endpoint="grpc://localhost:2136", database="/local")'),
         ("csharp", 'var ydb = new YdbConnection("Host=localhost;Port=2136;Database=/local");'),
         ("java", 'var ydb = GrpcTransport.forConnectionString("grpc://localhost:2136/local").build();'),

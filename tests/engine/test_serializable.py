@@ -232,6 +232,22 @@ def test_a_walk_does_not_see_what_is_written_during_it(site: Site, index: Index)
     assert client.walk() == [(b"02", b"a"), (b"05", b"b"), (b"05", b"a"), (b"08", b"b"), (b"11", b"c")]
 
 
+@pytest.mark.parametrize("everything", [False, True])
+def test_an_index_that_is_dropped_during_a_walk(site: Site, index: Index, everything: bool) -> None:
+    client = Client(site, index)
+
+    async def read() -> None:
+        async for _ in client.snapshot.walk(site.it, index, ALL, False, keys_of, 1):
+            if everything:
+                await site.engine.definitions.drop(site.it)
+            else:
+                await site.engine.indexes.drop(site.it, [index.number])
+
+    with pytest.raises(WriteConflict) as raised:
+        site.run(read())
+    assert raised.value.detail == {"container": site.it, "scheme": True}
+
+
 def test_what_another_process_has_changed_is_a_conflict(site: Site, index: Index) -> None:
     client = Client(site, index)
     client.get(b"d")

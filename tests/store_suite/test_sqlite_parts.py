@@ -17,6 +17,7 @@ from mayflydb.store.sqlite import writer
 from mayflydb.store.sqlite.pace import MEMORY, QUICK_US, Pace
 from mayflydb.store.sqlite.recent import LARGEST, OVERHEAD, Recent, Touched
 from mayflydb.store.sqlite.store import SqliteStore
+from mayflydb.store.sqlite.transaction import STEP
 from store_suite.subject import Subject
 
 C, D = 1, 2
@@ -147,6 +148,42 @@ def test_a_read_does_not_keep_what_a_commit_has_just_replaced(tmp_path: Path) ->
             told = (await store.write(lambda: _put(container, b"k"))).reply
         done = True
         await asyncio.gather(*readers)
+        await store.close()
+
+    asyncio.run(main())
+
+
+def _many(container: int, count: int) -> Decision[int]:
+    lsn, puts = 0, []
+    for number in range(count):
+        lsn, seq = yield from ask(Allocate(container, True))
+        puts.append(Put(container, Record(b"p", b"%d" % number, b"v", 0, 0, None, lsn, seq), True))
+    return Outcome(tuple(puts), lsn)
+
+
+@pytest.mark.parametrize("place", ["file", "memory"])
+def test_others_have_their_turn_while_much_is_decided_and_see_nothing_of_it(tmp_path: Path, place: str) -> None:
+    """A memory database has one connection for all, so that a pause is over before the first change."""
+    now, count = 0, 40 * STEP
+
+    def stopwatch() -> int:
+        nonlocal now
+        now += writer.SLICE_US
+        return now
+
+    async def main() -> None:
+        path = str(tmp_path / "x.db") if place == "file" else None
+        store = await SqliteStore.open(path, stopwatch=stopwatch)
+        container = (await store.write(_row)).reply
+        turns = 0
+        work = asyncio.create_task(store.write(lambda: _many(container, count)))
+        while not work.done():
+            turns += 1
+            found = await store.read(Get(container, b"p", b"0"))
+            committed = await store.read(Get(container, b"p", b"%d" % (count - 1)))
+            assert (found is None) or (committed is not None), "only a part is there"
+            await asyncio.sleep(0)
+        assert turns >= (2 if place == "file" else 1) * count // STEP // 2
         await store.close()
 
     asyncio.run(main())

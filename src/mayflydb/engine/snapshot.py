@@ -162,9 +162,9 @@ class Snapshot:
         The index key is without what of the partition ends an entry key. A record comes once for each of its keys in the range.
         `keys_of` is what the index was built with. An entry key has LONGEST_ORDERED bytes at most, so it may have to cut index
         keys at LONGEST_ORDERED - HASH_BYTES. Then a range has to be cut likewise (the upper bound upwards), records of one cut
-        key come in the order of their partitions, and the caller sorts those and leaves out what lies beyond his bounds. He also
-        asks afterwards whether the index still stands (`Indexes.stand`), since one that is dropped loses its entries.
-        In a serializable transaction all stretches that were asked for count as read. Errors: OwnerNotFound, WriteConflict.
+        key come in the order of their partitions, and the caller sorts those and leaves out what lies beyond his bounds.
+        In a serializable transaction all stretches that were asked for count as read. Errors: OwnerNotFound, WriteConflict; its
+        detail `scheme` is True for an index that was dropped meanwhile, since that loses its entries.
         """
         part = await self._part(container)
         shelves = part.shelves(index, keys_of)
@@ -199,9 +199,16 @@ class Snapshot:
     ) -> AsyncIterator[tuple[list[Found], Place | None]]:
         """What was there at the beginning, and up to where; None: to the end."""
         after: Place | None = None
+        store = self._engine.store
+        version = store.catalog_version
         while True:
-            found = await self._engine.store.read(Walk(part.node.id, index.number, within, descending, after, batch))
+            found = await store.read(Walk(part.node.id, index.number, within, descending, after, batch))
             self._check_losses(part.node.id)
+            if store.catalog_version != version:
+                version = store.catalog_version
+                if not await self._engine.indexes.stand(part.node.id, [index]):
+                    # It may have lost entries already.
+                    raise WriteConflict(CHANGED, container=part.node.id, scheme=True)
             part.shelve_gone(shelves)
             last = (found[-1][0], found[-1][1].seq) if found else None
             stored = self._stored_then(part, shelves, found, began)

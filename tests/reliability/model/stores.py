@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
 from mayflydb.model.errors import MayflyError
@@ -50,7 +50,7 @@ class Direct:
         transaction = self._transaction
         transaction.begin()
         try:
-            reply, purged = transaction.run(decide)
+            reply, purged = _to_the_end(transaction.run(decide))
         except MayflyError:
             self._commit()  # As in a group: a refusal leaves nothing but gaps in the numbers.
             raise
@@ -69,6 +69,15 @@ class Direct:
 
     async def close(self) -> None:
         self._transaction.connection.close()
+
+
+def _to_the_end(steps: Generator[None, None, T]) -> T:
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            done: T = end.value
+            return done
 
 
 class Turn:

@@ -138,11 +138,24 @@ def test_snapshots_meet_only_where_both_write(t: Any, read: str, write: str, con
     assert caught.value.status == "ABORTED"
 
 
-def test_a_failed_statement_ends_its_transaction(t: Any) -> None:
+@pytest.mark.parametrize(
+    "text",
+    [
+        "INSERT INTO t (id, a) VALUES (1, 1)",
+        "SELEC 1",
+        "SELECT nothing FROM t",
+        "SELECT id FROM nowhere",
+        "SELECT $p",
+        "SELECT Unwrap(CAST('x' AS Int64))",
+        "CREATE TABLE n (id Int64, PRIMARY KEY (id))",
+        "CREATE TABLE n (id Int64, PRIMARY KEY (id)); SELECT 1",
+    ],
+)
+def test_a_failed_statement_ends_its_transaction(t: Any, text: str) -> None:
     id = t.begin()
     t.within(id, "UPSERT INTO t (id, a) VALUES (3, 3)")
     with pytest.raises(Fault):
-        t.within(id, "INSERT INTO t (id, a) VALUES (1, 1)")
+        t.within(id, text)
     assert t.refused("SELECT 1", Control(id=id)).status == "NOT_FOUND"
     assert rows(t) == BOTH
 
@@ -203,22 +216,72 @@ def test_such_a_transaction_stays_open_where_a_query_began_it(t: Any, mode: Any)
     assert t.session.transactions == {}
 
 
-def test_a_scheme_that_has_changed(t: Any) -> None:
-    id = t.begin()
-    t.within(id, "UPSERT INTO t (id, a) VALUES (5, 5)")
-    t.parts("ALTER TABLE t DROP COLUMN a")
-    with pytest.raises(Fault) as caught:
-        t.commit(id)
-    assert (caught.value.status, caught.value.issues[0].code) == ("ABORTED", 2028)
+GONE = "Cannot find table"
+NO_INDEX = "Required global index not found, index name: by_a"
+CHANGED = "Schema changed"
+INDEXED = "ALTER TABLE t ADD INDEX by_a GLOBAL ON (a)"
+
+# What is done first, what changes the table, what is done then, and what that is refused with (None: nothing, it commits).
+SCHEMES = [
+    ("UPSERT INTO t (id, a) VALUES (5, 5)", "ALTER TABLE t DROP COLUMN a", None, ("ABORTED", CHANGED)),
+    ("UPSERT INTO t (id, a) VALUES (5, 5)", "ALTER TABLE t ADD COLUMN n Int64", None, ("ABORTED", CHANGED)),
+    ("UPSERT INTO t (id, a) VALUES (5, 5)", "DROP TABLE t", None, ("ABORTED", CHANGED)),
+    ("SELECT a FROM t", "DROP TABLE t", "UPSERT INTO other (id) VALUES (1)", ("ABORTED", CHANGED)),
+    ("SELECT a FROM t", "DROP TABLE t", "SELECT a FROM t", ("SCHEME_ERROR", GONE)),
+    ("SELECT a FROM t", "ALTER TABLE t RENAME TO u", "SELECT a FROM t", ("SCHEME_ERROR", GONE)),
+    ("SELECT a FROM t", "ALTER TABLE t DROP COLUMN a", "SELECT a FROM t", ("GENERIC_ERROR", "Member not found: a")),
+    ("SELECT a FROM t", "ALTER TABLE t ADD COLUMN n Int64", "SELECT n FROM t", None),
+    (
+        "SELECT a FROM t",
+        "ALTER TABLE t ADD COLUMN n Int64",
+        "UPSERT INTO t (id, n) VALUES (5, 5)",
+        ("ABORTED", CHANGED),
+    ),
+    ("SELECT id FROM t VIEW by_a", "ALTER TABLE t DROP INDEX by_a", "SELECT id FROM t", None),
+    (
+        "SELECT id FROM t VIEW by_a",
+        "ALTER TABLE t DROP INDEX by_a",
+        "SELECT id FROM t VIEW by_a",
+        ("SCHEME_ERROR", NO_INDEX),
+    ),
+    (
+        "SELECT id FROM t VIEW by_a",
+        "ALTER TABLE t RENAME INDEX by_a TO b",
+        "SELECT id FROM t VIEW by_a",
+        ("SCHEME_ERROR", NO_INDEX),
+    ),
+    ("UPSERT INTO t (id, a) VALUES (5, 5)", "ALTER TABLE t DROP INDEX by_a", None, None),
+    ("UPSERT INTO t (id, a) VALUES (5, 5)", "ALTER TABLE t ADD INDEX b GLOBAL ON (a, id)", None, None),
+    ("UPSERT INTO t (id, a) VALUES (5, 5)", "CREATE TABLE n (id Int64, PRIMARY KEY (id))", None, None),
+]
 
 
-def test_a_table_that_is_gone(t: Any) -> None:
+@pytest.mark.parametrize("number", range(len(SCHEMES)))
+def test_a_scheme_that_changes(t: Any, number: int) -> None:
+    first, change, then, refusal = SCHEMES[number]
+    if "by_a" in first + change:
+        t.parts(INDEXED)
     id = t.begin()
-    t.within(id, "UPSERT INTO t (id, a) VALUES (5, 5)")
-    t.parts("DROP TABLE t")
+    t.within(id, first)
+    t.parts(change)
+    if refusal is None:
+        t.within(id, then or "SELECT 1", commit=True)
+        return
     with pytest.raises(Fault) as caught:
-        t.commit(id)
-    assert caught.value.status == "ABORTED"
+        t.within(id, then or "SELECT 1", commit=True)
+    assert caught.value.status == refusal[0]
+    assert refusal[1] in caught.value.message
+    if refusal[0] == "ABORTED":
+        assert caught.value.issues[0].code == 2028
+    assert t.session.transactions == {}
+
+
+def test_an_index_that_came_meanwhile_has_what_was_written(t: Any) -> None:
+    id = t.begin()
+    t.within(id, "UPSERT INTO t (id, a) VALUES (5, 5); DELETE FROM t WHERE id = 1")
+    t.parts(INDEXED)
+    t.commit(id)
+    assert t.rows("SELECT id, a FROM t VIEW by_a") == [(5, 5), (2, 20)]
 
 
 def test_plans_are_made_anew_when_the_scheme_changes(t: Any) -> None:

@@ -66,6 +66,12 @@ QUERIES = [
     ("SELECT JSON_EXISTS(CAST('{\"a\": 1}' AS Json), '$.z')", False),
     ("SELECT JSON_QUERY(Json('[1, 2]'), '$')", "[1,2]"),
     ("SELECT Yson::ConvertTo(Yson::YPath(Json('{\"a\": \"x\"}'), '/a'), Optional<Utf8>)", "x"),
+    ('SELECT Yson::ConvertTo(Yson::YPath(Json(\'{"a": [1, {"b": "x"}]}\'), \'//a/1/b\'), Optional<Utf8>)', "x"),
+    ("SELECT Yson::ConvertTo(Json('{\"a\": [1, 2]}')['a'], List<Int64>)", [1, 2]),
+    ("SELECT Yson::ConvertTo(Json('{\"a\": [1, 2]}').a[1l], Optional<Int64>)", 2),
+    ("SELECT Yson::ConvertTo(Json('{\"a\": 1}')['b'], Optional<Int64>) IS NULL", True),
+    ("SELECT Yson::ConvertToInt64(Yson::Parse('{a=[7;8]}').a[0])", 7),
+    ("SELECT Yson::ConvertTo(Yson('{a={b=5}}').a.b, Optional<Int64>)", 5),
     (
         "SELECT Yson::ConvertTo(Yson::YPath(Json('{\"a\": 1}'), '/a'), Optional<String>, Yson::Options(true AS AutoConvert))",
         b"1",

@@ -7,7 +7,7 @@ import logging
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from google.protobuf.message import DecodeError
@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 
 OPEN_SERVICES = frozenset({"Ydb.Auth.V1.AuthService"})
 """What may be asked without a login."""
+
+LARGEST: Final = 64 << 20
+"""Bytes of a message, in either direction."""
 
 ANY_DATABASE = frozenset({"Ydb.Discovery.V1.DiscoveryService", *OPEN_SERVICES})
 """Services whose requests say themselves which database they mean, or mean none."""
@@ -88,8 +91,7 @@ class YdbApp:
             async with asyncio.timeout(None) as limit:
                 late = _limit(method, request, limit)
                 try:
-                    answer: bytes = await handler(call, request)
-                    return answer
+                    return _checked(await handler(call, request))
                 except asyncio.CancelledError:
                     if limit.expired():
                         raise fault(_LATE[late], status=late) from None
@@ -111,7 +113,7 @@ class YdbApp:
             handler: Any = _handler(method)
             async with aclosing(handler(call, request)) as messages:
                 async for each in messages:
-                    yield each
+                    yield _checked(each)
         except MayflyError as error:
             yield method.refuse(*answer_to(error))
         except Denied:
@@ -143,6 +145,14 @@ class YdbApp:
         if method.service in OPEN_SERVICES:
             return BUILTIN
         return await self.accounts.who(asked.ticket, now)
+
+
+def _checked(answer: bytes) -> bytes:
+    """gRPC would refuse what is larger, and its client would try again."""
+    if len(answer) > LARGEST:
+        said = f"Query result size limit exceeded. ({len(answer)} > {LARGEST})"
+        raise fault(said, status="PRECONDITION_FAILED", code=2013)
+    return answer
 
 
 def _handler(method: Method) -> Unary | Streaming:

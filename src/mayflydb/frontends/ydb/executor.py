@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import aclosing
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing, contextmanager
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -113,14 +113,14 @@ class Executor:
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
         began = self.stopwatch()
-        script = self.texts.script(text)
-        if _changes_scheme(script):
-            async for part in self._define(call, script, control):
-                yield part
-            return
-        prepared, cached = await self._prepared(
-            call, text, script, {name: type for name, (type, _) in parameters.items()}
-        )
+        with self._ending(session, control):
+            script = self.texts.script(text)
+            if _changes_scheme(script):
+                async for part in self._define(call, script, control):
+                    yield part
+                return
+            types = {name: type for name, (type, _) in parameters.items()}
+            prepared, cached = await self._prepared(call, text, script, types)
         work = Work(self, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
         if stats:
             work.told = Told(cached, began, self.stopwatch() - began)
@@ -139,6 +139,17 @@ class Executor:
         async with aclosing(parts):
             async for part in parts:
                 yield part
+
+    @contextmanager
+    def _ending(self, session: Session | None, control: Control | None) -> Iterator[None]:
+        """The transaction of a statement that fails is over, even if it fails before it is run."""
+        try:
+            yield
+        except Fault:
+            if session is not None and control is not None and control.id:
+                transactions = self.transactions(session)
+                transactions.end(transactions.find(control.id))
+            raise
 
     async def _alone(
         self, work: Work, text: str, parameters: Parameters, mode: Mode
@@ -291,9 +302,10 @@ class Executor:
         """What a transaction is told that cannot go on."""
         container = error.detail.get("container")
         path = await self._path_of(container) if isinstance(container, int) else None
+        gone = path is None and container is not None
         if path is None and len(views) == 1:
             path = next(iter(views))
-        if isinstance(error, OwnerNotFound) or error.detail.get("scheme"):
+        if isinstance(error, OwnerNotFound) or gone or error.detail.get("scheme"):
             return scheme_changed(path)
         return aborted(path)
 

@@ -247,7 +247,7 @@ class Layout:
     def _ttl_of(self, definition: Definition) -> tuple[int, int, str, str | None] | None:
         body = msgspec.convert(definition.body, TableBody)
         if body.columns != self.view.body.columns or body.key != self.view.body.key:
-            raise WriteConflict(SCHEME_CHANGED, scheme=True)
+            raise WriteConflict(SCHEME_CHANGED, container=self.view.node.id, scheme=True)
         standing = {slot.number for slot in definition.slots if slot.state != "dropped"}
         if body.ttl is None or body.ttl.slot not in standing:
             return None

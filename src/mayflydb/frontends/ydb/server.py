@@ -8,12 +8,10 @@ from typing import Any, Final
 import grpc
 import grpc.aio
 
-from mayflydb.frontends.ydb.app import Asked, YdbApp
+from mayflydb.frontends.ydb.app import LARGEST, Asked, YdbApp
 from mayflydb.frontends.ydb.calls import Entrance
 from mayflydb.frontends.ydb.errors import Denied
 from mayflydb.frontends.ydb.methods import SERVICES, Method, methods
-
-LARGEST: Final = 64 << 20
 
 OPTIONS: Final = (
     # Clients ping every ten seconds while a stream is open; a server that counts those as strikes hangs up after a minute.

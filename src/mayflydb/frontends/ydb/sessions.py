@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import base64
 from collections import OrderedDict
+from collections.abc import Callable
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Protocol
 
-from mayflydb.model.instant import Instant, Span
+from mayflydb.model.instant import SECOND, Span
 from mayflydb.query.yql.faults import Fault, Issue, fault
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Held(Protocol):
 
 
 class Session:
-    """`transactions`: open ones by id. `used`: when its last request began. One request at a time has it."""
+    """`transactions`: open ones by id. `used`: when its last request began, by the loop's clock. One request at a time has it."""
 
     __slots__ = (
         "_ended",
@@ -49,7 +50,7 @@ class Session:
         "user",
     )
 
-    def __init__(self, id: str, kind: Kind, database: str, user: str, used: Instant) -> None:
+    def __init__(self, id: str, kind: Kind, database: str, user: str, used: float) -> None:
         self.id = id
         self.kind = kind
         self.database = database
@@ -121,10 +122,12 @@ class Work:
 class Sessions:
     """Those of one server, on its event loop."""
 
-    def __init__(self, chance: Random, idle: Span, most: int) -> None:
-        """`idle`: how long those of the table service live unused. `most`: how many there may be at once."""
+    def __init__(self, chance: Random, idle: Span, most: int, time: Callable[[], float] | None = None) -> None:
+        """`idle`: how long those of the table service live unused. `most`: how many there may be at once. `time`: seconds that
+        pass for clients too, whatever is done to the clock that rows live by; by default the event loop's."""
+        self._time = time or asyncio.get_running_loop().time
         self._chance = chance
-        self._idle = idle
+        self._idle = idle / SECOND
         self._most = most
         self._sessions: dict[str, Session] = {}
         self._by_use: OrderedDict[str, Session] = OrderedDict()
@@ -134,12 +137,12 @@ class Sessions:
 
     def create(self, call: Call, kind: Kind) -> Session:
         """A new one. Faults: OVERLOADED where there are too many."""
-        self._expire(call.now)
+        self._expire()
         if len(self._sessions) >= self._most:
             raise fault("Active sessions limit exceeded", status="OVERLOADED")
         secret = base64.urlsafe_b64encode(self._chance.getrandbits(192).to_bytes(24)).decode()
         id = f"ydb://session/3?node_id=1&id={secret}"
-        session = self._sessions[id] = Session(id, kind, call.database, call.user, call.now)
+        session = self._sessions[id] = Session(id, kind, call.database, call.user, self._time())
         if kind == "table":
             self._by_use[id] = session
         else:
@@ -147,15 +150,20 @@ class Sessions:
         return session
 
     def find(self, call: Call, id: str) -> Session:
-        """The session of this id; that of somebody else is none. Faults: BAD_SESSION."""
-        self._expire(call.now)
-        session = self._sessions.get(id)
-        if session is None or session.user != call.user or session.database != call.database:
+        """The session of this id. Faults: BAD_SESSION."""
+        session = self.known(call, id)
+        if session is None:
             raise Fault("BAD_SESSION", Issue(f"Session not found: {id}"))
-        session.used = call.now
+        session.used = self._time()
         if session.kind == "table":
             self._by_use.move_to_end(id)
         return session
+
+    def known(self, call: Call, id: str) -> Session | None:
+        """The session of this id, if there is one; that of somebody else is none."""
+        self._expire()
+        session = self._sessions.get(id)
+        return session if session and session.user == call.user and session.database == call.database else None
 
     def enter(self, call: Call, id: str) -> Work:
         """The session, for this request alone: `with sessions.enter(call, id) as work`. Faults: BAD_SESSION, SESSION_BUSY."""
@@ -189,7 +197,8 @@ class Sessions:
     def _end_after(self, session: Session, seconds: float) -> None:
         session.watch(asyncio.get_running_loop().call_later(seconds, self.close, session))
 
-    def _expire(self, now: Instant) -> None:
+    def _expire(self) -> None:
+        now = self._time()
         while self._by_use:
             oldest = next(iter(self._by_use.values()))
             if now - oldest.used <= self._idle or oldest.busy:

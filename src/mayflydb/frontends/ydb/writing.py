@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from operator import itemgetter
+from typing import Final
 
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.snapshot import Snapshot
@@ -16,6 +18,9 @@ from mayflydb.query.yql.types import Value
 
 EXISTS = "Conflict with existing key."
 TWICE = "Duplicated keys found."
+
+AT_ONCE: Final = 64
+"""Rows after which others have their turn."""
 
 
 class Writer:
@@ -39,7 +44,9 @@ class Writer:
         if effect.verb == "INSERT":
             keyed = await self._insertable(effect, keyed)
         do = {"INSERT": self._insert, "UPDATE": self._update, "DELETE": self._delete}.get(effect.verb, self._put)
-        for key, row in keyed:
+        for number, (key, row) in enumerate(keyed, 1):
+            if not number % AT_ONCE:
+                await asyncio.sleep(0)
             try:
                 after = await do(effect, rows, key, row)
             except Conflict:

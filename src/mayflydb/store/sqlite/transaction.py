@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from collections.abc import Callable, Generator
+from typing import Any, Final, TypeVar
 
 import apsw
 
@@ -18,9 +18,15 @@ from mayflydb.store.sqlite.schema import DOOMED
 
 T = TypeVar("T")
 
+STEP: Final = 64
+"""Reads, or changes, after which whoever runs a decision may pause."""
+
 
 class Transaction:
-    """The writer's view of its database. `begin`, any number of `run`, then `prepare` + COMMIT + `committed`, or `rollback`."""
+    """The writer's view of its database. `begin`, any number of `run`, then `prepare` + COMMIT + `committed`, or `rollback`.
+
+    `changed`: whether anything was written since `begin`.
+    """
 
     def __init__(self, connection: apsw.Connection) -> None:
         self.connection = connection
@@ -34,6 +40,7 @@ class Transaction:
             ask.NewId: self._new_id,
             ask.Get: self._get,
         }
+        self.changed = False
         self.recent = Recent()
         self._touched = Touched(self.recent)
         connection.execute(DOOMED)
@@ -49,25 +56,33 @@ class Transaction:
     def begin(self) -> None:
         """Take the write lock."""
         self.connection.execute("BEGIN IMMEDIATE")
+        self.changed = False
 
-    def run(self, decide: Callable[[], ask.Decision[T]]) -> tuple[T, tuple[ask.Purged, ...]]:
-        """Decide and apply. An exception of the decision itself comes before its first change, so it leaves no trace."""
-        outcome = self._drive(decide())
+    def run(self, decide: Callable[[], ask.Decision[T]]) -> Generator[None, None, tuple[T, tuple[ask.Purged, ...]]]:
+        """Decide and apply, in steps. An exception of the decision itself comes before its first change: it leaves no trace."""
+        outcome = yield from self._drive(decide())
         purged: list[ask.Purged] = []
-        for change in outcome.changes:
+        for number, change in enumerate(outcome.changes, 1):
             done = self._apply(change)
             if done is not None:
                 purged.append(done)
+            if not number % STEP:
+                yield
         return outcome.reply, tuple(purged)
 
-    def _drive(self, decision: ask.Decision[T]) -> ask.Outcome[T]:
+    def _drive(self, decision: ask.Decision[T]) -> Generator[None, None, ask.Outcome[T]]:
         answer: Any = None
-        try:
-            while True:
-                answer = self._answer(decision.send(answer))
-        except StopIteration as end:
-            outcome: ask.Outcome[T] = end.value
-            return outcome
+        number = 0
+        while True:
+            try:
+                request = decision.send(answer)
+            except StopIteration as end:
+                outcome: ask.Outcome[T] = end.value
+                return outcome
+            answer = self._answer(request)
+            number += 1
+            if not number % STEP:
+                yield
 
     def _answer(self, request: ask.Read[Any]) -> Any:
         own = self._own_answers.get(type(request))
@@ -86,6 +101,7 @@ class Transaction:
         return self._next_id
 
     def _apply(self, change: ask.Change) -> ask.Purged | None:
+        self.changed = True
         if isinstance(change, ask.Put):
             self._touched.put(change.container, change.record)
         elif isinstance(change, ask.Delete):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -90,7 +90,10 @@ class Writer:
             self._transaction.begin()
             began = started = self._stopwatch()
             while queue and len(done) < limit:
-                self._decide(queue.popleft(), done)
+                for _ in self._decide(queue.popleft(), done):
+                    if self._stopwatch() - started > SLICE_US and self._may_pause:
+                        await asyncio.sleep(0)
+                        started = self._stopwatch()
                 if self._stopwatch() - started > SLICE_US:
                     if self._thread is None:
                         break
@@ -112,7 +115,8 @@ class Writer:
 
         def work() -> None:
             self._transaction.begin()
-            self._decide(job, done)
+            for _ in self._decide(job, done):
+                pass
             self._transaction.prepare()
 
         try:
@@ -122,11 +126,17 @@ class Writer:
             return
         await self._commit(done, started)
 
-    def _decide(self, job: Job, done: list[tuple[Job, Any, Any]]) -> None:
+    @property
+    def _may_pause(self) -> bool:
+        """Whether others may read now, and see nothing of this transaction."""
+        return self._thread is not None or not self._transaction.changed
+
+    def _decide(self, job: Job, done: list[tuple[Job, Any, Any]]) -> Iterator[None]:
+        """One job, in steps."""
         if job.future.cancelled():
             return
         try:
-            reply, purged = self._transaction.run(job.decide)
+            reply, purged = yield from self._transaction.run(job.decide)
         except apsw.Error:
             done.append((job, None, None))
             raise

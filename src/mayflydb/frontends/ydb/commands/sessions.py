@@ -8,7 +8,7 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
 from mayflydb.frontends.ydb.commands.discovery import NODE
-from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.faults import fault
 
 _READY = wire.number(1, 1)
 _HINTS: Final = {"session_shutdown": 3, "node_shutdown": 4}
@@ -60,15 +60,13 @@ async def delete_query_session(call: Call, request: Any) -> bytes:
 
 
 def _delete(call: Call, id: str) -> None:
-    """End a session, if it has not ended yet: clients that close their pools do not know which have."""
+    """Whether there was one is not said: pools delete a session once more when they hear that it is gone, and `ydb-sdk` ends
+    the process where that fails."""
     if not id:
-        raise fault("Empty session id", status="BAD_REQUEST")
-    sessions = call.app.sessions
-    try:
-        session = sessions.find(call, id)
-    except Fault:
-        return
-    sessions.close(session)
+        raise fault("Session id is empty", status="BAD_REQUEST")
+    session = call.app.sessions.known(call, id)
+    if session is not None:
+        call.app.sessions.close(session)
 
 
 COMMANDS: Final[Mapping[str, Unary | Streaming]] = {

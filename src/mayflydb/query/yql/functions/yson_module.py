@@ -362,12 +362,13 @@ def _child(node: Node, key: bytes) -> Node | None:
 
 
 def _along(node: Node, path: bytes) -> Node | None:
+    """`/a/0`; `//a/0` is the same, as the path from the root that it looks like."""
     if path in (b"", b"/"):
         return node
     if path[:1] != b"/":
         raise Wrong("Invalid YPath: it must begin with '/'")
     found: Node | None = node
-    for part in path[1:].split(b"/"):
+    for part in path[2 if path[:2] == b"//" else 1 :].split(b"/"):
         if found is None:
             return None
         if part[:1] == b"@":

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from mayflydb.query.yql import comparison
-from mayflydb.query.yql.expression import Expression, Operand
-from mayflydb.query.yql.faults import fault, type_fault
+from mayflydb.query.yql import comparison, functions
+from mayflydb.query.yql.expression import Expression, Invocation, Operand
+from mayflydb.query.yql.faults import Position, fault, type_fault
+from mayflydb.query.yql.functions.signatures import NODE
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, no_member, slot
 from mayflydb.query.yql.plans.subqueries import is_query, scalar
-from mayflydb.query.yql.plans.values import derived, strict_binary
+from mayflydb.query.yql.plans.values import constant, derived, strict_binary, strict_unary
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Member, Name, Parameter, Query, Subscript
 from mayflydb.query.yql.types import (
     INTEGERS,
+    JSON,
+    STRING,
+    YSON,
     DictType,
     ListType,
     StructType,
@@ -44,8 +48,9 @@ def name(binder: Binder, tree: Name) -> Expression:
 def _not_grouped(binder: Binder, column: str, source: str | None, tree: Name | Member) -> None:
     """Refuse a column that is no key of the grouping."""
     if binder.scope.find(column, source) is None:
+        named = column if source is None else f"{source}.{column}"
         raise fault(
-            f"Column {column} must either be a key column in GROUP BY or it should be used in aggregation function",
+            f"Column `{named}` must either be a key column in GROUP BY or it should be used in aggregation function",
             tree.at,
         )
 
@@ -109,7 +114,28 @@ def member(binder: Binder, tree: Member) -> Expression:
         if binder.grouped:
             _not_grouped(binder, tree.name, of.name, tree)
         return binder.scope.slot(tree.name, of.name, tree.at)
-    return part(binder.expression(of), tree.name, tree)
+    if binder.grouped and isinstance(of, Name) and binder.scope.find(of.name) is None:
+        _not_grouped(binder, str(tree.name), of.name, tree)
+    if isinstance(of, Name) and binder.scope is not EMPTY and not binder.special and binder.scope.find(of.name) is None:
+        raise fault(f"Unknown correlation name: {of.name}", of.at)
+    found = binder.expression(of)
+    if bare(found.type) in _DOCUMENTS:
+        return looked_up(found, constant(STRING, str(tree.name).encode()), tree.at)
+    return part(found, tree.name, tree)
+
+
+_DOCUMENTS = (JSON, YSON, NODE)
+
+
+def looked_up(of: Expression, key: Expression, at: Position) -> Expression:
+    """A member of a document, or an item of it: a node. NULL where there is none."""
+    if bare(key.type) in INTEGERS:
+        key = strict_unary(STRING, lambda number: str(number).encode(), key)
+    build = functions.find("Yson::Lookup")
+    assert build is not None
+    found = build(Invocation("Yson::Lookup", (of, key), (), at))
+    assert isinstance(found, Expression)
+    return found
 
 
 def part(of: Expression, name: str | int, tree: Member | Query | Expression | object) -> Expression:
@@ -143,9 +169,11 @@ def _place(type: Type, name: str | int) -> tuple[int, Type | None]:
 
 
 def subscript(binder: Binder, tree: Subscript) -> Expression:
-    """`list[i]`, `dict[key]`: NULL where there is nothing."""
+    """`list[i]`, `dict[key]`, `document[key]`: NULL where there is nothing."""
     of, index = binder.expression(tree.of), binder.expression(tree.index)
     type = bare(of.type)
+    if type in _DOCUMENTS:
+        return looked_up(of, index, tree.at)
     if isinstance(type, ListType) and bare(index.type) in INTEGERS:
         return strict_binary(optional(type.item), _at, of, index)
     if isinstance(type, DictType):

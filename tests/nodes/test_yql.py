@@ -1,0 +1,205 @@
+"""YQL on two nodes of one database: tables that both know, and transactions that meet."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from random import Random
+from typing import Any
+
+import pytest
+
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.executor import Executor
+from mayflydb.frontends.ydb.options import Options
+from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.transactions import Control, Mode
+from mayflydb.query.yql.faults import Fault
+from mayflydb.query.yql.schemas import Row
+from nodes.crew import Member, crew, together
+from stores import Databases
+from yql_appends import appended
+
+ROUNDS = 10
+COPY = "UPSERT INTO t (id, a) SELECT a + 100l, a FROM t WHERE id = 1"
+
+
+class Node:
+    """What runs queries on one of them; it keeps the transactions of one session."""
+
+    def __init__(self, member: Member) -> None:
+        self.transactions: dict[str, Any] = {}
+        self.engine = member.engine
+        self.schemes = Schemes(member.engine, Options())
+        self.executor = Executor(member.engine, self.schemes, Random(member.number), lambda: 0)
+
+    async def run(self, text: str, control: Control | None = None) -> list[Row]:
+        """Its rows. Errors: Fault."""
+        return (await self.told(text, control))[0]
+
+    async def told(self, text: str, control: Control | None) -> tuple[list[Row], str]:
+        """Its rows, and the transaction that is open afterwards. Errors: Fault."""
+        call = Call(self, "/local", await self.engine.now())  # type: ignore[arg-type]
+        parts = [part async for part in self.executor.execute(call, self, text, {}, control)]
+        return [row for part in parts for row in part.rows], parts[-1].tx_id
+
+    async def refusal(self, text: str, control: Control | None = None) -> Fault | None:
+        """What a query is refused with."""
+        try:
+            await self.run(text, control)
+        except Fault as fault:
+            return fault
+        return None
+
+    async def begin(self, text: str, mode: Mode = "serializable_read_write") -> str:
+        """The id of a transaction that has run this."""
+        await self.run(text, Control(begin=mode))
+        return next(reversed(self.transactions))
+
+    async def close(self) -> None:
+        await self.schemes.close()
+
+
+def on_two(databases: Databases, work: Callable[..., Awaitable[None]]) -> None:
+    async def whole() -> None:
+        async with crew(databases.fresh(), 2) as members:
+            nodes = [Node(member) for member in members]
+            try:
+                await work(*nodes)
+            finally:
+                for node in nodes:
+                    await node.close()
+
+    asyncio.run(whole())
+
+
+TABLE = "CREATE TABLE t (id Int64, a Int64, PRIMARY KEY (id), INDEX by_a GLOBAL ON (a))"
+LOST = "Transaction locks invalidated. Table: `/local/t`"
+WRITE = "UPSERT INTO other (id) VALUES ({})"
+
+# What one node reads, what the other does then, what the first one writes (None: nothing), and whether that is a conflict.
+MEETINGS: list[tuple[str, str, str | None, bool]] = [
+    ("SELECT a FROM t WHERE id = 1", "UPSERT INTO t (id, a) VALUES (1, 0)", WRITE, True),
+    ("SELECT a FROM t WHERE id = 1", "UPSERT INTO t (id, a) VALUES (2, 0)", WRITE, False),
+    ("SELECT a FROM t WHERE id = 1", "DELETE FROM t WHERE id = 1", WRITE, True),
+    ("SELECT a FROM t WHERE id = 9", "INSERT INTO t (id, a) VALUES (9, 0)", WRITE, True),
+    ("SELECT id FROM t WHERE id > 5", "INSERT INTO t (id, a) VALUES (9, 0)", WRITE, True),
+    ("SELECT id FROM t WHERE id < 5", "INSERT INTO t (id, a) VALUES (9, 0)", WRITE, False),
+    ("SELECT id FROM t VIEW by_a WHERE a = 15", "UPSERT INTO t (id, a) VALUES (2, 15)", WRITE, True),
+    ("SELECT id FROM t VIEW by_a WHERE a = 10", "UPSERT INTO t (id, a) VALUES (2, 15)", WRITE, False),
+    ("SELECT COUNT(*) FROM t", "DELETE FROM t", WRITE, True),
+    ("SELECT id FROM other", "UPSERT INTO t (id, a) VALUES (1, 5)", "UPSERT INTO t (id, a) VALUES (1, 6)", False),
+    ("SELECT id FROM other", "INSERT INTO t (id, a) VALUES (9, 5)", "INSERT INTO t (id, a) VALUES (9, 6)", True),
+    ("UPDATE t SET a = a + 1 WHERE id = 1", "UPDATE t SET a = a + 1 WHERE id = 1", "SELECT 1", True),
+    ("SELECT a FROM t WHERE id = 1", "DELETE FROM t", None, False),
+]
+
+
+def test_what_another_node_has_done_is_found(databases: Databases) -> None:
+    async def work(one: Node, other: Node) -> None:
+        await one.run("CREATE TABLE other (id Int64, PRIMARY KEY (id))")
+        for number, (reads, meanwhile, writes, conflicts) in enumerate(MEETINGS):
+            await one.run(TABLE)
+            await other.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20)")
+            id = await one.begin(reads)
+            await other.run(meanwhile)
+            refused = await one.refusal((writes or "SELECT 1").format(number), Control(id=id, commit=True))
+            assert (refused is not None) == conflicts, MEETINGS[number]
+            if refused is not None:
+                assert (refused.status, refused.message) == ("ABORTED", LOST)
+            await other.run("DROP TABLE t")
+
+    on_two(databases, work)
+
+
+SCHEMES = [
+    # What one node does with a table that both know, what the other then runs, and what comes of it.
+    ("ALTER TABLE t ADD COLUMN n Int64", "UPSERT INTO t (id, n) VALUES (3, 30)", []),
+    ("SELECT 1", "SELECT n FROM t WHERE id = 3", [(30,)]),
+    ("ALTER TABLE t DROP COLUMN n", "SELECT * FROM t WHERE id = 1", [(10, 1)]),
+    ("ALTER TABLE t ADD INDEX by_id GLOBAL ON (a, id)", "SELECT id FROM t VIEW by_id WHERE a = 10", [(1,)]),
+    ("ALTER TABLE t RENAME TO u", "SELECT a FROM u WHERE id = 1", [(10,)]),
+    ("UPSERT INTO u (id, a) VALUES (1, 11)", "SELECT a FROM u WHERE id = 1", [(11,)]),
+    ("ALTER TABLE u DROP INDEX by_a", "UPDATE u SET a = 12 WHERE a = 11 RETURNING id", [(1,)]),
+    ("DROP TABLE u", "CREATE TABLE u (id Utf8, PRIMARY KEY (id))", []),
+    ("UPSERT INTO u (id) VALUES ('x'u)", "SELECT id FROM u", [("x",)]),
+]
+
+
+def test_a_scheme_that_one_node_changes_is_that_of_the_other(databases: Databases) -> None:
+    async def work(one: Node, other: Node) -> None:
+        await one.run(TABLE)
+        await one.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20)")
+        assert await other.run("SELECT id FROM t VIEW by_a WHERE a = 10") == [(1,)]
+        for number, (change, then, expected) in enumerate(SCHEMES):
+            await one.run(change)
+            assert await other.run(then) == expected, SCHEMES[number]
+
+    on_two(databases, work)
+
+
+def test_a_transaction_over_a_change_of_the_scheme_elsewhere(databases: Databases) -> None:
+    async def work(one: Node, other: Node) -> None:
+        await one.run(TABLE)
+        id = await other.begin("UPSERT INTO t (id, a) VALUES (1, 10)")
+        await one.run("ALTER TABLE t ADD COLUMN n Int64")
+        with pytest.raises(Fault) as raised:
+            await other.run("SELECT 1", Control(id=id, commit=True))
+        assert (raised.value.status, raised.value.issues[0].code) == ("ABORTED", 2028)
+        assert await one.run("SELECT id FROM t") == []
+
+    on_two(databases, work)
+
+
+def test_a_snapshot_has_no_past_of_other_nodes(databases: Databases) -> None:
+    """It tells rather than read what is newer. What a request reads that nobody saw anything of yet is read again."""
+
+    async def work(one: Node, other: Node) -> None:
+        await one.run(TABLE)
+        await one.run("UPSERT INTO t (id, a) VALUES (1, 10), (2, 20)")
+        id = await one.begin("SELECT a FROM t WHERE id = 2", "snapshot_read_only")
+        await other.run("UPSERT INTO t (id, a) VALUES (1, 11), (3, 30)")
+        assert await one.run("SELECT a FROM t WHERE id = 2", Control(id=id)) == [(20,)]
+        assert await one.run("SELECT a FROM t WHERE id = 3", Control(id=id)) == []
+        with pytest.raises(Fault, match="Transaction locks invalidated"):
+            await one.run("SELECT a FROM t WHERE id = 1", Control(id=id))
+        assert await one.run("SELECT id, a FROM t", Control(begin="snapshot_read_only", commit=True)) == [
+            (1, 11),
+            (2, 20),
+            (3, 30),
+        ]
+
+    on_two(databases, work)
+
+
+def test_counting_on_two_nodes_loses_nothing(databases: Databases) -> None:
+    """Statements of their own, which are repeated for their client a few times; so is the rest, by the client."""
+
+    async def work(*nodes: Node) -> None:
+        await nodes[0].run(TABLE)
+        await nodes[0].run("UPSERT INTO t (id, a) VALUES (1, 0)")
+
+        async def count(node: Node) -> None:
+            done = 0
+            while done < ROUNDS:
+                refused = await node.refusal(f"UPDATE t SET a = a + 1 WHERE id = 1; {COPY}")
+                assert refused is None or refused.status == "ABORTED"
+                done += refused is None
+
+        await together(*map(count, nodes))
+        last = 2 * ROUNDS
+        for path in ("t", "t VIEW by_a"):
+            assert sorted(await nodes[0].run(f"SELECT id, a FROM {path}")) == [
+                (1, last),
+                *((100 + n, n) for n in range(1, last + 1)),
+            ]
+
+    on_two(databases, work)
+
+
+def test_transactions_at_random_have_an_order(databases: Databases, chance: Random) -> None:
+    async def work(*nodes: Node) -> None:
+        appends = await appended([node.told for node in nodes for _ in range(2)], chance, 20)
+        assert len(appends.holds) > 5
+
+    on_two(databases, work)
