@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from statistics import median
 from time import perf_counter, thread_time
@@ -140,15 +141,43 @@ def removal(place: Path) -> Iterator[Figure]:
             mayflydb.serve(port=0, ydb_port=0, clock="virtual", allow_time_travel=True, **storage) as server,
             _driver(server.ydb.endpoint) as driver,
         ):
-            driver.table_client.session().create().execute_scheme(DEFINED + ' WITH (TTL = Interval("PT0S") ON at)')
-            for first in range(0, DYING, BULK):
-                driver.table_client.bulk_upsert("/local/t", _rows(first, BULK, at=1_000_000), COLUMNS)
+            session = driver.table_client.session().create()
+            session.execute_scheme(DEFINED + ' WITH (TTL = Interval("PT0S") ON at)')
+            session.execute_scheme(DEFINED.replace("TABLE t", "TABLE kept"))
+            driver.table_client.bulk_upsert("/local/kept", _rows(0, ROWS), COLUMNS)
+            _fill(driver)
             began = perf_counter()
             removed = server.clock.advance(minutes=2)
             taken = perf_counter() - began
             if removed["purged"] != DYING:
                 raise RuntimeError(f"{removed['purged']} of {DYING} rows were removed")
+            _fill(driver)
+            with ThreadPoolExecutor(1) as pool:
+                run = pool.submit(server.clock.advance, hours=2)
+                waits = _reads_until(session, run.done)
+            if run.result()["purged"] != DYING:
+                raise RuntimeError("the second run did not remove all rows")
         yield rate(f"rows removed, {where}", DYING / taken, None, f"{DYING:,} rows due, one secondary index, one run")
+        slow = sorted(waits)[len(waits) * 99 // 100] * 1e3
+        how = f"p99 of {len(waits)} reads of another table through the SDK in the same process; worst {max(waits) * 1e3:.1f} ms"
+        yield Figure(f"reads while rows are removed, {where}", f"{slow:.1f} ms", "", None, how, slow)
+
+
+def _fill(driver: Any) -> None:
+    for first in range(0, DYING, BULK):
+        driver.table_client.bulk_upsert("/local/t", _rows(first, BULK, at=1_000_000), COLUMNS)
+
+
+def _reads_until(session: Any, is_over: Callable[[], bool]) -> list[float]:
+    """Seconds that each read took."""
+    query = session.prepare(SELECT.replace("FROM t", "FROM kept"))
+    waits: list[float] = []
+    while not is_over() or not waits:
+        began = perf_counter()
+        parameters = {"$id": len(waits) % ROWS}
+        session.transaction(ydb.SerializableReadWrite()).execute(query, parameters, commit_tx=True)
+        waits.append(perf_counter() - began)
+    return waits
 
 
 def on_ydb(place: Path) -> Iterator[Figure]:

@@ -33,7 +33,10 @@ from mayflydb.store.interface import (
 
 def repeated(entries: Sequence[Entry]) -> set[int]:
     """The indexes that have more than one of these entries."""
-    counts = Counter(entry.index for entry in entries)
+    numbers = [entry.index for entry in entries]
+    if len(set(numbers)) == len(numbers):
+        return set()
+    counts = Counter(numbers)
     return {number for number, count in counts.items() if count > 1}
 
 
@@ -116,8 +119,8 @@ class Workspace:
         """Let the catalogue know in which indexes a record has several entries."""
         if not entries or len(entries) < 2:
             return
-        known = {index.number for index in self._indexes if not index.several}
-        found = repeated(entries) & known
+        several = repeated(entries)
+        found = several and several & {index.number for index in self._indexes if not index.several}
         if found:
             self._node = with_several(self._node, found)
             self._indexes = [index for index in self._node.definition.indexes if index.state != "dropped"]

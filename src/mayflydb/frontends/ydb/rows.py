@@ -82,6 +82,8 @@ class _By(NamedTuple):
     types: tuple[Type, ...]
     rest: tuple[int, ...]
     rest_types: tuple[Type, ...]
+    key: Callable[[Sequence[Value]], bytes]
+    """Encodes the values of all of them."""
 
 
 class Layout:
@@ -184,8 +186,7 @@ class Layout:
         if _is_primary(index):
             return key
         by = self._of(index)
-        own = encode_key(by.types, [values[number] for number in by.numbers])
-        return own + encode_key(by.rest_types, [values[number] for number in by.rest])
+        return by.key([values[number] for number in (*by.numbers, *by.rest)])
 
     def _of(self, index: Index) -> _By:
         known = self._by.get(index.number)
@@ -193,11 +194,13 @@ class Layout:
             types = {column.name: column.type for column in self.view.table.columns}
             names: tuple[str, ...] = tuple((index.spec or {}).get("columns", ()))
             rest = [name for name in self.view.table.key if name not in names]
+            own_types, rest_types = (tuple(types[name] for name in those) for those in (names, rest))
             known = self._by[index.number] = _By(
                 tuple(self.numbers[name] for name in names),
-                tuple(types[name] for name in names),
+                own_types,
                 tuple(self.numbers[name] for name in rest),
-                tuple(types[name] for name in rest),
+                rest_types,
+                key_encoder((*own_types, *rest_types)),
             )
         return known
 
