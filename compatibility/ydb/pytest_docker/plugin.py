@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shlex
 import subprocess
@@ -23,6 +24,8 @@ class DockerComposeExecutor:
             command = shlex.split(os.environ["SUITE_SERVER_COMMAND"])
             process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             os.environ["SUITE_SERVER_PID"] = str(process.pid)
+            # The run ends the server that it has started, and knows nothing of this one.
+            atexit.register(process.terminate)
 
 
 class Services:
