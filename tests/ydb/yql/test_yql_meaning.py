@@ -108,6 +108,8 @@ REFUSED = [
     ("SELECT Count(($x, $y) -> ($x))", "1:8 Expected a value as argument #1, but got a lambda"),
     ("SELECT SpreadMembers(<|a: 1|>, -1)", "1:8 Expected a list or tuple of names, but got: Int32"),
     ("SELECT ListFromRange('a', 'b')", "1:8 Expected numeric type, but got: String"),
+    ("PRAGMA CheckedOps; SELECT 1", "1:1 PRAGMA CheckedOps is not supported"),
+    ("PRAGMA AnsiCurrentRow; SELECT 1", "1:1 PRAGMA AnsiCurrentRow is not supported"),
     # Names and places.
     ("SELECT z.id FROM t AS a", "1:8 Unknown correlation name: z"),
     ("SELECT a.nothing FROM t AS a", "1:8 Member not found: nothing"),
@@ -175,6 +177,23 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "expected"), REFUSED)
 def test_refusals(text: str, expected: str) -> None:
     assert refusal(text) == expected
+
+
+PRAGMAS: list[tuple[str, str, Any]] = [
+    ("PRAGMA ClassicDivision = 'false'; SELECT 5 / 2", "column0 Double", 2.5),
+    ("PRAGMA DisableClassicDivision; SELECT 5 / 2", "column0 Double", 2.5),
+    ("PRAGMA ClassicDivision = 'true'; SELECT 5 / 2", "column0 Int32?", 2),
+    ("PRAGMA UnicodeLiterals; SELECT 'a'", "column0 Utf8", "a"),
+    ("PRAGMA UnicodeLiterals; SELECT 'a's", "column0 String", b"a"),
+    ("PRAGMA DisableUnicodeLiterals; SELECT 'a'", "column0 String", b"a"),
+    ("PRAGMA CheckedOps = 'false'; SELECT 1", "column0 Int32", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "names", "value"), PRAGMAS)
+def test_pragmas(text: str, names: str, value: Any) -> None:
+    assert columns(text) == names
+    assert rows(text) == [(value,)]
 
 
 GROUPS: list[tuple[str, list[tuple[Any, ...]]]] = [
