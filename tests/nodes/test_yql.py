@@ -18,6 +18,7 @@ from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
 from nodes.crew import Member, crew, together
 from stores import Databases
+from yql_appends import appended
 
 ROUNDS = 10
 COPY = "UPSERT INTO t (id, a) SELECT a + 100l, a FROM t WHERE id = 1"
@@ -34,9 +35,13 @@ class Node:
 
     async def run(self, text: str, control: Control | None = None) -> list[Row]:
         """Its rows. Errors: Fault."""
+        return (await self.told(text, control))[0]
+
+    async def told(self, text: str, control: Control | None) -> tuple[list[Row], str]:
+        """Its rows, and the transaction that is open afterwards. Errors: Fault."""
         call = Call(self, "/local", await self.engine.now())  # type: ignore[arg-type]
-        parts = self.executor.execute(call, self, text, {}, control)
-        return [row for part in [part async for part in parts] for row in part.rows]
+        parts = [part async for part in self.executor.execute(call, self, text, {}, control)]
+        return [row for part in parts for row in part.rows], parts[-1].tx_id
 
     async def refusal(self, text: str, control: Control | None = None) -> Fault | None:
         """What a query is refused with."""
@@ -55,7 +60,7 @@ class Node:
         await self.schemes.close()
 
 
-def on_two(databases: Databases, work: Callable[[Node, Node], Awaitable[None]]) -> None:
+def on_two(databases: Databases, work: Callable[..., Awaitable[None]]) -> None:
     async def whole() -> None:
         async with crew(databases.fresh(), 2) as members:
             nodes = [Node(member) for member in members]
@@ -188,5 +193,13 @@ def test_counting_on_two_nodes_loses_nothing(databases: Databases) -> None:
                 (1, last),
                 *((100 + n, n) for n in range(1, last + 1)),
             ]
+
+    on_two(databases, work)
+
+
+def test_transactions_at_random_have_an_order(databases: Databases, chance: Random) -> None:
+    async def work(*nodes: Node) -> None:
+        appends = await appended([node.told for node in nodes for _ in range(2)], chance, 20)
+        assert len(appends.holds) > 5
 
     on_two(databases, work)

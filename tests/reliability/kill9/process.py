@@ -43,6 +43,7 @@ class Server:
         self._buffer = b""
         self.pid = 0
         self.port = 0
+        self.ydb = ""
         self.starts = 0
 
     def _popen(self, command: list[str]) -> subprocess.Popen[bytes]:
@@ -87,6 +88,7 @@ class Server:
         assert ready["event"] == "ready", f"{ready}\n{self.stderr()}"
         self.pid = ready["pid"]
         self.port = int(ready["admin"].removesuffix("/_mayfly").rpartition(":")[2])
+        self.ydb = (ready.get("ydb") or {}).get("endpoint", "")
         self.starts += 1
         return True
 
