@@ -445,7 +445,7 @@ REFUSED = [
     (
         "SELECT 1 FROM t AS a JOIN u AS b ON a.id = b.id AND b.w = 'x'",
         "GENERIC_ERROR",
-        "JOIN: equality predicate",
+        "JOIN: each equality predicate",
     ),
     (
         "SELECT 1 FROM t AS a JOIN u AS b ON a.id = a.n",

@@ -25,6 +25,10 @@ NAMES = [
         "PRAGMA DisableSimpleColumns; SELECT * FROM t AS a JOIN u AS b ON a.id = b.id",
         "a.id Uint64?, a.n Int64?, a.v Utf8?, b.id Uint64?, b.w Utf8?",
     ),
+    ("SELECT a.id, COUNT(*) AS c FROM t AS a JOIN u AS b ON a.id = b.id GROUP BY a.id", "a.id Uint64?, c Uint64"),
+    ("SELECT t.id FROM t LEFT ONLY JOIN u ON t.id = u.id", "t.id Uint64?"),
+    ("SELECT t.* FROM t LEFT SEMI JOIN u ON t.id = u.id", "id Uint64?, n Int64?, v Utf8?"),
+    ("SELECT t.id FROM t", "id Uint64?"),
     ("PRAGMA SimpleColumns; SELECT a.* FROM t AS a", "id Uint64?, n Int64?, v Utf8?"),
     ("PRAGMA DisableSimpleColumns; SELECT a.* FROM t AS a", "a.id Uint64?, a.n Int64?, a.v Utf8?"),
     ("SELECT * WITHOUT a.id, b.id FROM t AS a JOIN u AS b ON a.id = b.id", "n Int64?, v Utf8?, w Utf8?"),
@@ -62,6 +66,13 @@ ROWS: list[tuple[str, list[tuple[Any, ...]]]] = [
     ("SELECT a.id AS x FROM t AS a JOIN u AS b ON CAST(a.id AS Utf8) = CAST(b.id AS Utf8) ORDER BY x", [(2,), (3,)]),
     ("SELECT a.id AS x FROM t AS a JOIN u AS b ON b.w = a.v || 'x'u", []),
     ("SELECT a.id AS x FROM t AS a, u AS b WHERE a.id = b.id AND b.w = 'two'", [(2,)]),
+    # What is called `a.id` inside is also `id` outside.
+    ("SELECT x.id, x.w FROM (SELECT a.id, b.w FROM t AS a JOIN u AS b USING (id)) AS x WHERE id = 2", [(2, "two")]),
+    (
+        "$j = (SELECT a.id FROM t AS a JOIN u AS b USING (id)); SELECT j.id, w FROM $j AS j JOIN u ON j.id = u.id",
+        [(2, "two"), (3, "three")],
+    ),
+    ("SELECT DISTINCT a.id FROM t AS a JOIN p AS b ON a.id = b.a ORDER BY a.id", [(1,), (2,), (3,)]),
 ]
 
 

@@ -25,6 +25,43 @@ VALUES: list[tuple[str, str, Any]] = [
     ("[v, 'x']", "List<Utf8?>", ["a", "x"]),
     ("BITCAST(n AS Uint64)", "Uint64?", 10),
     ("BITCAST(n AS Uint8)", "Uint8?", 10),
+    # Division, and what is too large or too small.
+    ("5 / 2", "Int32?", 2),
+    ("-5 / 2", "Int32?", -2),
+    ("-5 % 3", "Int32?", -2),
+    ("5 / 0", "Int32?", None),
+    ("5 % 0", "Int32?", None),
+    ("5.0 / 0", "Double", float("inf")),
+    ("2147483647 + 1", "Int32", -2147483648),
+    ("255ut + 1ut", "Uint8", 0),
+    ("255ut + 1", "Int32", 256),
+    ("1u - 2u", "Uint32", 4294967295),
+    # NULL
+    ("true AND NULL", "Bool?", None),
+    ("false AND NULL", "Bool?", False),
+    ("true OR NULL", "Bool?", True),
+    ("NULL = NULL", "Bool?", None),
+    ("NULL IS NULL", "Bool", True),
+    ("5 BETWEEN 6 AND NULL", "Bool?", False),
+    ("NULL || 'a'", "Null", None),
+    ("Just(1) + 1", "Int32?", 2),
+    # Casts
+    ("CAST('1.5' AS Int32)", "Int32?", None),
+    ("CAST(-1.9 AS Int32)", "Int32?", -1),
+    ("CAST(300 AS Uint8)", "Uint8?", None),
+    ("CAST(true AS Int32)", "Int32", 1),
+    ("CAST(Date('2020-01-02') AS Datetime)", "Datetime", 1577923200),
+    ("CAST(Interval('P1DT2H') AS Utf8)", "Utf8", "P1DT2H"),
+    ("CAST(Timestamp('2020-01-02T10:00:00.5Z') AS String)", "String", b"2020-01-02T10:00:00.5Z"),
+    ("CAST(Decimal('1.50', 10, 2) AS String)", "String", b"1.5"),
+    ("Date('2020-01-05') - Date('2020-01-02')", "Interval", 259200000000),
+    ("Date('2020-01-02') + Interval('P1D')", "Date?", 18264),
+    ("DateTime::MakeDatetime(DateTime::ShiftMonths(Date('2020-01-31'), 1))", "Datetime?", 1582934400),
+    ("FromBytes('\\x01\\0\\0\\0\\0\\0\\0\\0', Uint64)", "Uint64?", 1),
+    ("'abc' REGEXP 'b' AND NOT ('abc' MATCH 'b')", "Bool", True),
+    ("LENGTH('жук'u)", "Uint32", 6),
+    ("Unicode::GetLength('жук'u)", "Uint64", 3),
+    # A minus belongs to its number.
     ("-2147483648", "Int32", -2147483648),
     ("-2147483649", "Int64", -2147483649),
     ("-9223372036854775808", "Int64", -9223372036854775808),
@@ -62,10 +99,17 @@ REFUSED = [
         "1:1 Expected persistable data, but got: List<Struct<'a':Optional<Resource<'DateTime2.TM'>>>>",
     ),
     ("SELECT lead(id, 2) FROM t", "1:8 Failed to use window function Lead without window specification"),
+    (
+        "SELECT EnsureType(NULL, List<Int32>, ['a', 'b'])",
+        "1:8 Mismatch type argument #3, type diff: List<String> != String",
+    ),
+    ("SELECT n FROM t ORDER BY MIN(n)", "1:26 Unable to ORDER BY aggregated values"),
     ("SELECT ListFilter()", "1:8 Expected at least 1 argument(s), but got 0"),
     ("SELECT Count(($x, $y) -> ($x))", "1:8 Expected a value as argument #1, but got a lambda"),
     ("SELECT SpreadMembers(<|a: 1|>, -1)", "1:8 Expected a list or tuple of names, but got: Int32"),
     ("SELECT ListFromRange('a', 'b')", "1:8 Expected numeric type, but got: String"),
+    ("PRAGMA CheckedOps; SELECT 1", "1:1 PRAGMA CheckedOps is not supported"),
+    ("PRAGMA AnsiCurrentRow; SELECT 1", "1:1 PRAGMA AnsiCurrentRow is not supported"),
     # Names and places.
     ("SELECT z.id FROM t AS a", "1:8 Unknown correlation name: z"),
     ("SELECT a.nothing FROM t AS a", "1:8 Member not found: nothing"),
@@ -133,6 +177,23 @@ REFUSED = [
 @pytest.mark.parametrize(("text", "expected"), REFUSED)
 def test_refusals(text: str, expected: str) -> None:
     assert refusal(text) == expected
+
+
+PRAGMAS: list[tuple[str, str, Any]] = [
+    ("PRAGMA ClassicDivision = 'false'; SELECT 5 / 2", "column0 Double", 2.5),
+    ("PRAGMA DisableClassicDivision; SELECT 5 / 2", "column0 Double", 2.5),
+    ("PRAGMA ClassicDivision = 'true'; SELECT 5 / 2", "column0 Int32?", 2),
+    ("PRAGMA UnicodeLiterals; SELECT 'a'", "column0 Utf8", "a"),
+    ("PRAGMA UnicodeLiterals; SELECT 'a's", "column0 String", b"a"),
+    ("PRAGMA DisableUnicodeLiterals; SELECT 'a'", "column0 String", b"a"),
+    ("PRAGMA CheckedOps = 'false'; SELECT 1", "column0 Int32", 1),
+]
+
+
+@pytest.mark.parametrize(("text", "names", "value"), PRAGMAS)
+def test_pragmas(text: str, names: str, value: Any) -> None:
+    assert columns(text) == names
+    assert rows(text) == [(value,)]
 
 
 GROUPS: list[tuple[str, list[tuple[Any, ...]]]] = [

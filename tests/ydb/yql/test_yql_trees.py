@@ -77,7 +77,7 @@ EXPRESSIONS = [
     ("'it\\'s'", '"it\'s"'),
     ('"\\x41\\101\\u0042\\U00000043\\n\\t\\\\"', '"AABC\\n\\t\\\\"'),
     ("'\\xff\\xfe'", '"\\xff\\xfe"'),
-    ("'a'u || 'b'j || 'c'y || 'd's", '"a"u || "b"j || "c"y || "d"'),
+    ("'a'u || 'b'j || 'c'y || 'd's", '"a"u || "b"j || "c"y || "d"s'),
     ("@@raw \\n 'text'@@", "\"raw \\\\n 'text'\""),
     ("@@with @@@@ inside@@", '"with @@ inside"'),
     ("@@ends with @@@", '"ends with @"'),

@@ -95,7 +95,10 @@ def _typed(call: Invocation, converted: bool) -> Operand:
     value, kind = value_at(call, 0), type_at(call, 1)
     if value.type == kind or (converted and coerce(value, kind) is not None):
         return value
-    said = folded(value_at(call, 2), call) if given == 3 else b""
+    message = coerce(value_at(call, 2), STRING) if given == 3 else constant(STRING, b"")
+    if message is None:
+        raise wrong(call, f"Mismatch type argument #3, type diff: {format_type(value_at(call, 2).type)} != String")
+    said = folded(message, call)
     raise wrong(
         call,
         f"Mismatch types: expected {format_type(kind)}, but got {format_type(value.type)}"

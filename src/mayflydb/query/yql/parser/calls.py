@@ -20,7 +20,9 @@ TYPES_OF: Final = {
     **dict.fromkeys(("DICTCREATE", "DICTTYPE"), frozenset({0, 1})),
     **dict.fromkeys(("TUPLETYPE", "STRUCTTYPE"), ALL),
     **dict.fromkeys(("VARIANT",), frozenset({2})),
-    **dict.fromkeys(("ENUM", "ENSURETYPE", "ENSURECONVERTIBLETO", "YSON::CONVERTTO", "YSON::PARSETO"), frozenset({1})),
+    **dict.fromkeys(
+        ("ENUM", "ENSURETYPE", "ENSURECONVERTIBLETO", "FROMBYTES", "YSON::CONVERTTO", "YSON::PARSETO"), frozenset({1})
+    ),
 }
 """By name in capitals: the numbers of the arguments that are types."""
 

@@ -258,7 +258,7 @@ class Operands(TypeNames):
             self.index += 1
             return Literal_(at, "string", text, suffix)
         self.index += 1
-        return Literal_(at, "string", value, suffix.removeprefix("s"))
+        return Literal_(at, "string", value, suffix)
 
     def constant(self) -> Literal_:
         """TRUE, FALSE or NULL."""

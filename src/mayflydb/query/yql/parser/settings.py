@@ -65,7 +65,7 @@ class Settings(Writes):
 
 def _plain(value: Expression) -> SettingValue:
     """A literal's value, and of a name its text; anything else as it is."""
-    if isinstance(value, Literal_) and value.suffix in ("", "u"):
+    if isinstance(value, Literal_) and value.suffix in ("", "s", "u"):
         return value.value.encode() if isinstance(value.value, str) else _known(value)
     if isinstance(value, Name):
         return value.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from mayflydb.query.yql.expression import Expression, Operand
 from mayflydb.query.yql.faults import Issue, Position, fault, unsupported
@@ -15,14 +15,27 @@ from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import Type
 
 
+class Pragmas(NamedTuple):
+    """How the text is read: see PRAGMA."""
+
+    prefix: str = ""
+    ordered_columns: bool = False
+    simple_columns: bool = True
+    classic_division: bool = True
+    unicode_literals: bool = False
+    positional: bool = False
+
+
+PRAGMAS = Pragmas()
+"""Where nothing is said."""
+
+
 class Context:
     """What a whole script is bound with, and what binding it finds out."""
 
     def __init__(self, schemas: Schemas, database: str, parameters: Mapping[str, Type]) -> None:
         self.schemas, self.database, self.given = schemas, database, parameters
-        self.prefix = ""
-        self.ordered_columns = False
-        self.simple_columns = True
+        self.set_pragmas(PRAGMAS)
         self.declared: dict[str, Type] = {}
         self.parameters: dict[str, Type] = {}
         self.reads: set[str] = set()
@@ -35,8 +48,22 @@ class Context:
         self.depth = 0
         self.uses = 0
         self.views = 0
-        self.positional = False
         self._numbers = 0
+
+    def pragmas(self) -> Pragmas:
+        return Pragmas(
+            self.prefix,
+            self.ordered_columns,
+            self.simple_columns,
+            self.classic_division,
+            self.unicode_literals,
+            self.positional,
+        )
+
+    def set_pragmas(self, to: Pragmas) -> None:
+        self.prefix, self.ordered_columns, self.simple_columns = to.prefix, to.ordered_columns, to.simple_columns
+        self.classic_division, self.unicode_literals = to.classic_division, to.unicode_literals
+        self.positional = to.positional
 
     def number(self) -> int:
         """A new number of `Run.named`."""

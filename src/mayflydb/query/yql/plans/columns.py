@@ -70,7 +70,7 @@ def _name(binder: Binder, tree: Tree) -> str | None:
         return tree.name
     if isinstance(tree, Member) and isinstance(tree.name, str):
         of = tree.of
-        if isinstance(of, Name) and of.name in binder.scope.sources and len(binder.scope.sources) > 1:
+        if isinstance(of, Name) and of.name in binder.scope.sources and binder.scope.joined:
             return f"{of.name}.{tree.name}"
         return tree.name
     return None
@@ -91,14 +91,14 @@ def _star(binder: Binder, tree: Star, without: Sequence[str], gone: set[str], se
         raise fault("* is not allowed without FROM", tree.at)
     binder.context.uses += 1
     if tree.source is not None and tree.source not in scope.sources:
-        joined = "for asterisk" if len(scope.sources) > 1 else ""
+        joined = "for asterisk" if scope.joined else ""
         raise fault(f"Unknown correlation name {joined}".rstrip() + f": {tree.source}", tree.at)
     simple = binder.context.simple_columns
-    prefixed = not simple and (len(scope.sources) > 1 or tree.source is not None)
+    prefixed = not simple and (scope.joined or tree.source is not None)
     shared = scope.shared if simple and (tree.source is None or several) else {}
     found: Columns = []
     for index, field in enumerate(scope.fields):
-        if tree.source is not None and field.source != tree.source:
+        if not field.name or (tree.source is not None and field.source != tree.source):
             continue
         full = f"{field.source}.{field.name}"
         if field.name in without or full in without:
@@ -139,7 +139,7 @@ def _check_collisions(columns: Columns, tree: Star) -> None:
 def whole_row(binder: Binder, prefixed: bool, at: At) -> Columns:
     """The columns of TableRow() (or JoinTableRow(): `prefixed`), in the order of their names."""
     scope = binder.scope
-    joined = len(scope.sources) > 1
+    joined = scope.joined
     if joined and not prefixed and binder.context.simple_columns:
         return sorted(_star(binder, Star(at), (), set(), several=False), key=lambda each: each[0])
     found: Columns = [

@@ -134,6 +134,8 @@ class Group(msgspec.Struct, frozen=True):
 def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation, Binder]:
     """The groups of `relation`, and a binder over them in which keys and aggregates are known."""
     group = tree.group
+    if group is None and tree.having is None and not aggregates(tree.items, tree.windows):
+        raise fault("Unable to ORDER BY aggregated values", aggregates(tree.order)[0].at)
     if group is not None and group.hop is not None:
         raise unsupported("HOP", group.hop.at)
     keys, fields = _group_keys(binder, group)
@@ -159,7 +161,13 @@ def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation,
         fields.append(Field("", type))
         folded.append(made)
     relation = Group(relation, tuple(keys), tuple(folded), sets, always=group is None)
-    over = Binder(binder.context, binder.names, Scope(fields), special, len(fields) + 1)
+    over = Binder(
+        binder.context,
+        binder.names,
+        Scope(fields, binder.scope.sources, joined=binder.scope.joined),
+        special,
+        len(fields) + 1,
+    )
     over.grouped = True
     if tree.having is not None:
         relation = Filter(relation, condition(over.expression(tree.having), "Having", tree.having.at))

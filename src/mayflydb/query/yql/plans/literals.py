@@ -72,7 +72,7 @@ def literal(binder: Binder, tree: Literal_) -> Expression:
         value = float(value or 0)
         value = texts.to_single(value) if kind == "float" else value
     else:
-        type, value = _text(tree)
+        type, value = _text(tree, UTF8 if binder.context.unicode_literals else STRING)
     return Expression(type, lambda row, run: value, constant=True, literal=True, value=value)
 
 
@@ -87,8 +87,9 @@ def _integer(tree: Literal_) -> Type:
     raise fault(f"Failed to parse number from string: {tree.value}, number limit overflow", tree.at)
 
 
-def _text(tree: Literal_) -> tuple[Type, Value]:
-    type = _TEXTS.get(tree.suffix, STRING)
+def _text(tree: Literal_, plain: Type) -> tuple[Type, Value]:
+    """`plain`: what a text without a suffix is."""
+    type = _TEXTS.get(tree.suffix, STRING) if tree.suffix else plain
     value = tree.value
     if type in (STRING, YSON):
         return type, value.encode() if isinstance(value, str) else value

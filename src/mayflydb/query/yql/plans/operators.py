@@ -27,6 +27,7 @@ from mayflydb.query.yql.types import (
     BOOL,
     DATE,
     DATETIME,
+    DOUBLE,
     INT32,
     INT64,
     INTEGERS,
@@ -106,8 +107,16 @@ def binary(binder: Binder, tree: Binary) -> Expression:
         chain.append(chain[-1].left)
     result = binder.expression(chain[-1].left)
     for each in reversed(chain):
-        result = combine(each.operator, result, binder.expression(each.right), each.at)
+        right = binder.expression(each.right)
+        if each.operator == "/" and not binder.context.classic_division:
+            result, right = _real(result), _real(right)
+        result = combine(each.operator, result, right, each.at)
     return result
+
+
+def _real(operand: Expression) -> Expression:
+    """An integer as Double, as without ClassicDivision."""
+    return strict_unary(DOUBLE, float, operand) if bare(operand.type) in INTEGERS else operand
 
 
 def combine(word: str, left: Expression, right: Expression, at: Position) -> Expression:

@@ -43,7 +43,7 @@ class Field(msgspec.Struct, frozen=True):
 class Scope:
     """The columns of a row, in the order in which it has them. `sources`: names of tables that may have no column in it.
 
-    `shared`: for columns by which tables of the same column's name were joined, those tables.
+    `joined`: they are of a join. `shared`: for columns by which tables of the same column's name were joined, those tables.
     """
 
     def __init__(
@@ -51,26 +51,30 @@ class Scope:
         fields: Sequence[Field],
         sources: frozenset[str] = frozenset(),
         shared: Mapping[str, frozenset[str]] | None = None,
+        joined: bool = False,
     ) -> None:
         self.fields = tuple(fields)
+        self.joined = joined
         self.shared = shared or {}
         self.sources = sources | {each.source for each in fields if each.source}
         self._by_name: dict[str, list[int]] = {}
         for index, each in enumerate(self.fields):
             self._by_name.setdefault(each.name, []).append(index)
+        self._by_end: dict[str, list[int]] = {}
         for index, each in enumerate(self.fields):
-            short = each.name.partition(".")[2]
-            if short and short not in self._by_name:  # `a.id` of a join inside is also `id`.
-                self._by_name[short] = [index]
+            if "." in each.name:  # `a.id` of a join inside is also `id`.
+                self._by_end.setdefault(each.name.partition(".")[2], []).append(index)
 
     def __len__(self) -> int:
         return len(self.fields)
 
+    def _of(self, places: Mapping[str, list[int]], name: str, source: str | None) -> list[int]:
+        found = places.get(name, [])
+        return found if source is None else [index for index in found if self.fields[index].source == source]
+
     def find(self, name: str, source: str | None = None) -> int | None:
         """The place of a column; None: there is none. Faults: there are several."""
-        found = self._by_name.get(name, [])
-        if source is not None:
-            found = [index for index in found if self.fields[index].source == source]
+        found = self._of(self._by_name, name, source) or self._of(self._by_end, name, source)
         if len(found) > 1 and len({self.fields[index].source for index in found}) > 1:
             raise fault(f"Column {name} is ambiguous: it is in {', '.join(self.fields[i].source for i in found)}")
         return found[0] if found else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from mayflydb.query.yql import names as type_names
 from mayflydb.query.yql.faults import Fault, Issue, Position, fault, type_fault, unsupported
@@ -144,6 +145,17 @@ def prepare(context: Context, names: Names, statement: Statement) -> bool:
     return True
 
 
+_OTHERS: Final = ("checkedops", "ansicurrentrow")
+_REFUSED: Final = (*_OTHERS, "disableansiinforemptyornullableitemscollections")
+"""Pragmas by which queries mean something else, which Mayfly has not."""
+
+
+def _is_on(pragma: Pragma, name: str) -> bool:
+    """Whether a flag is set: `PRAGMA Flag`, `PRAGMA Flag = "true"`; `DisableFlag` is the contrary."""
+    said = not pragma.values or pragma.values[-1].lower() not in ("false", "0")
+    return said is not name.startswith("disable")
+
+
 def _pragma(context: Context, pragma: Pragma) -> None:
     """Those that mean something here; others tune what Mayfly does not have."""
     name = pragma.name.lower()
@@ -151,6 +163,12 @@ def _pragma(context: Context, pragma: Pragma) -> None:
         context.prefix = pragma.values[-1]
     elif name in ("orderedcolumns", "disableorderedcolumns"):
         context.ordered_columns = name == "orderedcolumns"
+    elif name in ("classicdivision", "disableclassicdivision"):
+        context.classic_division = _is_on(pragma, name)
+    elif name in ("unicodeliterals", "disableunicodeliterals"):
+        context.unicode_literals = _is_on(pragma, name)
+    elif name in _REFUSED and _is_on(pragma, name) is (name in _OTHERS):
+        raise unsupported(f"PRAGMA {pragma.name}", pragma.at)
     elif name in ("simplecolumns", "disablesimplecolumns"):
         context.simple_columns = name == "simplecolumns"
     elif name in ("positionalunionall", "disablepositionalunionall"):

@@ -32,7 +32,7 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
     if tree.source is not None:
         source = bind_from(context, names, tree.source, wanted(tree), tree.where)
         relation, table = source.relation, source.table
-        scope = Scope(source.fields, source.sources, source.shared)
+        scope = Scope(source.fields, source.sources, source.shared, bool(tree.source.joins))
     binder = Binder(context, names, scope)
     plain = not grouping.is_grouped(tree)
     if table is not None and isinstance(relation, Scan):

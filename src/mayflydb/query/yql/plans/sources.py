@@ -8,7 +8,7 @@ import msgspec
 
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.relations import Listed, Scan
 from mayflydb.query.yql.plans.scopes import Field, Named, Names
@@ -102,10 +102,10 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
     if context.views >= 16:
         raise fault(f"View {view.path} stands for itself", reference.at)
     script = parse(view.text)
-    before = context.prefix, context.ordered_columns
+    before = context.pragmas()
     context.views += 1
     try:
-        context.prefix = ""
+        context.set_pragmas(PRAGMAS)
         names: Names = {}
         queries = [each for each in script.statements if not prepare(context, names, each)]
         if len(queries) != 1 or not is_query(queries[0]):
@@ -113,7 +113,7 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
         return msgspec.structs.replace(bind_query(context, names, queries[0]), table=None)  # type: ignore[arg-type]
     finally:
         context.views -= 1
-        context.prefix, context.ordered_columns = before
+        context.set_pragmas(before)
 
 
 def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
