@@ -23,3 +23,4 @@ install() {
 install tests/javascript "Cosmos DB's client in JavaScript, and of accessibility"
 install tests/javascript/mongo "MongoDB's driver and applications in JavaScript"
 install tests/javascript/mongosh "MongoDB's shell"
+install tests/javascript/ydb "YDB's SDKs in JavaScript"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
+import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
@@ -28,6 +29,9 @@ log = logging.getLogger(__name__)
 Credentials = Callable[[], tuple[bytes, bytes]]
 """Gives private key and chain of certificates, both PEM; OSError or ValueError where there are none."""
 
+UNSHAKEN = ("GRPC_ENABLE_FORK_SUPPORT", "0")
+"""What gRPC looks for when it is loaded. Its handlers for forks crash some children of a process in which it has threads."""
+
 
 class YdbPort:
     """The listening ends of the YDB front end, with and without TLS."""
@@ -37,6 +41,7 @@ class YdbPort:
 
         They are held, but nobody can connect before they are served: clients take a port that is open for one that answers.
         """
+        os.environ.setdefault(*UNSHAKEN)
         self._settings = settings
         self._ttl = ttl
         self._app: YdbApp | None = None

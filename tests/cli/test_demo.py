@@ -20,18 +20,18 @@ from mayflydb.cli import demonstrate
 Run = Callable[..., Result]
 
 TABLE = """\
- clock     cosmos shop/sessions       mongo app.otps
-           s1 60s   s2 120s   s3 -1   o1 _ts 30s   o2 date +90s
- +0 s      alive    alive     alive   alive        alive
- +29 s     alive    alive     alive   alive        alive
- +30 s     alive    alive     alive   -            alive
- +59 s     alive    alive     alive   -            alive
- +60 s     -        alive     alive   -            alive
- +89 s     -        alive     alive   -            alive
- +90 s     -        alive     alive   -            -
- +2 min    -        -         alive   -            -
- +2 h      -        -         alive   -            -
-45 of 45 as expected. 4 expired, 4 purged, 2 hours in N s. s3 has ttl -1: it never expires.
+ clock     cosmos shop/sessions       mongo app.otps              ydb /local/carts
+           s1 60s   s2 120s   s3 -1   o1 _ts 30s   o2 date +90s   c1 PT1H
+ +0 s      alive    alive     alive   alive        alive          alive
+ +29 s     alive    alive     alive   alive        alive          alive
+ +30 s     alive    alive     alive   -            alive          alive
+ +59 s     alive    alive     alive   -            alive          alive
+ +60 s     -        alive     alive   -            alive          alive
+ +89 s     -        alive     alive   -            alive          alive
+ +90 s     -        alive     alive   -            -              alive
+ +2 min    -        -         alive   -            -              alive
+ +2 h      -        -         alive   -            -              -
+54 of 54 as expected. 5 expired, 5 purged, 2 hours in N s. s3 has ttl -1: it never expires.
 """
 
 
@@ -56,9 +56,10 @@ def test_rows_for_programs(run: Run) -> None:
     result = run("demo", "-o", "json")
     rows = json.loads(result.stdout)
     assert result.exit_code == 0
-    assert len(rows) == 45
-    assert [rows[13][name] for name in ("target", "id", "life", "expected")] == ["mongo:app.otps", "o1", "_ts 30s", "-"]
-    assert rows[20] == {
+    assert len(rows) == 54
+    assert [rows[53][name] for name in ("target", "id", "life", "expected")] == ["ydb:/local/carts", "c1", "PT1H", "-"]
+    assert [rows[15][name] for name in ("target", "id", "life", "expected")] == ["mongo:app.otps", "o1", "_ts 30s", "-"]
+    assert rows[24] == {
         "clock": "+60 s",
         "target": "cosmos:shop/sessions",
         "id": "s1",
@@ -81,9 +82,9 @@ def test_what_differs_is_marked_and_fails(run: Run, monkeypatch: pytest.MonkeyPa
     result = run("demo")
     assert result.exit_code == 1
     lines = without_time(result.stdout).splitlines()
-    assert lines[6] == " +60 s     - (!)    alive     alive   -            alive"
+    assert lines[6] == " +60 s     - (!)    alive     alive   -            alive          alive"
     assert lines[-2] == "(!) s1 at +60 s: expected alive, point read -, query -"
-    assert lines[-1].startswith("44 of 45 as expected. 4 expired, 4 purged")
+    assert lines[-1].startswith("53 of 54 as expected. 5 expired, 5 purged")
     assert run("demo", "-o", "json").exit_code == 1
 
 
@@ -107,7 +108,7 @@ def test_a_lost_immortal_is_not_praised(run: Run, monkeypatch: pytest.MonkeyPatc
     result = run("demo")
     assert result.exit_code == 1
     assert "never expires" not in result.stdout
-    assert "44 of 45 as expected. 5 expired, 5 purged" in result.stdout
+    assert "53 of 54 as expected. 6 expired, 6 purged" in result.stdout
 
 
 @pytest.mark.usefixtures("client")

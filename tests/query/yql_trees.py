@@ -215,8 +215,9 @@ class Trees:
         frame = s.Frame(
             AT,
             self.chance.choice(("ROWS", "RANGE", "GROUPS")),
-            self.chance.choice((None, 0, -3, 2)),
-            self.chance.choice((None, 0, 4)),
+            *self.chance.choice(
+                ((None, None), (None, 0), (None, -1), (-3, 0), (-3, -1), (0, 0), (0, 4), (2, 4), (2, None))
+            ),
         )
         items = self.some(lambda: self.item(depth))
         return s.Window(AT, items, self.order(depth), self.maybe(lambda: frame))
@@ -251,10 +252,16 @@ class Trees:
             return s.Join(AT, kind, source, None, self.words(), self.flag())
         return s.Join(AT, kind, source, self.expression(depth), (), self.flag())
 
+    def from_(self, depth: int) -> s.From:
+        joins = self.some(lambda: self.join(depth), 0, 2)
+        return s.From(AT, self.source(depth), joins, bool(joins) and joins[0].kind != "CROSS" and self.flag())
+
     def group(self, depth: int) -> s.GroupBy:
         items = self.some(lambda: self.item(depth), 1)
         items = tuple(each for i, each in enumerate(items) if each not in items[:i])
         sets = self.maybe(lambda: (tuple(range(len(items))), ()))
+        if sets is not None and any(each.name is None for each in items):
+            items = tuple(s.Item(AT, each.value, each.name or f"k{i}") for i, each in enumerate(items))
         return s.GroupBy(AT, items, sets, self.flag())
 
     def select(self, depth: int) -> s.Select:
@@ -263,7 +270,7 @@ class Trees:
         return s.Select(
             AT,
             self.some(lambda: s.Star(AT, self.maybe(self.word)) if self.flag() else self.item(depth), 1),
-            self.maybe(lambda: s.From(AT, self.source(depth), self.some(lambda: self.join(depth), 0, 2))),
+            self.maybe(lambda: self.from_(depth)),
             self.maybe(lambda: self.expression(depth)),
             self.maybe(lambda: self.group(depth)),
             self.maybe(lambda: self.expression(depth)),
@@ -319,6 +326,8 @@ class Trees:
 
     def write(self, depth: int) -> st.Write:
         columns, source = self.rows(depth)
+        while columns is None and isinstance(source, s.Values):
+            columns, source = self.rows(depth)
         verb: Literal["UPSERT", "REPLACE", "INSERT"] = self.chance.choice(("UPSERT", "REPLACE", "INSERT"))
         or_ = self.chance.choice((None, "IGNORE", "ABORT")) if verb == "INSERT" else None
         return st.Write(AT, verb, self.target(), columns, source, self.returning(), or_)

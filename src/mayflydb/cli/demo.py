@@ -86,6 +86,10 @@ OTPS_ITEMS: tuple[Item, ...] = (
     # Every move of the clock ends with a pass of the TTL monitor.
     Item("o2", f"date +{DATED}s", {"ttl": -1}, DATED),
 )
+CARTS_ITEMS: tuple[Item, ...] = (
+    # It goes with the first run after its hour, which is made within the hour that follows.
+    Item("c1", "PT1H", {}, HOUR // SECOND),
+)
 STEPS = (
     Step("+0 s", 0),
     Step("+29 s", 29),
@@ -101,7 +105,7 @@ STEPS = (
 
 def run(*, output: str, keep: bool, stopwatch: Stopwatch = monotonic_us) -> int:
     """Print what was found as table, json or jsonl. 0: all as expected, 1: not. `keep`: serve on until Ctrl+C."""
-    with serve(memory=True, port=0, mongo_port=0, clock="virtual") as server:
+    with serve(memory=True, port=0, mongo_port=0, ydb_port=0, clock="virtual") as server:
         found = observe(server, stopwatch)
         click.echo(_FORMS[output](found))
         if keep:
@@ -118,6 +122,7 @@ def observe(server: RunningServer, stopwatch: Stopwatch) -> Found:
         shelves: list[Shelf] = [
             CosmosShelf(clients.enter_context(server.cosmos.client())),
             MongoShelf(clients.enter_context(server.mongo.client()), server),
+            YdbShelf(clients, server),
         ]
         for step in STEPS:
             moved = server.clock.advance(seconds=step.seconds - passed)
@@ -193,6 +198,35 @@ class MongoShelf:
 
     def has(self, id: str) -> bool:
         return self._collection.find_one({"_id": id}) is not None
+
+
+class YdbShelf:
+    """A table whose rows die an hour after the instant in one of their columns."""
+
+    target = "ydb:/local/carts"
+
+    def __init__(self, clients: ExitStack, server: RunningServer) -> None:
+        import ydb
+
+        self.items = CARTS_ITEMS
+        driver = clients.enter_context(server.ydb.driver())
+        self._pool: Any = clients.enter_context(ydb.QuerySessionPool(driver, size=1))
+        self._pool.execute_with_retries(
+            "CREATE TABLE carts (id Utf8, created_at Timestamp, PRIMARY KEY (id))"
+            ' WITH (TTL = Interval("PT1H") ON created_at)'
+        )
+        for item in self.items:
+            write = "UPSERT INTO carts (id, created_at) VALUES ($id, CurrentUtcTimestamp())"
+            self._pool.execute_with_retries(write, {"$id": item.id})
+
+    def listed(self) -> set[Any]:
+        return self._ids("SELECT id FROM carts")
+
+    def has(self, id: str) -> bool:
+        return bool(self._ids("SELECT id FROM carts WHERE id = $id", {"$id": id}))
+
+    def _ids(self, text: str, parameters: dict[str, Any] | None = None) -> set[Any]:
+        return {row.id for part in self._pool.execute_with_retries(text, parameters) for row in part.rows}
 
 
 def _look(shelf: Shelf, step: Step) -> Iterator[Cell]:

@@ -9,7 +9,7 @@ import click
 from mayflydb.cli.admin import CommandFailed
 from mayflydb.cli.output import effective, output_option
 
-CLIENTS = ("azure.cosmos", "aiohttp")
+CLIENTS = ("azure.cosmos", "aiohttp", "ydb")
 
 
 @click.command()
@@ -19,7 +19,7 @@ CLIENTS = ("azure.cosmos", "aiohttp")
 def demo(ctx: click.Context, keep: bool) -> None:
     """Write records through the official clients, move the clock, and read everything back after each step."""
     if not all(_installed(name) for name in CLIENTS):
-        raise CommandFailed("the demo needs the vendor's client", hint='pip install "mayflydb[demo]"')
+        raise CommandFailed("the demo needs the vendors' clients", hint='pip install "mayflydb[demo]"')
     from mayflydb.cli.demo import run
 
     output = ctx.find_root().obj["output"]

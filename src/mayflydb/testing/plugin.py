@@ -1,7 +1,8 @@
-"""pytest fixtures. Loaded in every test run where Mayfly is installed, so it imports nothing but pytest."""
+"""pytest fixtures. Loaded in every test run where Mayfly is installed, so it imports little but pytest."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +18,8 @@ LAST_EXPIRIES = 10
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    # Before a test loads gRPC: see `ydb.UNSHAKEN`.
+    os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     config.addinivalue_line(
         "markers", "mayfly(start): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z"
     )

@@ -7,11 +7,15 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from mayflydb.cli.ydb.client import Client
+from mayflydb.cli.ydb.place import Login, parse_endpoint
 from mayflydb.embedded import RunningServer
 
 if TYPE_CHECKING:
@@ -182,6 +186,15 @@ UNITS = (
 )
 
 
+SCRIPT = '"Text of script" ("--script", "-s")'
+FILE = '"Path to file with query text" ("--file", "-f")'
+EXPLAINS = 'Both mutually exclusive options "Explain mode" ("--explain") and "Explain-AST mode" ("--explain-ast") were provided.'
+SIGN = (
+    'Wrong parameter format for "a". Parameter option should have equal sign. Examples (for linux):\n'
+    "--param '$input=1'\n--param 'name=\"value\"'"
+)
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -191,11 +204,18 @@ UNITS = (
         (["nothing"], "No such command 'nothing'."),
         (["scheme", "ls", "-1", "-l"], "Options -1 and -l are incompatible"),
         (["scheme", "describe", "/other/t"], OUTSIDE),
-        (["sql", "-s", "SELECT 1", "-f", "x"], 'Both mutually exclusive options "script" and "file" were provided.'),
+        (["sql", "-s", "SELECT 1", "-f", "x"], f"Both mutually exclusive options {SCRIPT} and {FILE} were provided."),
+        (["sql"], f"Neither {SCRIPT} nor {FILE} were provided."),
+        (["sql", "--explain", "--explain-ast", "-s", "SELECT 1"], EXPLAINS),
+        (["operation", "get", "x"], "Invalid operation ID"),
+        (["operation", "list", "x"], "Invalid kind. Use one of: buildindex, export/s3, import/s3, scriptexec"),
+        (["sql", "-s", "SELECT $a", "-p", "a"], SIGN),
         (["sql", "-s", "SELECT 1", "-p", "$a=1"], 'Query does not contain parameter "$a".'),
-        (["sql", "-s", "DECLARE $a AS Uint8; SELECT $a", "-p", "$a=256"], "Json value 256 doesn't fit in Uint8"),
+        (
+            ["sql", "-s", "DECLARE $a AS Uint8; SELECT $a", "-p", "$a=256"],
+            "Parameter $a: Json value 256 doesn't fit in Uint8",
+        ),
         (["sql", "-s", "DECLARE $a AS Uint8; SELECT $a", "-p", "$a=x"], "Parameter $a: x is not JSON"),
-        (["config", "profile", "get", "p"], "Profile p does not exist."),
     ],
 )
 def test_misuse(ask: Ask, arguments: list[str], said: str) -> None:
@@ -367,11 +387,18 @@ def test_a_result_that_the_table_service_cuts(ask: Ask) -> None:
     assert len(ask("sql", "-s", text, "--format", "csv").stdout.splitlines()) == 1001
 
 
-def test_parameters_and_files(say: Say) -> None:
+def test_parameters_and_files(say: Say, tmp_path: Path) -> None:
     text = "DECLARE $id AS Uint64; DECLARE $value AS String; SELECT $id AS id, $value AS value"
     given = ("-p", "$id=7", "--param", 'value="x"')
     assert say("sql", "-s", text, *given, "--format", "csv") == '7,"x"\n'
-    assert say("yql", *given, "--format", "csv", stdin=text) == '7,"x"\n'
+    assert say("yql", "-f", "-", *given, "--format", "csv", stdin=text) == '7,"x"\n'
+    some = ("-p", "$id=7", "--format", "csv")
+    assert say("sql", "-s", text, *some, stdin='{"value": "y", "other": 1}') == '7,"y"\n'
+    lines = '{"id": 1, "value": "y"}\n\n{"id": 2, "value": "z"}\n'
+    framed = ("--input-framing", "newline-delimited", "--format", "csv")
+    assert say("table", "query", "execute", "-q", text, *framed, stdin=lines) == '1,"y"\n2,"z"\n'
+    (tmp_path / "given.json").write_text(lines.splitlines()[0], encoding="utf-8")
+    assert say("yql", "-s", text, "--input-file", str(tmp_path / "given.json"), "--format", "csv") == '1,"y"\n'
     assert say("sql", "-f", "-", *given, "--format", "csv", stdin=text) == '7,"x"\n'
     encoded = ("-p", "$id=7", "-p", '$value="/w=="', "--input-format", "json-base64")
     assert say("table", "query", "execute", "-q", text, *encoded, "--format", "csv") == '7,"\\u00FF"\n'
@@ -421,7 +448,10 @@ def test_reading_a_table(say: Say) -> None:
     assert say("table", "read", "read", *csv, "--ordered") == "1\n2\n3\n"
     assert say("table", "read", "read", *csv, "--ordered", "--limit", "2") == "1\n2\n"
     assert say("table", "read", "read", *csv, "--from", "[2]") == "2\n3\n"
-    assert say("table", "read", "read", *csv, "--from", "1", "--from-exclusive", "--to", "3", "--to-exclusive") == "2\n"
+    assert (
+        say("table", "read", "read", *csv, "--from", "[1]", "--from-exclusive", "--to", "[3]", "--to-exclusive")
+        == "2\n"
+    )
     assert say("table", "read", "read", "--count-only") == "3\n"
 
 
@@ -466,10 +496,38 @@ def test_attributes(say: Say) -> None:
     assert "Attributes" not in say("scheme", "describe", "noted")
 
 
-def test_operations(say: Say) -> None:
+@pytest.fixture
+def client(ydb_server: RunningServer) -> Iterator[Client]:
+    """For calls that no command makes."""
+    with closing(Client(parse_endpoint(ydb_server.ydb.endpoint), "/local", None, Login)) as made:
+        yield made
+
+
+def test_operations(say: Say, ask: Ask, client: Client) -> None:
     assert say("operation", "list", "scriptexec") == ""
     assert say("operation", "list", "buildindex") == ""
-    assert json.loads(say("operation", "list", "scriptexec", "--format", "proto-json-base64"))["status"] == "SUCCESS"
+    execute = "Ydb.Query.V1.QueryService/ExecuteScript"
+    text = {"syntax": 1, "text": "SELECT 1"}
+    id = client.raw(execute, exec_mode=50, script_content=text).id
+    while not client.raw("Ydb.Operation.V1.OperationService/GetOperation", id=id).operation.ready:
+        pass
+    rows = [re.split(r" *│ *", line)[1:-1] for line in say("operation", "get", id).splitlines() if "│" in line]
+    row = [id, "true", "SUCCESS", id.partition("&id=")[2], "completed", "execute"]
+    assert rows == [["id", "ready", "status", "execution_id", "exec_status", "exec_mode"], row]
+    assert id in say("operation", "list", "scriptexec")
+    told = json.loads(say("operation", "list", "scriptexec", "--format", "proto-json-base64"))
+    assert (told["status"], [each["id"] for each in told["operations"]]) == ("SUCCESS", [id])
+    ended = ask("operation", "cancel", id)
+    assert (ended.exit_code, ended.stderr.splitlines()[0]) == (1, "Status: PRECONDITION_FAILED")
+    assert say("operation", "forget", id) == ""
+    assert ask("operation", "get", id).stderr.startswith("Status: NOT_FOUND\n")
+    assert ask("operation", "list", "export/s3").stderr.startswith("Status: UNSUPPORTED\n")
+
+
+def test_without_a_command_there_is_help(ask: Ask) -> None:
+    helped = ask("scheme")
+    assert helped.exit_code == 1
+    assert "Usage: mayfly ydb scheme " in helped.output
 
 
 def test_discovery(ydb_server: RunningServer, say: Say) -> None:
@@ -497,13 +555,43 @@ def test_profiles(ydb_server: RunningServer, bare: Ask) -> None:
     assert said("config", "profile", "list") == "away\nhere (active)\n"
     assert said("sql", "-s", "SELECT 2", "--format", "csv") == "2\n"
     assert said("config", "profile", "get", "here") == f"  endpoint: {ydb_server.ydb.endpoint}\n  database: /local\n"
-    assert said("config", "profile", "delete", "-f", "here") == 'Profile "here" was removed.\n'
+    said("config", "profile", "update", "here", "--user", "me", "--password-file", "p", "--no-database")
+    content = f"  endpoint: {ydb_server.ydb.endpoint}\n  static-credentials\n    user: me\n    password file: p\n"
+    assert said("config", "profile", "list", "--with-content").endswith(f"here (active):\n{content}")
+    said("config", "profile", "replace", "here", "--token-file", "t")
+    assert said("config", "profile", "get", "here") == "  token-file: t\n"
+    assert said("config", "profile", "deactivate") == 'Profile "here" was deactivated.\n'
+    assert said("config", "profile", "deactivate") == "There is no profile active. Nothing is done.\n"
+    assert said("config", "profile", "delete", "-f", "here") == ""
     assert said("config", "profile", "list") == "away\n"
+    told = bare("ydb", "config", "profile", "remove", "away", stdin="y\n").stdout
+    assert told.endswith('Profile "away" was removed.\n')
+    for command in ("get", "activate", "delete"):
+        missing = bare("ydb", "config", "profile", command, "away")
+        assert (missing.exit_code, missing.stdout) == (1, "")
+        assert missing.stderr == (
+            'No existing profile "away". Run "ydb config profile list" without arguments to see existing profiles\n'
+        )
 
 
 def test_the_server_that_url_names_says_where_it_is(ydb_server: RunningServer, bare: Ask) -> None:
     result = bare("--url", ydb_server.admin_url, "ydb", "sql", "-s", "SELECT 1", "--format", "csv")
     assert (result.exit_code, result.stdout) == (0, "1\n")
+
+
+@pytest.mark.parametrize(
+    ("text", "address", "secure"),
+    [
+        ("grpc://host:2136", "host:2136", False),
+        ("grpcs://host:1", "host:1", True),
+        ("host", "host:2135", True),
+        ("grpc://host", "host:2135", False),
+        ("[::1]:7", "[::1]:7", True),
+    ],
+)
+def test_endpoints(text: str, address: str, secure: bool) -> None:
+    found = parse_endpoint(text)
+    assert (found.address, found.secure) == (address, secure)
 
 
 @pytest.mark.parametrize("arguments", [["--version"], ["--help"], ["ydb", "--help"]])

@@ -103,6 +103,31 @@ def test_ttl_reads_back_as_it_was_set(place: Any, settings: Any) -> None:
     assert describe_table(place.run(place.schemes.table("/local/t"))).ttl_settings == settings
 
 
+PROFILES: list[tuple[dict[str, Any], dict[str, Any], int, int]] = [
+    ({"uniform_partitions": 4}, {}, 4, 1),
+    ({"uniform_partitions": 4, "auto_partitioning": 1}, {}, 4, 2),
+    ({"auto_partitioning": 2}, {}, 1, 1),
+    ({"uniform_partitions": 4}, {"uniform_partitions": 8}, 8, 1),
+    (
+        {"explicit_partitions": {"split_points": [{"type": {"type_id": 4}, "value": {"uint64_value": 9}}]}},
+        {},
+        2,
+        1,
+    ),
+]
+
+
+@pytest.mark.parametrize(("policy", "beside", "count", "by_size"), PROFILES)
+def test_profiles_say_how_tables_are_cut(
+    place: Any, policy: dict[str, Any], beside: dict[str, Any], count: int, by_size: int
+) -> None:
+    request = create_request(**beside)
+    request.profile.partitioning_policy.MergeFrom(message(TABLE + "PartitioningPolicy")(**policy))
+    answered(place, schemes.create_table, request)
+    settings = describe_table(place.run(place.schemes.table("/local/t"))).partitioning_settings
+    assert (settings.min_partitions_count, settings.partitioning_by_size) == (count, by_size)
+
+
 def test_what_was_asked_for_is_described(place: Any) -> None:
     request = create_request(uniform_partitions=4, key_bloom_filter=1, store_type=2)
     request.columns[0].not_null = True

@@ -42,6 +42,7 @@ def test_the_admin_api_lists_tables(ydb_server: RunningServer, table: str) -> No
 def test_the_explorer_has_tables(ydb_server: RunningServer, table: str) -> None:
     assert 'href="/_explorer/ydb/local/shop/eu/t/rows"' in got(ydb_server, "/_explorer/")
     page = got(ydb_server, "/_explorer/ydb/local/shop/eu/t/rows")
+    assert "Next run: 20" in page
     assert "<h1>Rows</h1>" in page
     rows = json.loads(got(ydb_server, "/_explorer/ydb/local/shop/eu/t/rows.json"))["documents"]
     assert [(row["id"], row["deadline"] is not None) for row in rows] == [("1", True), ("2", False)]

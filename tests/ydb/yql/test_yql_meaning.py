@@ -25,6 +25,10 @@ VALUES: list[tuple[str, str, Any]] = [
     ("[v, 'x']", "List<Utf8?>", ["a", "x"]),
     ("BITCAST(n AS Uint64)", "Uint64?", 10),
     ("BITCAST(n AS Uint8)", "Uint8?", 10),
+    ("-2147483648", "Int32", -2147483648),
+    ("-2147483649", "Int64", -2147483649),
+    ("-9223372036854775808", "Int64", -9223372036854775808),
+    ("-1u", "Uint32", 4294967295),
 ]
 
 
@@ -36,20 +40,121 @@ def test_values(text: str, type: str, value: Any) -> None:
     assert rows(query) == [(value,)]
 
 
+NO_KEY = "must either be a key column in GROUP BY or it should be used in aggregation function"
+PLAIN_STAR = (
+    "Unable to use plain '*' with other projection items. Please use qualified asterisk instead: "
+    "'<table>.*' (<table> can be either table name or table alias)."
+)
+
 REFUSED = [
-    ("SELECT DateTime::Format(1)", "1:25 Mismatch type argument #1, type diff: Int32 != String"),
-    ("SELECT DateTime::Split(Date('2020-01-01'))", "1:8 Expected persistable data, but got: Resource<'DateTime2.TM'>"),
+    ("SELECT DateTime::Format(1)", "1:8 Mismatch type argument #1, type diff: Int32 != String"),
+    # What lives only while a query runs does not leave it.
+    (
+        "SELECT DateTime::Split(Date('2020-01-01'))",
+        "1:1 Expected persistable data, but got: List<Struct<'column0':Resource<'DateTime2.TM'>>>",
+    ),
     (
         "SELECT [Yson::Parse('{a=1}'y)]",
-        "1:8 Expected persistable data, but got: List<Resource<'Yson2.Node'>>",
+        "1:1 Expected persistable data, but got: List<Struct<'column0':List<Resource<'Yson2.Node'>>>>",
     ),
     (
         "SELECT DateTime::StartOfMonth(Date('2020-01-11')) AS a",
-        "1:8 Expected persistable data, but got: Optional<Resource<'DateTime2.TM'>>",
+        "1:1 Expected persistable data, but got: List<Struct<'a':Optional<Resource<'DateTime2.TM'>>>>",
     ),
+    ("SELECT lead(id, 2) FROM t", "1:8 Failed to use window function Lead without window specification"),
+    ("SELECT ListFilter()", "1:8 Expected at least 1 argument(s), but got 0"),
+    ("SELECT Count(($x, $y) -> ($x))", "1:8 Expected a value as argument #1, but got a lambda"),
+    ("SELECT SpreadMembers(<|a: 1|>, -1)", "1:8 Expected a list or tuple of names, but got: Int32"),
+    ("SELECT ListFromRange('a', 'b')", "1:8 Expected numeric type, but got: String"),
+    # Names and places.
+    ("SELECT z.id FROM t AS a", "1:8 Unknown correlation name: z"),
+    ("SELECT a.nothing FROM t AS a", "1:8 Member not found: nothing"),
+    ("SELECT n FROM t ORDER BY 1", "1:26 Unable to ORDER BY constant expression"),
+    ("SELECT n FROM t ORDER BY 1 * 42", "1:28 Unable to ORDER BY constant expression"),
+    ("SELECT * FROM t WHERE COUNT(id) > 1", "1:23 Can not use aggregated values in filtering"),
+    (
+        "SELECT 1 + n + Min(id) FROM t",
+        f"1:12 Column `n` {NO_KEY}",
+    ),
+    (
+        "SELECT *, LENGTH(v) FROM t",
+        f"1:8 {PLAIN_STAR}",
+    ),
+    ("SELECT t.*, id, t.* FROM t", "1:17 Unable to use twice same qualified asterisk. Invalid source: t"),
+    # Grouping.
+    (
+        "SELECT n FROM t GROUP BY CUBE (n, v || v)",
+        "1:37 Unnamed expressions are not supported in CUBE. Please use '<expr> AS <name>'.",
+    ),
+    (
+        "SELECT n FROM t GROUP BY ROLLUP (n / n)",
+        "1:36 Unnamed expressions are not supported in ROLLUP. Please use '<expr> AS <name>'.",
+    ),
+    (
+        "SELECT n FROM t GROUP BY GROUPING SETS (CAST(n AS Uint32), v)",
+        "1:41 Unnamed expressions are not supported in GROUPING SETS. Please use '<expr> AS <name>'.",
+    ),
+    ("SELECT GROUPING(a, c) FROM p GROUP BY CUBE (a, b)", "1:20 Column 'c' is not a grouping column"),
+    # Frames.
+    (
+        "SELECT SUM(n) OVER w FROM t WINDOW w AS (ROWS UNBOUNDED FOLLOWING)",
+        "1:47 Frame cannot start from UNBOUNDED FOLLOWING",
+    ),
+    (
+        "SELECT SUM(n) OVER w FROM t WINDOW w AS (ROWS BETWEEN 5 PRECEDING AND UNBOUNDED PRECEDING)",
+        "1:71 Frame cannot end with UNBOUNDED PRECEDING",
+    ),
+    (
+        "SELECT SUM(n) OVER w FROM t WINDOW w AS (ROWS BETWEEN CURRENT ROW AND 5 PRECEDING)",
+        "1:55 Frame cannot start from CURRENT ROW and end with PRECEDING",
+    ),
+    (
+        "SELECT SUM(n) OVER w FROM t WINDOW w AS (ROWS BETWEEN 5 FOLLOWING AND CURRENT ROW)",
+        "1:55 Frame cannot start from FOLLOWING and end with CURRENT ROW",
+    ),
+    # Numbers.
+    (
+        "SELECT 0xc000000000000000l",
+        "1:8 Failed to parse 13835058055282163712 as integer literal of Int64 type: value out of range for Int64",
+    ),
+    (
+        "SELECT -9223372036854775809",
+        "1:8 Failed to parse negative integer: -9223372036854775809, number limit overflow",
+    ),
+    # Writes.
+    ("INSERT INTO t VALUES (1)", "1:13 INSERT INTO ... VALUES requires specification of table columns"),
+    ("REPLACE INTO t VALUES (1)", "1:14 REPLACE INTO ... VALUES requires specification of table columns"),
+    ("UPSERT INTO t (id, v, n) VALUES (2, '3')", "1:16 VALUES have 2 columns, UPSERT INTO expects: 3"),
+    ("$f = ($x?, $y) -> ($x + $y); SELECT $f(1)", "1:12 Non-optional argument can not follow optional one"),
+    ("$f = 1; SELECT $f?", "1:18 Unexpected token '?' at the end of expression"),
 ]
 
 
 @pytest.mark.parametrize(("text", "expected"), REFUSED)
 def test_refusals(text: str, expected: str) -> None:
     assert refusal(text) == expected
+
+
+GROUPS: list[tuple[str, list[tuple[Any, ...]]]] = [
+    (
+        "SELECT a, b, GROUPING(a, b) AS g, COUNT(*) AS c FROM p WHERE a < 3 GROUP BY CUBE (a, b) ORDER BY g, a, b",
+        [
+            *((1, "x", 0, 1), (1, "y", 0, 1), (2, "x", 0, 1), (2, "y", 0, 1)),
+            *((1, None, 1, 2), (2, None, 1, 2), (None, "x", 2, 2), (None, "y", 2, 2), (None, None, 3, 4)),
+        ],
+    ),
+    (
+        "SELECT b, GROUPING(b) AS g FROM p GROUP BY ROLLUP (b) HAVING GROUPING(b) = 1",
+        [(None, 1)],
+    ),
+    ("SELECT GROUPING(a) AS g FROM p GROUP BY a HAVING a = 1u", [(0,)]),
+    (
+        "SELECT k, GROUPING(k) AS g FROM p GROUP BY GROUPING SETS (a / 2 AS k, ()) ORDER BY g, k",
+        [(0, 0), (1, 0), (None, 1)],
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), GROUPS)
+def test_grouping(text: str, expected: list[tuple[Any, ...]]) -> None:
+    assert rows(text) == expected

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 import click
-from click.exceptions import NoArgsIsHelpError
+from click.exceptions import Exit, NoArgsIsHelpError
 
 from mayflydb.cli.lazy import LazyGroup
 from mayflydb.cli.ydb.faults import Misuse
@@ -30,16 +30,18 @@ class YdbGroup(LazyGroup):
     def make_context(self, *args: Any, **extra: Any) -> click.Context:
         try:
             return super().make_context(*args, **extra)
-        except NoArgsIsHelpError:
-            raise
+        except NoArgsIsHelpError as error:
+            error.show()
+            raise Exit(Misuse.exit_code) from error
         except click.UsageError as error:
             raise Misuse(error.format_message()) from error
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
             return super().invoke(ctx)
-        except NoArgsIsHelpError:
-            raise
+        except NoArgsIsHelpError as error:
+            error.show()
+            raise Exit(Misuse.exit_code) from error
         except click.UsageError as error:
             raise Misuse(error.format_message()) from error
 

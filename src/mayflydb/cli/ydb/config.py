@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from mayflydb.cli.ydb import profiles
-from mayflydb.cli.ydb.faults import Misuse
-from mayflydb.cli.ydb.place import place_of
+from mayflydb.cli.ydb.faults import Misuse, Undone
+
+C = TypeVar("C", bound=Callable[..., Any])
 
 
 @click.group()
@@ -19,21 +23,72 @@ def profile() -> None:
     """Options that are kept under a name."""
 
 
-@profile.command()
-@click.argument("name")
-@click.option("-e", "--endpoint", metavar="[grpc[s]://]HOST[:PORT]")
-@click.option("-d", "--database", metavar="PATH")
-@click.option("--token-file", metavar="PATH")
-@click.option("--user", metavar="NAME")
-@click.option("--password-file", metavar="PATH")
-@click.option("--ca-file", metavar="PATH")
-def create(name: str, **options: str | None) -> None:
-    """Keep options under a name, instead of those that there were."""
+def _kept_options(command: C) -> C:
+    for option in (
+        click.option("--ca-file", metavar="PATH"),
+        click.option("--password-file", metavar="PATH"),
+        click.option("--user", metavar="NAME"),
+        click.option("--token-file", metavar="PATH"),
+        click.option("-d", "--database", metavar="PATH"),
+        click.option("-e", "--endpoint", metavar="[grpc[s]://]HOST[:PORT]"),
+    ):
+        command = option(command)
+    return click.argument("name")(command)
+
+
+def _given(options: dict[str, str | None]) -> dict[str, str]:
     given = {key: value for key, value in options.items() if value is not None}
-    if not given:
-        raise Misuse("A profile has to say something: name at least an endpoint or a database.")
-    kept = profiles.read()
+    if "password_file" in given and "user" not in given:
+        raise Misuse("You cannot enter password-file without user")
+    if "token_file" in given and "user" in given:
+        raise Misuse(
+            f"2 authentication methods were provided via options: TokenFile ({given['token_file']}) "
+            f"User ({given['user']}). Choose exactly one of them"
+        )
+    return given
+
+
+def _exists(kept: profiles.Profiles, name: str) -> None:
+    if name not in kept.profiles:
+        raise Undone(
+            f'No existing profile "{name}". Run "ydb config profile list" without arguments to see existing profiles'
+        )
+
+
+@profile.command()
+@_kept_options
+def create(name: str, **options: str | None) -> None:
+    """Keep options under a new name."""
+    kept, given = profiles.read(), _given(options)
+    if name in kept.profiles:
+        raise Undone(f'Profile "{name}" already exists. Consider using update, replace or delete command.')
     kept.profiles[name] = given
+    profiles.write(kept)
+
+
+@profile.command()
+@_kept_options
+def replace(name: str, **options: str | None) -> None:
+    """Keep options under a name, instead of those that there were."""
+    kept = profiles.read()
+    kept.profiles[name] = _given(options)
+    profiles.write(kept)
+
+
+@profile.command()
+@click.option("--no-endpoint", is_flag=True, help="Forget the endpoint.")
+@click.option("--no-database", is_flag=True, help="Forget the database.")
+@click.option("--no-auth", is_flag=True, help="Forget who asks.")
+@_kept_options
+def update(name: str, no_endpoint: bool, no_database: bool, no_auth: bool, **options: str | None) -> None:
+    """Change some of what a profile says."""
+    kept, given = profiles.read(), _given(options)
+    _exists(kept, name)
+    forgotten = ["endpoint"] * no_endpoint + ["database"] * no_database
+    if no_auth or "user" in given or "token_file" in given:
+        forgotten += ["user", "password_file", "token_file"]
+    stays = {key: value for key, value in kept.profiles[name].items() if key not in forgotten}
+    kept.profiles[name] = stays | given
     profiles.write(kept)
 
 
@@ -41,31 +96,49 @@ def create(name: str, **options: str | None) -> None:
 @click.argument("name")
 def get(name: str) -> None:
     """What a profile says."""
-    for key, value in profiles.found(profiles.read(), name).items():
-        click.echo(f"  {key.replace('_', '-')}: {value}")
+    kept = profiles.read()
+    _exists(kept, name)
+    _show(kept.profiles[name])
+
+
+def _show(options: dict[str, str]) -> None:
+    for key in ("endpoint", "database", "token_file"):
+        if key in options:
+            click.echo(f"  {key.replace('_', '-')}: {options[key]}")
+    if "user" in options:
+        click.echo(f"  static-credentials\n    user: {options['user']}")
+        if "password_file" in options:
+            click.echo(f"    password file: {options['password_file']}")
+    if "ca_file" in options:
+        click.echo(f"  ca-file: {options['ca_file']}")
 
 
 @profile.command("list")
-def list_() -> None:
+@click.option("--with-content", is_flag=True, help="With what they say.")
+def list_(with_content: bool) -> None:
     """All profiles, by name."""
     kept = profiles.read()
     for name in sorted(kept.profiles):
-        click.echo(f"{name} (active)" if name == kept.active else name)
+        click.echo(f"{name}{' (active)' if name == kept.active else ''}{':' if with_content else ''}")
+        if with_content:
+            _show(kept.profiles[name])
 
 
 @profile.command()
-@click.argument("name", required=False)
-@click.pass_context
-def activate(ctx: click.Context, name: str | None) -> None:
+@click.argument("name")
+def activate(name: str) -> None:
     """The profile that is meant where none is named."""
-    chosen = name or place_of(ctx).given.profile
-    if not chosen:
-        raise Misuse("Profile name is not given")
     kept = profiles.read()
-    profiles.found(kept, chosen)
-    kept.active = chosen
+    _exists(kept, name)
+    if kept.active == name:
+        click.echo(f'Profile "{name}" is already active.')
+        return
+    kept.active = name
     profiles.write(kept)
-    click.echo(f'Profile "{chosen}" was activated.')
+    click.echo(f'Profile "{name}" was activated.')
+
+
+profile.add_command(activate, "set")
 
 
 @profile.command()
@@ -73,23 +146,34 @@ def deactivate() -> None:
     """None is meant any more where none is named."""
     kept = profiles.read()
     if not kept.active:
-        raise Misuse("There is no profile currently active.")
+        click.echo("There is no profile active. Nothing is done.")
+        return
     former, kept.active = kept.active, ""
     profiles.write(kept)
     click.echo(f'Profile "{former}" was deactivated.')
 
 
+profile.add_command(deactivate, "unset")
+
+
 @profile.command()
 @click.argument("name")
-@click.option("-f", "--force", is_flag=True, help="Do not ask.")
+@click.option("-f", "--force", is_flag=True, help="Do not ask, and do not mind if it is not there.")
 def delete(name: str, force: bool) -> None:
     """Forget a profile."""
     kept = profiles.read()
-    profiles.found(kept, name)
-    if not force and not click.confirm(f'Profile "{name}" will be permanently removed. Continue?', err=True):
+    if force and name not in kept.profiles:
+        return
+    _exists(kept, name)
+    if not force and not click.confirm(f'Profile "{name}" will be permanently removed. Continue?'):
+        click.echo("Nothing is done.")
         return
     del kept.profiles[name]
     if kept.active == name:
         kept.active = ""
     profiles.write(kept)
-    click.echo(f'Profile "{name}" was removed.')
+    if not force:
+        click.echo(f'Profile "{name}" was removed.')
+
+
+profile.add_command(delete, "remove")

@@ -20,6 +20,15 @@ class Misuse(click.ClickException):
         click.echo('Try "--help" option for more info.', err=True)
 
 
+class Undone(click.ClickException):
+    """What was asked cannot be done here, whatever the options."""
+
+    exit_code = 1
+
+    def show(self, file: IO[Any] | None = None) -> None:
+        click.echo(self.message, err=True)
+
+
 class Refused(click.ClickException):
     """The server has said no, or was not reached. `issues`: their messages; `status`: a name."""
 

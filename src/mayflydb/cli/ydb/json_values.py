@@ -25,6 +25,7 @@ from mayflydb.query.yql.types import (
     INTERVAL64,
     STRING,
     TIMESTAMP,
+    TIMESTAMP64,
     YSON,
     DecimalType,
     DictType,
@@ -43,7 +44,6 @@ from mayflydb.query.yql.types import (
     VoidType,
 )
 
-_MICROSECONDS: Final = len("2020-01-01T00:00:00")
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\t": "\\t", "\f": "\\f", "\r": "\\r", "\n": "\\n"}
 
 
@@ -100,9 +100,10 @@ def _plain(type: Type, value: Value, in_base64: bool) -> str:
     if type in (STRING, YSON):
         return f'"{base64.b64encode(value).decode()}"' if in_base64 else _bytes(value)
     text = texts.to_text(type, value)
-    if type == TIMESTAMP:
-        # A fraction of six digits, whatever they are.
-        text = f"{text[:_MICROSECONDS]}.{text[_MICROSECONDS + 1 : -1].ljust(6, '0')}Z"
+    if type == TIMESTAMP or (type == TIMESTAMP64 and "." in text):
+        # A fraction of six digits, whatever they are; in Timestamp64 none where it is 0.
+        whole, _, fraction = text[:-1].partition(".")
+        text = f"{whole}.{fraction.ljust(6, '0')}Z"
     return _text(text)
 
 

@@ -9,11 +9,13 @@ import click
 
 from mayflydb.cli.ydb.boxes import BoxRow, box, show, terminal_width
 from mayflydb.cli.ydb.client import proto_json, status_name
-from mayflydb.cli.ydb.faults import Refused, issues_text
+from mayflydb.cli.ydb.faults import Misuse, Refused, issues_text
 from mayflydb.cli.ydb.place import place_of
 from mayflydb.frontends.ydb.descriptors import message
 
 SERVICE: Final = "Ydb.Operation.V1.OperationService"
+
+KINDS: Final = ("buildindex", "export/s3", "import/s3", "scriptexec")
 
 _STATES: Final = {10: "starting", 20: "aborted", 30: "canceled", 40: "completed", 50: "failed"}
 _MODES: Final = {10: "parse", 20: "validate", 30: "explain", 50: "execute"}
@@ -37,20 +39,30 @@ def operation() -> None:
 @click.pass_context
 def get(ctx: click.Context, id: str, form: str) -> None:
     """One operation."""
-    found = place_of(ctx).client.raw(f"{SERVICE}/GetOperation", id=id).operation
-    if not found.id:
-        raise Refused(status_name(found.status), found.issues)
+    found = place_of(ctx).client.raw(f"{SERVICE}/GetOperation", id=_checked(id)).operation
+    status = status_name(found.status) if found.ready else "SUCCESS"
+    if status not in ("SUCCESS", "CANCELLED"):
+        raise Refused(status, found.issues)
     show_operation(found, form)
+    ctx.exit(status == "CANCELLED")
+
+
+def _checked(id: str) -> str:
+    if not id.startswith("ydb://"):
+        raise Misuse("Invalid operation ID")
+    return id
 
 
 @operation.command("list")
-@click.argument("kind", type=click.Choice(["buildindex", "scriptexec"]))
+@click.argument("kind")
 @click.option("-s", "--page-size", type=click.IntRange(0), default=0, metavar="N", help="Operations of one page.")
 @click.option("-t", "--page-token", default="", metavar="TOKEN", help="Where the page before has ended.")
 @_format
 @click.pass_context
 def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: str) -> None:
     """Those of a kind, the latest first."""
+    if kind not in KINDS:
+        raise Misuse(f"Invalid kind. Use one of: {', '.join(KINDS)}")
     client = place_of(ctx).client
     found = client.direct(f"{SERVICE}/ListOperations", kind=kind, page_size=page_size, page_token=page_token)
     if form != "pretty":
@@ -67,7 +79,7 @@ def list_(ctx: click.Context, kind: str, page_size: int, page_token: str, form: 
 @click.pass_context
 def cancel(ctx: click.Context, id: str) -> None:
     """Let it go no further."""
-    place_of(ctx).client.direct(f"{SERVICE}/CancelOperation", id=id)
+    place_of(ctx).client.direct(f"{SERVICE}/CancelOperation", id=_checked(id))
 
 
 @operation.command()
@@ -75,7 +87,7 @@ def cancel(ctx: click.Context, id: str) -> None:
 @click.pass_context
 def forget(ctx: click.Context, id: str) -> None:
     """Keep nothing of one that has ended."""
-    place_of(ctx).client.direct(f"{SERVICE}/ForgetOperation", id=id)
+    place_of(ctx).client.direct(f"{SERVICE}/ForgetOperation", id=_checked(id))
 
 
 def show_operation(given: Any, form: str) -> None:

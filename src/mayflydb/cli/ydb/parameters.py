@@ -1,50 +1,134 @@
-"""Values of a query's parameters, from `-p '$name=JSON'`."""
+"""Values of a query's parameters, from `-p '$name=JSON'` and from a file or standard input, a JSON object for each set."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from typing import Any
+import sys
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+import msgspec
 
 from mayflydb.cli.ydb.client import Client
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.cli.ydb.json_values import from_json
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.values import type_of, typed_value
+from mayflydb.query.yql.types import Type
+
+C = TypeVar("C", bound=Callable[..., Any])
+
+LINES = "newline-delimited"
 
 
-def parameters(client: Client, text: str, given: Sequence[str], in_base64: bool) -> dict[str, Any]:
-    """TypedValues by name, of the types that the query wants; the server is asked for them where any are given.
+class Input(msgspec.Struct, frozen=True):
+    """What the command line says of parameters. `file`: with sets of them; None: standard input, if it is no terminal."""
 
-    Misuse: one that is malformed, unknown, or of another type.
+    given: Sequence[str] = ()
+    file: str | None = None
+    form: str = "json-unicode"
+    framing: str = "no-framing"
+    stdin_is_taken: bool = False
+
+
+def input_options(command: C) -> C:
+    """`-p`, `--input-file`, `--input-format` and `--input-framing`."""
+    for option in (
+        click.option(
+            "--input-framing",
+            type=click.Choice(["no-framing", LINES]),
+            default="no-framing",
+            show_default=True,
+            help="One set of parameters, or one on each line, for each of which the query runs.",
+        ),
+        click.option(
+            "--input-format",
+            type=click.Choice(["json-unicode", "json-base64"]),
+            default="json-unicode",
+            show_default=True,
+            help="How bytes stand in parameters.",
+        ),
+        click.option("--input-file", metavar="PATH", help="Parameters, as JSON objects.  [default: standard input]"),
+        click.option("-p", "--param", "given", multiple=True, metavar="$NAME=JSON", help="One; may be repeated."),
+    ):
+        command = option(command)
+    return command
+
+
+def parameter_sets(client: Client, text: str, asked: Input) -> Iterator[dict[str, Any]]:
+    """TypedValues by name, of the types that the query wants; one set for each time that it runs.
+
+    The server is asked for types where parameters are given or declared. Standard input is read where one is left to be
+    known. Misuse: one that is malformed, unknown, or of another type.
     """
-    if not given:
-        return {}
+    given = _given(asked.given)
+    if not given and asked.file is None and "$" not in text:
+        yield {}
+        return
+    types = _types(client, text)
+    for name in given:
+        if name not in types:
+            raise Misuse(f'Query does not contain parameter "{name}".')
+    own = {name: _typed(name, types[name], value, asked) for name, value in given.items()}
+    if types.keys() <= own.keys():
+        yield own
+        return
+    for line in _sets(asked):
+        named = {name if name.startswith("$") else f"${name}": value for name, value in line.items()}
+        rest = {name: _typed(name, types[name], value, asked) for name, value in named.items() if name in types}
+        yield own | rest
+
+
+def _types(client: Client, text: str) -> dict[str, Type]:
     answer = client.call("Ydb.Scripting.V1.ScriptingService/ExplainYql", script=text, mode=2)
-    types = {name: type_of(each) for name, each in answer.parameters_types.items()}
-    found = {}
-    for each in given:
+    return {name: type_of(each) for name, each in answer.parameters_types.items()}
+
+
+def _given(options: Sequence[str]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in options:
         name, equals, value = each.partition("=")
         name = name if name.startswith("$") else f"${name}"
         if not equals or name == "$":
             raise Misuse(
-                'Wrong parameter format for "'
-                + each
-                + '". Parameter option should have equal sign. Examples (for linux):\n'
+                f'Wrong parameter format for "{each}". Parameter option should have equal sign. Examples (for linux):\n'
                 "--param '$input=1'\n--param 'name=\"value\"'"
             )
         if name in found:
             raise Misuse(f"Parameter {name} is given twice")
-        if name not in types:
-            raise Misuse(f'Query does not contain parameter "{name}".')
-        document = _document(name, value)
-        type = types[name]
-        found[name] = message("Ydb.TypedValue").FromString(typed_value(type, from_json(type, document, in_base64)))
+        try:
+            found[name] = json.loads(value)
+        except ValueError as error:
+            raise Misuse(f"Parameter {name}: {value} is not JSON") from error
     return found
 
 
-def _document(name: str, text: str) -> Any:
+def _typed(name: str, type: Type, document: Any, asked: Input) -> Any:
     try:
-        return json.loads(text)
-    except ValueError as error:
-        raise Misuse(f"Parameter {name}: {text} is not JSON") from error
+        value = from_json(type, document, "base64" in asked.form)
+    except Misuse as error:
+        raise Misuse(f"Parameter {name}: {error.message}") from error
+    return message("Ydb.TypedValue").FromString(typed_value(type, value))
+
+
+def _sets(asked: Input) -> Iterator[Mapping[str, Any]]:
+    """One empty set where nothing is given: the server then says what it misses."""
+    if asked.file is not None:
+        try:
+            text = Path(asked.file).read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise Misuse(f"Can't read file {asked.file}: {error}") from error
+    else:
+        text = "" if asked.stdin_is_taken or sys.stdin.isatty() else sys.stdin.read()
+    documents = text.splitlines() if asked.framing == LINES else [text]
+    kept = [each for each in documents if each.strip()]
+    for each in kept or ["{}"]:
+        try:
+            found = json.loads(each)
+        except ValueError as error:
+            raise Misuse(f"Parameters are not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise Misuse("Parameters are given as a JSON object, each by its name")
+        yield found

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.config.load import user_config_directory
 
-KEYS: Final = ("endpoint", "database", "token_file", "user", "password_file", "ca_file")
-
 
 class Profiles(msgspec.Struct):
-    """`active`: the name of the one that is meant where none is named; empty: none is."""
+    """By name, what each says of `endpoint`, `database`, `token_file`, `user`, `password_file` and `ca_file`.
+
+    `active`: the name of the one that is meant where none is named; empty: none is.
+    """
 
     profiles: dict[str, dict[str, str]] = {}
     active: str = ""
@@ -48,15 +48,10 @@ def write(profiles: Profiles) -> None:
 
 
 def chosen(name: str | None) -> Mapping[str, str]:
-    """What the named profile says, or the active one; nothing where there is neither."""
+    """What the named profile says, or the active one; nothing where there is neither. Misuse: there is none of this name."""
     profiles = read()
     if name is None:
         return profiles.profiles.get(profiles.active, {})
-    return found(profiles, name)
-
-
-def found(profiles: Profiles, name: str) -> dict[str, str]:
-    """One of them. Misuse for one that is not there."""
     if name not in profiles.profiles:
         raise Misuse(f"Profile {name} does not exist.")
     return profiles.profiles[name]

@@ -11,7 +11,7 @@ import click
 
 from mayflydb.cli.ydb.client import Client
 from mayflydb.cli.ydb.faults import Misuse
-from mayflydb.cli.ydb.parameters import parameters
+from mayflydb.cli.ydb.parameters import Input, input_options, parameter_sets
 from mayflydb.cli.ydb.place import place_of
 from mayflydb.cli.ydb.plans import show_plan
 from mayflydb.cli.ydb.results import Printer, format_option
@@ -25,7 +25,7 @@ EXPLAIN: Final = 30
 EXECUTE: Final = 50
 
 STATS: Final = {"none": 10, "basic": 20, "full": 30, "profile": 40}
-"""By their number in the query service; the table service has a tenth of it less one, see `_table_stats`."""
+"""By their numbers in the query service; in the others they have a tenth of these."""
 
 MODES: Final[dict[str, dict[str, Any]]] = {
     "serializable-rw": {"serializable_read_write": {}},
@@ -34,35 +34,33 @@ MODES: Final[dict[str, dict[str, Any]]] = {
     "snapshot-ro": {"snapshot_read_only": {}},
     "snapshot-rw": {"snapshot_read_write": {}},
 }
+NO_TX: Final = ("notx", "no-tx")
 
-_stats = click.option("--stats", type=click.Choice(list(STATS)), default="none", show_default=True, help="Print them.")
-_params = click.option(
-    "-p", "--param", "given", multiple=True, metavar="$NAME=JSON", help="A parameter; may be repeated."
-)
-_input_format = click.option(
-    "--input-format",
-    type=click.Choice(["json-unicode", "json-base64"]),
-    default="json-unicode",
-    show_default=True,
-    help="How bytes stand in parameters.",
-)
+_SCRIPT: Final = ('Text of script" ("--script", "-s")', 'Path to file with query text" ("--file", "-f")')
+_QUERY: Final = ('Text of query" ("--query", "-q")', 'Path to file with query text" ("--file", "-f")')
+
+_stats = click.option("--stats", type=click.Choice(list(STATS)), default=None, help="Print them.  [default: none]")
 _file = click.option("-f", "--file", metavar="PATH", help="The text is in this file; - for standard input.")
 
 
-def text_of(text: str | None, file: str | None, option: str) -> str:
-    """The text itself, or a file's. Misuse for both, or neither and a terminal."""
+def text_of(text: str | None, file: str | None, names: tuple[str, str]) -> str:
+    """The text itself, or a file's. Misuse for both, or neither."""
     if text is not None and file is not None:
-        raise Misuse(f'Both mutually exclusive options "{option}" and "file" were provided.')
+        raise Misuse(f'Both mutually exclusive options "{names[0]} and "{names[1]} were provided.')
     if text is not None:
         return text
     if file is None:
-        if sys.stdin.isatty():
-            raise Misuse(f'Neither "{option}" nor "file" option was provided.')
-        file = "-"
+        raise Misuse(f'Neither "{names[0]} nor "{names[1]} were provided.')
     try:
         return sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise Misuse(f"Can't read file {file}: {error}") from error
+
+
+def _input(options: dict[str, Any], file: str | None) -> Input:
+    return Input(
+        options["given"], options["input_file"], options["input_format"], options["input_framing"], file == "-"
+    )
 
 
 @click.command()
@@ -73,44 +71,58 @@ def text_of(text: str | None, file: str | None, option: str) -> str:
 @click.option("--explain-analyze", is_flag=True, help="Run it; print its plan instead of its results.")
 @click.option("--syntax", type=click.Choice(["yql", "pg"]), default="yql", show_default=True)
 @_stats
-@_params
-@_input_format
+@input_options
 @format_option
 @click.pass_context
 def sql(
     ctx: click.Context,
+    /,
     script: str | None,
     file: str | None,
     explain: bool,
     explain_ast: bool,
     explain_analyze: bool,
     syntax: str,
-    stats: str,
-    given: tuple[str, ...],
-    input_format: str,
+    stats: str | None,
     form: str,
+    **options: Any,
 ) -> None:
     """Run statements by the query service."""
-    text = text_of(script, file, "script")
+    text = text_of(script, file, _SCRIPT)
+    _check_explain(explain, explain_ast, explain_analyze, stats)
     client = place_of(ctx).client
-    only_plan = explain or explain_ast
-    request = {
-        "exec_mode": EXPLAIN if only_plan else EXECUTE,
+    shows_plan = explain or explain_analyze
+    request: dict[str, Any] = {
+        "exec_mode": EXPLAIN if explain or explain_ast else EXECUTE,
         "query_content": {"syntax": 2 if syntax == "pg" else 1, "text": text},
-        "stats_mode": STATS["full" if explain_analyze or only_plan else stats],
-        "parameters": parameters(client, text, given, "base64" in input_format),
+        "stats_mode": STATS["full" if explain_ast or shows_plan else stats or "none"],
     }
-    quiet = only_plan or explain_analyze
-    told = _run(client, request, None if quiet else Printer(form))
-    if told is None:
-        return
-    if explain_ast:
-        click.echo(f"Query AST:\n{told.query_ast}")
-    elif quiet:
-        click.echo("Execution plan:" if explain_analyze else "Query Plan:") if form == "pretty" else None
-        show_plan(told.query_plan, form)
-    elif stats != "none":
-        _show_stats(told)
+    for parameters in parameter_sets(client, text, _input(options, file)):
+        quiet = explain_ast or shows_plan
+        told = _run(client, {**request, "parameters": parameters}, None if quiet else Printer(form))
+        if explain_ast:
+            click.echo(f"Query AST:\n{told.query_ast}")
+        elif shows_plan:
+            _show_plan("Execution plan:" if explain_analyze else "Query Plan:", told.query_plan, form)
+        else:
+            _show_stats(told, stats, form)
+
+
+def _check_explain(explain: bool, ast: bool, analyze: bool, stats: str | None) -> None:
+    modes = (
+        (explain, '"Explain mode" ("--explain")'),
+        (ast, '"Explain-AST mode" ("--explain-ast")'),
+        (analyze, '"Explain-analyze mode" ("--explain-analyze")'),
+    )
+    given = [name for is_given, name in modes if is_given]
+    if len(given) > 1:
+        raise Misuse(f"Both mutually exclusive options {given[0]} and {given[1]} were provided.")
+    if stats and given:
+        mode = "explain-analyze" if analyze else "explain"
+        raise Misuse(
+            f'Statistics collection mode option "--stats" has no effect in {mode} mode. '
+            "Relevant for execution mode only."
+        )
 
 
 def _run(client: Client, request: dict[str, Any], printer: Printer | None) -> Any:
@@ -127,52 +139,57 @@ def _run(client: Client, request: dict[str, Any], printer: Printer | None) -> An
     return told
 
 
-def _show_stats(told: Any) -> None:
+def _show_plan(title: str, plan: str, form: str) -> None:
+    if form == "pretty":
+        click.echo(title)
+    show_plan(plan, form)
+
+
+def _show_stats(told: Any, stats: str | None, form: str) -> None:
+    if told is None or stats in (None, "none"):
+        return
     from google.protobuf import text_format
 
+    plan = told.query_plan
+    told.query_plan = told.query_ast = ""
     click.echo("\nStatistics:\n" + text_format.MessageToString(told), nl=False)
+    if plan:
+        click.echo("\nFull statistics:")
+        show_plan(plan, form)
 
 
 @click.command()
 @click.option("-s", "--script", metavar="TEXT", help="The text.")
 @_file
 @_stats
-@_params
-@_input_format
+@input_options
 @format_option
 @click.pass_context
 def yql(
-    ctx: click.Context,
-    script: str | None,
-    file: str | None,
-    stats: str,
-    given: tuple[str, ...],
-    input_format: str,
-    form: str,
+    ctx: click.Context, /, script: str | None, file: str | None, stats: str | None, form: str, **options: Any
 ) -> None:
     """Run statements by the scripting service."""
-    text = text_of(script, file, "script")
+    text = text_of(script, file, _SCRIPT)
     client = place_of(ctx).client
-    printer, told = Printer(form), None
-    for part in client.stream(
-        "Ydb.Scripting.V1.ScriptingService/StreamExecuteYql",
-        script=text,
-        parameters=parameters(client, text, given, "base64" in input_format),
-        collect_stats=_table_stats(stats),
-    ):
-        result = part.result
-        if result.HasField("result_set"):
-            printer.add(result.result_set_index, result.result_set)
-        if result.HasField("query_stats"):
-            told = result.query_stats
-    printer.end()
-    if told is not None and stats != "none":
-        _show_stats(told)
+    for parameters in parameter_sets(client, text, _input(options, file)):
+        printer, told = Printer(form), None
+        for part in client.stream(
+            "Ydb.Scripting.V1.ScriptingService/StreamExecuteYql",
+            script=text,
+            parameters=parameters,
+            collect_stats=_table_stats(stats),
+        ):
+            result = part.result
+            if result.HasField("result_set"):
+                printer.add(result.result_set_index, result.result_set)
+            if result.HasField("query_stats"):
+                told = result.query_stats
+        printer.end()
+        _show_stats(told, stats, form)
 
 
-def _table_stats(stats: str) -> int:
-    """The number of a mode in the table service: 1 for none."""
-    return STATS[stats] // 10
+def _table_stats(stats: str | None) -> int:
+    return STATS[stats or "none"] // 10
 
 
 @click.group()
@@ -194,60 +211,71 @@ def query() -> None:
 )
 @click.option(
     "--tx-mode",
-    type=click.Choice([*MODES, "no-tx"]),
-    default=None,
-    help="How data is read.  [default: serializable-rw]",
+    type=click.Choice([*MODES, *NO_TX]),
+    default="serializable-rw",
+    show_default=True,
+    help="How data is read; notx is for type generic alone.",
 )
 @_stats
-@_params
-@_input_format
+@click.option("-s", "basic_stats", is_flag=True, help="The same as --stats basic.")
+@input_options
 @format_option
 @click.pass_context
 def execute(
     ctx: click.Context,
+    /,
     text: str | None,
     file: str | None,
     kind: str,
-    tx_mode: str | None,
-    stats: str,
-    given: tuple[str, ...],
-    input_format: str,
+    tx_mode: str,
+    stats: str | None,
+    basic_stats: bool,
     form: str,
+    **options: Any,
 ) -> None:
     """Run statements."""
-    text = text_of(text, file, "query")
+    text = text_of(text, file, _QUERY)
+    if basic_stats and stats:
+        raise Misuse('Both mutually exclusive options "stats" and "s" were provided.')
+    stats = "basic" if basic_stats else stats
+    if tx_mode in NO_TX and kind != "generic":
+        raise Misuse(f"Transaction mode {tx_mode} is for queries of type generic alone")
     client = place_of(ctx).client
     if kind == "scheme":
         with client.table_session() as id:
             client.call(f"{TABLE}/ExecuteSchemeQuery", session_id=id, yql_text=text)
         return
-    values = parameters(client, text, given, "base64" in input_format)
-    printer = Printer(form)
-    if kind == "generic":
-        request: dict[str, Any] = {
-            "exec_mode": EXECUTE,
-            "query_content": {"syntax": 1, "text": text},
-            "stats_mode": STATS[stats],
-            "parameters": values,
-        }
-        if tx_mode not in (None, "no-tx"):
-            request["tx_control"] = _control(str(tx_mode))
-        told = _run(client, request, printer)
-    elif kind == "scan":
-        told = _scan(client, text, values, stats, printer)
-    else:
-        if tx_mode == "no-tx":
-            raise Misuse("Transaction mode no-tx is for queries of type generic")
-        told = _data(client, text, values, tx_mode or "serializable-rw", stats, printer)
-    if told is not None and stats != "none":
-        _show_stats(told)
+    for parameters in parameter_sets(client, text, _input(options, file)):
+        printer = Printer(form)
+        if kind == "generic":
+            told = _generic(client, text, parameters, tx_mode, stats, printer)
+        elif kind == "scan":
+            told = _scan(client, text, parameters, stats, printer)
+        else:
+            told = _data(client, text, parameters, tx_mode, stats, printer)
+        _show_stats(told, stats, form)
+
+
+query.add_command(execute, "exec")
 
 
 def _control(mode: str) -> dict[str, Any]:
     return {"begin_tx": MODES[mode], "commit_tx": True}
 
 
-def _data(client: Client, text: str, values: dict[str, Any], mode: str, stats: str, printer: Printer) -> Any:
+def _generic(client: Client, text: str, values: dict[str, Any], mode: str, stats: str | None, printer: Printer) -> Any:
+    request: dict[str, Any] = {
+        "exec_mode": EXECUTE,
+        "query_content": {"syntax": 1, "text": text},
+        "stats_mode": STATS[stats or "none"],
+        "parameters": values,
+    }
+    if mode not in NO_TX:
+        request["tx_control"] = _control(mode)
+    return _run(client, request, printer)
+
+
+def _data(client: Client, text: str, values: dict[str, Any], mode: str, stats: str | None, printer: Printer) -> Any:
     with client.table_session() as id:
         result = client.call(
             f"{TABLE}/ExecuteDataQuery",
@@ -263,7 +291,7 @@ def _data(client: Client, text: str, values: dict[str, Any], mode: str, stats: s
     return result.query_stats if result.HasField("query_stats") else None
 
 
-def _scan(client: Client, text: str, values: dict[str, Any], stats: str, printer: Printer) -> Any:
+def _scan(client: Client, text: str, values: dict[str, Any], stats: str | None, printer: Printer) -> Any:
     told = None
     for part in client.stream(
         f"{TABLE}/StreamExecuteScanQuery",
@@ -283,17 +311,16 @@ def _scan(client: Client, text: str, values: dict[str, Any], stats: str, printer
 @query.command("explain")
 @click.option("-q", "--query", "text", metavar="TEXT", help="The text.")
 @_file
-@click.option("--ast", is_flag=True, help="The syntax tree too.")
+@click.option("--ast", is_flag=True, help="The syntax tree instead.")
 @click.option("--format", "form", type=click.Choice(["pretty", "json-unicode", "json-base64"]), default="pretty")
 @click.pass_context
 def explain_query(ctx: click.Context, text: str | None, file: str | None, ast: bool, form: str) -> None:
     """Print the plan of a query."""
-    text = text_of(text, file, "query")
+    text = text_of(text, file, _QUERY)
     client = place_of(ctx).client
     with client.table_session() as id:
         result = client.call(f"{TABLE}/ExplainDataQuery", session_id=id, yql_text=text)
     if ast:
-        click.echo(f"Query AST:\n{result.query_ast}\n")
-    if form == "pretty":
-        click.echo("Query Plan:")
-    show_plan(result.query_plan, form)
+        click.echo(f"Query AST:\n{result.query_ast}")
+    else:
+        _show_plan("Query Plan:", result.query_plan, form)

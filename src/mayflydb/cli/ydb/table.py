@@ -153,6 +153,9 @@ def drop_attributes(ctx: click.Context, path: str, attributes: str) -> None:
     alter(place_of(ctx), path, alter_attributes=dict.fromkeys(attributes.split(","), ""))
 
 
+table.add_command(attribute, "attr")
+
+
 # --- rows ------------------------------------------------------------------------------------------------------------
 
 
@@ -165,6 +168,13 @@ def drop_attributes(ctx: click.Context, path: str, attributes: str) -> None:
 @click.option("--from-exclusive", is_flag=True, help="From behind it.")
 @click.option("--to", "end", metavar="JSON", help="To this key.")
 @click.option("--to-exclusive", is_flag=True, help="To before it.")
+@click.option(
+    "--input-format",
+    type=click.Choice(["json-unicode", "json-base64"]),
+    default="json-unicode",
+    show_default=True,
+    help="How bytes stand in keys.",
+)
 @format_option
 @_path
 @click.pass_context
@@ -179,11 +189,12 @@ def read(
     from_exclusive: bool,
     end: str | None,
     to_exclusive: bool,
+    input_format: str,
     form: str,
 ) -> None:
     """Print the rows of a table."""
     place = place_of(ctx)
-    client, absolute = place.client, place.path(path)
+    client, absolute, in_base64 = place.client, place.path(path), "base64" in input_format
     with client.table_session() as id:
         request: dict[str, Any] = {"session_id": id, "path": absolute, "ordered": ordered, "row_limit": limit}
         described = client.call(f"{TABLE}/DescribeTable", session_id=id, path=absolute)
@@ -193,12 +204,15 @@ def read(
             request["columns"] = columns.split(",")
         within = {}
         if start is not None:
-            within["greater" if from_exclusive else "greater_or_equal"] = _key(described, start)
+            within["greater" if from_exclusive else "greater_or_equal"] = _key(described, start, "from", in_base64)
         if end is not None:
-            within["less" if to_exclusive else "less_or_equal"] = _key(described, end)
+            within["less" if to_exclusive else "less_or_equal"] = _key(described, end, "to", in_base64)
         if within:
             request["key_range"] = within
         _show_rows(client, request, None if count_only else Printer(form))
+
+
+table.add_command(read, "readtable")
 
 
 def _show_rows(client: Client, request: dict[str, Any], printer: Printer | None) -> None:
@@ -213,16 +227,23 @@ def _show_rows(client: Client, request: dict[str, Any], printer: Printer | None)
         printer.end()
 
 
-def _key(described: Any, text: str) -> Any:
-    """The first values of a key as a tuple, from a JSON list, or one value alone."""
+def _key(described: Any, text: str, option: str, in_base64: bool) -> Any:
+    """The first values of a key as a tuple, from a JSON list."""
     try:
-        given = json.loads(text)
+        values = json.loads(text)
     except ValueError as error:
-        raise Misuse(f"{text} is not JSON") from error
-    values = given if isinstance(given, list) else [given]
+        raise Misuse(f'Can\'t parse string "{text}" (--{option} option) as json') from error
+    if not isinstance(values, list):
+        raise Misuse(
+            f'json string in "--{option}" should contain array of elements representing tuple with key prefix, '
+            "but it doesn't"
+        )
     types = {column.name: type_of(column.type) for column in described.columns}
     key = [types[name] for name in described.primary_key]
     if len(values) > len(key):
-        raise Misuse(f"The key has {len(key)} columns, and {text} more values")
+        raise Misuse(
+            f'json string in "--{option}" option contains more elements ({len(values)}) '
+            f"then columns in table primary key ({len(key)})"
+        )
     tuple_type = TupleType(tuple(key[: len(values)]))
-    return message("Ydb.TypedValue").FromString(typed_value(tuple_type, from_json(tuple_type, values)))
+    return message("Ydb.TypedValue").FromString(typed_value(tuple_type, from_json(tuple_type, values, in_base64)))

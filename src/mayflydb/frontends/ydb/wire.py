@@ -112,8 +112,8 @@ def operation_message(
     ready: bool = True,
     metadata: bytes = b"",
 ) -> bytes:
-    """An Operation by itself, for lists of them."""
-    content = text(1, id) + (_head(status) if ready else b"")
+    """An Operation by itself, for lists of them. One that is under way has a status, too: that of the request that began it."""
+    content = text(1, id) + (_head(status) if ready else number(3, status_number(status)))
     if issues:
         content += _issues(4, issues)
     if type_name:

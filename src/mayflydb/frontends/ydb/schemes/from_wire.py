@@ -49,13 +49,7 @@ def table_spec(request: Any) -> TableSpec:
         raise _unsupported("A temporary table")
     if request.tiering:
         raise _unsupported("Tiering")
-    physical = partitioning(request.partitioning_settings) | _physical(request, "")
-    match request.WhichOneof("partitions"):
-        case "uniform_partitions":
-            physical["UNIFORM_PARTITIONS"] = request.uniform_partitions
-        case "partition_at_keys":
-            points = [read_typed(each) for each in request.partition_at_keys.split_points]
-            physical["PARTITION_AT_KEYS"] = [_border(value) for _, value in points]
+    physical = _profiled(request) | partitioning(request.partitioning_settings) | _physical(request, "")
     return TableSpec(
         columns=tuple(_column(each) for each in request.columns),
         key=tuple(request.primary_key),
@@ -66,6 +60,24 @@ def table_spec(request: Any) -> TableSpec:
         families=_families(request.columns, request.column_families),
         column_store=request.store_type == COLUMN_STORE,
     )
+
+
+def _profiled(request: Any) -> dict[str, Any]:
+    """How a table is cut at first: as the request says, or else as the policy in its profile, which is the older way, says."""
+    policy = request.profile.partitioning_policy
+    found: dict[str, Any] = {}
+    if policy.auto_partitioning:
+        found["AUTO_PARTITIONING_BY_SIZE"] = SWITCHES[2 if policy.auto_partitioning == 1 else 1]
+    for given, keys in ((request, "partition_at_keys"), (policy, "explicit_partitions")):
+        said = given.WhichOneof("partitions")
+        if said == keys:
+            points = [read_typed(each) for each in getattr(given, keys).split_points]
+            found["PARTITION_AT_KEYS"] = [_border(value) for _, value in points]
+        elif said is not None:
+            found["UNIFORM_PARTITIONS"] = given.uniform_partitions
+        if said is not None:
+            break
+    return found
 
 
 def alter_spec(request: Any) -> AlterSpec:

@@ -45,6 +45,7 @@ def _counted(call: Invocation) -> Aggregation:
         count(call, 0)
         return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1, _same)
     count(call, 1)
+    value_at(call, 0)
     return Aggregation(UINT64, lambda: 0, lambda state, values: state if values[0] is None else state + 1, _same)
 
 

@@ -51,10 +51,10 @@ def _from_range(call: Invocation) -> Operand:
         return _from_moments(call, stepped)
     kind, given = common_of(call, [first, second, *([value_at(call, 2)] if stepped else [])])
     number = bare(kind)
+    if number not in NUMBERS and kind != NULL:
+        raise wrong(call, f"Expected numeric type, but got: {format_type(number)}")
     if not stepped:
         return direct(given, _range_type(kind), lambda low, high: _range(low, high, 1, call))
-    if number not in NUMBERS:
-        raise wrong(call, f"Expected numeric type, but got: {format_type(number)}")
     return direct(given, _range_type(kind), lambda low, high, step: _range(low, high, step, call))
 
 

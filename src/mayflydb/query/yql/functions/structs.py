@@ -5,7 +5,7 @@ Source: https://ydb.tech/docs/en/yql/reference/builtins/struct
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Lambda, Operand
@@ -24,6 +24,7 @@ from mayflydb.query.yql.functions.support import (
 from mayflydb.query.yql.types import (
     EMPTY_LIST,
     STRING,
+    EmptyListType,
     ListType,
     NullType,
     OptionalType,
@@ -57,11 +58,23 @@ def _text(value: Value) -> str:
 
 
 def _names_at(call: Invocation, index: int) -> list[str]:
-    return [_text(each) for each in folded(value_at(call, index), call)]
+    return [_text(each) for each in _items_at(call, index)]
 
 
 def _pairs_at(call: Invocation, index: int) -> list[tuple[str, str]]:
-    return [(_text(old), _text(new)) for old, new in folded(value_at(call, index), call)]
+    pairs = _items_at(call, index)
+    if any(not isinstance(each, tuple) or len(each) != 2 for each in pairs):
+        raise wrong(call, f"Expected pairs of names as argument #{index + 1}")
+    return [(_text(old), _text(new)) for old, new in pairs]
+
+
+def _items_at(call: Invocation, index: int) -> Sequence[Value]:
+    """What is in a list or tuple that is known when the query is bound."""
+    given = value_at(call, index)
+    if not isinstance(given.type, (ListType, TupleType, EmptyListType)):
+        raise wrong(call, f"Expected a list or tuple of names, but got: {format_type(given.type)}")
+    found: Sequence[Value] = folded(given, call)
+    return found
 
 
 def members_of(given: Expression, kind: StructType) -> dict[str, Expression]:

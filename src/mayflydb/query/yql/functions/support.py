@@ -44,9 +44,16 @@ def count(call: Invocation, low: int, high: int | None = None) -> int:
     return given
 
 
+def operand_at(call: Invocation, index: int) -> Operand:
+    """The operand at this place. Faults: there are not so many."""
+    if index >= len(call.operands):
+        raise wrong(call, f"Expected at least {index + 1} argument(s), but got {len(call.operands)}")
+    return call.operands[index]
+
+
 def value_at(call: Invocation, index: int) -> Expression:
     """The operand at this place, which must be a value."""
-    operand = call.operands[index]
+    operand = operand_at(call, index)
     if not isinstance(operand, Expression):
         raise wrong(call, f"Expected a value as argument #{index + 1}, but got a {_kind(operand)}")
     return operand
@@ -58,7 +65,7 @@ def values_of(call: Invocation) -> list[Expression]:
 
 def type_at(call: Invocation, index: int) -> Type:
     """The operand at this place, which must be a type."""
-    operand = call.operands[index]
+    operand = operand_at(call, index)
     if not isinstance(operand, TypeOperand):
         raise wrong(call, f"Expected a type as argument #{index + 1}, but got a {_kind(operand)}")
     return operand.type
@@ -66,7 +73,7 @@ def type_at(call: Invocation, index: int) -> Type:
 
 def lambda_at(call: Invocation, index: int, types: Sequence[Type]) -> Bound:
     """The operand at this place, which must be a lambda, for arguments of these types."""
-    operand = call.operands[index]
+    operand = operand_at(call, index)
     if isinstance(operand, (Expression, TypeOperand)):
         raise wrong(call, f"Expected a lambda as argument #{index + 1}, but got a {_kind(operand)}")
     if operand.arity != len(types):

@@ -114,8 +114,7 @@ class Expressions(Operands):
         """`Int32?` where an expression may stand."""
         named = as_type(operand)
         if named is None:
-            self.index += 1
-            self.fail("?")
+            raise fault("Unexpected token '?' at the end of expression", self.at())
         return TypeArgument(operand.at, self.optionals(named))
 
     # --- conditions -----------------------------------------------------------------------------------------------------

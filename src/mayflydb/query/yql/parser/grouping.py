@@ -78,7 +78,9 @@ class Grouping(Expressions):
         if self.kind in ("ROLLUP", "CUBE") and following == "(":
             rollup = self.word() == "ROLLUP"
             self.expect("(")
-            numbers = [_number(items, each) for each in self.list_of(self.named_item)]
+            numbers = [
+                _number(items, _named(each, "ROLLUP" if rollup else "CUBE")) for each in self.list_of(self.named_item)
+            ]
             if len(numbers) > 12:
                 raise fault("More than 12 columns of ROLLUP or CUBE are not supported", self.at())
             lengths = range(len(numbers), -1, -1)
@@ -107,8 +109,8 @@ class Grouping(Expressions):
         if self.accept("("):
             if self.accept(")"):
                 return ((),)
-            return (tuple(_number(items, each) for each in self.list_of(self.named_item)),)
-        return ((_number(items, self.named_item()),),)
+            return (tuple(_number(items, _named(each)) for each in self.list_of(self.named_item)),)
+        return ((_number(items, _named(self.named_item())),),)
 
     # --- windows --------------------------------------------------------------------------------------------------------
 
@@ -142,22 +144,29 @@ class Grouping(Expressions):
         at = self.at()
         unit = _UNITS[self.word()]
         if self.accept("BETWEEN"):
-            lower = self._bound("PRECEDING")
+            first = self.at()
+            lower = self._bound("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING")
             self.expect("AND")
-            upper = self._bound("FOLLOWING")
+            upper = self._bound("FOLLOWING", "Frame cannot end with UNBOUNDED PRECEDING")
+            if lower is not None and upper is not None and _direction(lower) > _direction(upper):
+                start, end = (_ENDS[_direction(each)] for each in (lower, upper))
+                raise fault(f"Frame cannot start from {start} and end with {end}", first)
         else:
-            lower, upper = self._bound("PRECEDING"), 0
+            lower, upper = self._bound("PRECEDING", "Frame cannot start from UNBOUNDED FOLLOWING"), 0
         if self.kind == "EXCLUDE":
             self.refuse("EXCLUDE of a window's frame")
         return Frame(at, unit, lower, upper)
 
-    def _bound(self, unbounded: str) -> int | None:
+    def _bound(self, unbounded: str, otherwise: str) -> int | None:
         """One end of a frame; UNBOUNDED goes only in the direction of its own end."""
         if self.accept("CURRENT"):
             self.expect("ROW")
             return 0
-        if self.accept("UNBOUNDED"):
-            self.expect(unbounded)
+        if self.kind == "UNBOUNDED":
+            at = self.at()
+            self.index += 1
+            if self.expect_any(("FOLLOWING", "PRECEDING")) != unbounded:
+                raise fault(otherwise, at)
             return None
         if self.kind != INTEGER:
             self.refuse("A window's frame by an expression")
@@ -226,6 +235,21 @@ class Grouping(Expressions):
             self.expect("ON")
             clauses.append((f"{word} ON {self.expect_any(('EMPTY', 'ERROR'))}", None, None))
         return clauses
+
+
+def _named(item: Item, where: str = "GROUPING SETS") -> Item:
+    """The same. Faults: it is neither a column nor named."""
+    if item.name is None and not isinstance(item.value, (Name, Member)):
+        raise fault(f"Unnamed expressions are not supported in {where}. Please use '<expr> AS <name>'.", item.value.at)
+    return item
+
+
+_ENDS: Final = {-1: "PRECEDING", 0: "CURRENT ROW", 1: "FOLLOWING"}
+
+
+def _direction(bound: int) -> int:
+    """Before (-1), at (0) or behind (1) the current row."""
+    return (bound > 0) - (bound < 0)
 
 
 def _number(items: list[Item], item: Item) -> int:

@@ -45,6 +45,16 @@ _MAYBE_QUERY_BEGINS: Final = frozenset({"COMBINE", "DISCARD", "WITH"})
 _SIGNS: Final = {"-": "-", "+": "+", "~": "~", "NOT": "NOT"}
 _INTEGER_SUFFIXES: Final = frozenset({"", "l", "s", "t", "u", "ul", "us", "ut"})
 _MOST_DIGITS: Final = 80
+_NAMES: Final = {
+    "": "Uint64",
+    "l": "Int64",
+    "s": "Int16",
+    "t": "Int8",
+    "u": "Uint32",
+    "ul": "Uint64",
+    "us": "Uint16",
+    "ut": "Uint8",
+}
 _BITS: Final = {"": 64, "l": 63, "s": 15, "t": 7, "u": 32, "ul": 64, "us": 16, "ut": 8}
 
 
@@ -218,8 +228,11 @@ class Operands(TypeNames):
         value, suffix = split_integer(text)
         if suffix not in _INTEGER_SUFFIXES:
             raise fault(f"Failed to parse number from string: {text}, unknown suffix {suffix}", at)
-        if value >> _BITS[suffix]:
+        if value >> 64:
             raise _overflow(text, at)
+        if value >> _BITS[suffix]:
+            kind = _NAMES[suffix]
+            raise fault(f"Failed to parse {value} as integer literal of {kind} type: value out of range for {kind}", at)
         return Literal_(at, "integer", value, suffix)
 
     def real(self) -> Literal_:
@@ -364,11 +377,12 @@ class Operands(TypeNames):
                 self.expect(",")
                 if self.accept(")"):
                     break
+            at = self.at()
             names.append(self.parameter_name())
             if self.accept("?"):
                 optional += 1
             elif optional:
-                raise fault("Non-optional argument can not follow optional one", self.at())
+                raise fault("Non-optional argument can not follow optional one", at)
         return tuple(names), optional
 
     def _block(self) -> tuple[tuple[Binding, ...], Expression]:

@@ -27,7 +27,9 @@ class Writes(Queries):
         table = self._target()
         if self.kind == "ERASE":
             self.refuse("ERASE BY")
-        columns, source = self._rows()
+        columns, source = self._rows(f"{verb} INTO")
+        if columns is None and isinstance(source, Values):
+            raise fault(f"{verb} INTO ... VALUES requires specification of table columns", table.at)
         return Write(at, verb, table, columns, source, self._returning(), or_)
 
     def _target(self) -> TableRef:
@@ -36,22 +38,20 @@ class Writes(Queries):
             raise fault("A write goes to a table, not to an index", table.at)
         return table
 
-    def _rows(self) -> tuple[tuple[str, ...] | None, Query]:
+    def _rows(self, what: str = "ON") -> tuple[tuple[str, ...] | None, Query]:
         """`(columns) VALUES ...`, or `(columns) SELECT ...`"""
         if self.kind == "DEFAULT":
             self.refuse("DEFAULT VALUES")
         columns = None
-        if self.kind == "(" and (self.kind_at(2) in (",", ")") and self.is_word(1)):
-            columns = self.in_parentheses(self.name)
         at = self.at()
+        if self.kind == "(" and (self.kind_at(2) in (",", ")") and self.is_word(1)):
+            at = self.at(self.index + 1)
+            columns = self.in_parentheses(self.name)
         source = self.query()
         if columns is not None and isinstance(source, Values) and len(source.rows[0]) != len(columns):
             width = len(source.rows[0])
-            raise fault(f"VALUES have {width} columns, {self._text_of(columns)} expects: {len(columns)}", at)
+            raise fault(f"VALUES have {width} columns, {what} expects: {len(columns)}", at)
         return columns, source
-
-    def _text_of(self, columns: tuple[str, ...]) -> str:
-        return f"INTO ({', '.join(columns)})"
 
     def _returning(self) -> tuple[Item | Star, ...] | None:
         if not self.accept("RETURNING"):

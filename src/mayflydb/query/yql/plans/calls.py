@@ -9,6 +9,7 @@ from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda,
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.columns import whole_row
+from mayflydb.query.yql.plans.framing import PLACED
 from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, Names
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
@@ -24,6 +25,9 @@ def call(binder: Binder, tree: Call) -> Operand:
     if builder is None:
         if functions.find_aggregate(tree.name) is not None:
             raise fault(f"Aggregate function {tree.name} is not allowed here", tree.at)
+        if tree.name.upper() in PLACED:
+            name = "".join(each.capitalize() for each in tree.name.split("_"))
+            raise fault(f"Failed to use window function {name} without window specification", tree.at)
         raise fault(f"Unknown builtin: {tree.name}", tree.at)
     if tree.over is not None:
         raise fault(f"Function {tree.name} is no window function", tree.at)

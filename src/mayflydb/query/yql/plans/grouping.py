@@ -17,27 +17,27 @@ from mayflydb.query.yql.plans.relations import BATCH, Filter, hold
 from mayflydb.query.yql.plans.scopes import Field, Scope, Slot, slot
 from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.schemas import Row, Run, Tables
-from mayflydb.query.yql.syntax import Call, GroupBy, Name, Select, Subquery, Syntax
+from mayflydb.query.yql.syntax import Call, GroupBy, Member, Name, Select, Subquery, Syntax
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import UINT64, Value, optional
 
 
 def is_grouped(tree: Select) -> bool:
     """Whether rows of a SELECT are groups."""
-    return tree.group is not None or tree.having is not None or bool(_aggregates(tree))
+    return (
+        tree.group is not None
+        or tree.having is not None
+        or bool(aggregates(tree.items, tree.having, tree.order, tree.windows))
+    )
 
 
-def _aggregates(tree: Select) -> list[Call]:
+def aggregates(*trees: Any) -> list[Call]:
     """The calls of aggregates, each once."""
-    found: dict[Call, None] = {}
-    for part in (*tree.items, tree.having, *tree.order, *tree.windows):
-        for node in _calls(part):
-            found[node] = None
-    return list(found)
+    return list(dict.fromkeys(node for tree in trees for node in _calls(tree)))
 
 
 def _calls(node: Any) -> Iterator[Call]:
-    if isinstance(node, Call) and node.over is None and _is_aggregate(node):
+    if isinstance(node, Call) and node.over is None and (_is_aggregate(node) or _is_grouping(node)):
         yield node
         return
     if isinstance(node, Subquery):
@@ -55,6 +55,10 @@ def _is_aggregate(call: Call) -> bool:
     if functions.find_aggregate(call.name) is None:
         return False
     return call.star or call.distinct or functions.find(call.name) is None
+
+
+def _is_grouping(call: Call) -> bool:
+    return call.name.upper() == "GROUPING"
 
 
 class Folded(msgspec.Struct, frozen=True):
@@ -81,7 +85,10 @@ class Folded(msgspec.Struct, frozen=True):
 
 
 class Group(msgspec.Struct, frozen=True):
-    """Rows of keys, then aggregates. `sets`: which keys count, once for each of these; `always`: one row even of none."""
+    """Rows of keys, then aggregates, then the number of the set. `sets`: which keys count, once for each of these.
+
+    `always`: one row even of none.
+    """
 
     source: Relation
     keys: tuple[tuple[Evaluate, Callable[[Value], Hashable]], ...]
@@ -93,7 +100,7 @@ class Group(msgspec.Struct, frozen=True):
         return (self.source,)
 
     async def batches(self, run: Run, tables: Tables) -> AsyncIterator[Batch]:
-        groups: dict[Hashable, tuple[Row, list[list[Any]]]] = {}
+        groups: dict[tuple[int, Hashable], tuple[Row, list[list[Any]]]] = {}
         async for batch in self.source.batches(run, tables):
             for row in batch:
                 for place, key, values in self._keys(row, run):
@@ -107,8 +114,8 @@ class Group(msgspec.Struct, frozen=True):
             groups[0, ()] = (), [each.start() for each in self.folded]
         finish = [each.aggregation.finish for each in self.folded]
         rows = [
-            (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)])
-            for values, states in groups.values()
+            (*values, *[end(state[0]) for end, state in zip(finish, states, strict=True)], place)
+            for (place, _), (values, states) in groups.items()
         ]
         for start in range(0, len(rows), BATCH):
             yield rows[start : start + BATCH]
@@ -138,7 +145,12 @@ def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation,
             if item.name is not None:
                 special[Name(item.at, item.name)] = slot(field.type, place)
     folded: list[Folded] = []
-    for call in _aggregates(tree):
+    calls = aggregates(tree.items, tree.having, tree.order, tree.windows)
+    width = len(fields) + sum(not _is_grouping(call) for call in calls)
+    for call in calls:
+        if _is_grouping(call):
+            special[call] = _grouping(call, group, fields, width)
+            continue
         made = _folded(binder, call)
         type = made.aggregation.type
         if group is None and type != UINT64:
@@ -147,11 +159,27 @@ def grouped(binder: Binder, relation: Relation, tree: Select) -> tuple[Relation,
         fields.append(Field("", type))
         folded.append(made)
     relation = Group(relation, tuple(keys), tuple(folded), sets, always=group is None)
-    over = Binder(binder.context, binder.names, Scope(fields), special)
+    over = Binder(binder.context, binder.names, Scope(fields), special, len(fields) + 1)
     over.grouped = True
     if tree.having is not None:
         relation = Filter(relation, condition(over.expression(tree.having), "Having", tree.having.at))
     return relation, over
+
+
+def _grouping(call: Call, group: GroupBy | None, keys: list[Field], place: int) -> Expression:
+    """`GROUPING(a, b)`: a bit for each column, the last of them the lowest, set where the column is not grouped by."""
+    asked = []
+    for argument in call.arguments:
+        name = argument.value.name if isinstance(argument.value, (Name, Member)) else None
+        if name is None:
+            raise fault("GROUPING function should use columns as arguments", call.at)
+        found = next((i for i, each in enumerate(keys) if each.name == name), None)
+        if found is None or group is None:
+            raise fault(f"Column '{name}' is not a grouping column", argument.value.at)
+        asked.append(found)
+    sets = (tuple(range(len(keys))),) if group is None or group.sets is None else group.sets
+    masks = tuple(sum((each not in within) << bit for bit, each in enumerate(reversed(asked))) for within in sets)
+    return Expression(UINT64, lambda row, run: masks[row[place]])
 
 
 def _group_keys(
@@ -160,6 +188,8 @@ def _group_keys(
     keys: list[tuple[Evaluate, Callable[[Value], Hashable]]] = []
     fields: list[Field] = []
     for item in () if group is None else group.items:
+        for node in aggregates(item.value):
+            raise fault("Unable to GROUP BY aggregated values", node.at)
         value = binder.expression(item.value)
         keys.append((value.evaluate, comparison.group_key(value.type)))
         source = binder.scope.fields[value.index] if isinstance(value, Slot) else None

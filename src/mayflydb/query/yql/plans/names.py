@@ -116,6 +116,8 @@ def member(binder: Binder, tree: Member) -> Expression:
         return binder.scope.slot(tree.name, of.name, tree.at)
     if binder.grouped and isinstance(of, Name) and binder.scope.find(of.name) is None:
         _not_grouped(binder, str(tree.name), of.name, tree)
+    if isinstance(of, Name) and binder.scope is not EMPTY and not binder.special and binder.scope.find(of.name) is None:
+        raise fault(f"Unknown correlation name: {of.name}", of.at)
     found = binder.expression(of)
     if bare(found.type) in _DOCUMENTS:
         return looked_up(found, constant(STRING, str(tree.name).encode()), tree.at)

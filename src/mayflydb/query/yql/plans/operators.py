@@ -8,7 +8,7 @@ from functools import reduce
 
 from mayflydb.query.yql import arithmetic, comparison, conversions, moments, names
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import Position, type_fault
+from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.values import (
     both_integers,
@@ -21,17 +21,20 @@ from mayflydb.query.yql.plans.values import (
     strict_unary,
 )
 from mayflydb.query.yql.schemas import Row, Run
-from mayflydb.query.yql.syntax import Between, Binary, Case, Cast, Unary
+from mayflydb.query.yql.syntax import Between, Binary, Case, Cast, Literal_, Unary
 from mayflydb.query.yql.syntax import Expression as Tree
 from mayflydb.query.yql.types import (
     BOOL,
     DATE,
     DATETIME,
+    INT32,
+    INT64,
     INTEGERS,
     INTERVAL,
     NULL,
     STRING,
     TIMESTAMP,
+    UNSIGNED,
     UTF8,
     UUID,
     OptionalType,
@@ -77,8 +80,21 @@ def unary(binder: Binder, tree: Unary) -> Expression:
     result = strict_unary(type, function, operand)
     if operand.literal and word in "+-" and operand.value is not None:
         value = -operand.value if word == "-" else operand.value
+        if word == "-" and isinstance(tree.operand, Literal_) and tree.operand.kind == "integer":
+            return _negative(tree.operand, value, type, tree.at)
         return Expression(result.type, result.evaluate, constant=True, literal=True, value=value)
     return result
+
+
+def _negative(of: Literal_, value: int, type: Type, at: Position) -> Expression:
+    """A minus and a number without a suffix is of the first type that holds both together."""
+    if not of.suffix:
+        if value < -(2**63):
+            raise fault(f"Failed to parse negative integer: {value}, number limit overflow", at)
+        type = INT32 if value >= -(2**31) else INT64
+    elif type in UNSIGNED:
+        value %= 1 << int(str(type).removeprefix("Uint"))
+    return Expression(type, lambda row, run: value, constant=True, literal=True, value=value)
 
 
 def binary(binder: Binder, tree: Binary) -> Expression:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from mayflydb.query.yql import names as type_names
-from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
+from mayflydb.query.yql.faults import Fault, Issue, Position, fault, type_fault, unsupported
 from mayflydb.query.yql.plans import expressions, writes
 from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
@@ -30,7 +30,7 @@ from mayflydb.query.yql.statements import (
     Write,
 )
 from mayflydb.query.yql.syntax import Binding, Literal_
-from mayflydb.query.yql.types import Type, format_long
+from mayflydb.query.yql.types import ListType, Primitive, StructType, Type, format_long
 
 assert expressions.LOADED
 
@@ -157,6 +157,21 @@ def _pragma(context: Context, pragma: Pragma) -> None:
         context.positional = name == "positionalunionall"
 
 
+def check_persistable(columns: ResultColumns, at: Position) -> None:
+    """Refuse columns of values that live only while a query runs: `Resource<..>`."""
+    if any(_is_resource(type) for _, type in columns):
+        whole = format_long(ListType(StructType(columns)))
+        raise type_fault("RemoveSystemMembers", f"Expected persistable data, but got: {whole}", at)
+
+
+def _is_resource(type: object) -> bool:
+    if isinstance(type, Primitive):
+        return type.name.startswith("Resource<")
+    if isinstance(type, tuple):
+        return any(map(_is_resource, type))
+    return isinstance(type, Type) and any(_is_resource(getattr(type, each)) for each in type.__struct_fields__)
+
+
 def bind_statement(
     context: Context, names: Names, statement: Statement, result: int
 ) -> tuple[Step, ResultColumns | None]:
@@ -165,12 +180,14 @@ def bind_statement(
     if is_query(statement):
         bound = bind_query(context, names, statement)  # type: ignore[arg-type]  # It is one.
         columns = tuple((each.name, each.type) for each in bound.fields)
+        check_persistable(columns, statement.at)
         return Step(tuple(context.preludes), relation=bound.relation, result=result), columns
     if isinstance(statement, Discard):
         bound = bind_query(context, names, statement.query)
         return Step(tuple(context.preludes), relation=bound.relation), None
     if isinstance(statement, (Write, Update, Delete)):
         action, returned = writes.bind_write(context, names, statement)
+        check_persistable(returned or (), statement.at)
         step = Step(tuple(context.preludes), action=action, result=None if returned is None else result)
         return step, returned
     if isinstance(statement, (EvaluateIf, EvaluateFor)):

@@ -8,6 +8,7 @@ import msgspec
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans import grouping, windows
 from mayflydb.query.yql.plans.access import choose
 from mayflydb.query.yql.plans.binder import Binder, Context
@@ -18,10 +19,10 @@ from mayflydb.query.yql.plans.queries import cut, limits
 from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, SortKey, project
 from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, slot
 from mayflydb.query.yql.plans.sources import Bound
-from mayflydb.query.yql.plans.trees import wanted
+from mayflydb.query.yql.plans.trees import nodes, wanted
 from mayflydb.query.yql.plans.values import condition, sort_key
 from mayflydb.query.yql.syntax import Expression as Tree
-from mayflydb.query.yql.syntax import Item, Name, OrderItem, Select
+from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Parameter, Select
 
 
 def bind_select(context: Context, names: Names, tree: Select) -> Bound:
@@ -41,6 +42,8 @@ def bind_select(context: Context, names: Names, tree: Select) -> Bound:
         if limit is not None and exact and plain and _streams(tree, ordered):
             relation = msgspec.structs.replace(relation, limit=_both(limit, offset))
     if tree.where is not None:
+        for call in grouping.aggregates(tree.where):
+            raise fault("Can not use aggregated values in filtering", call.at)
         keep = condition(binder.expression(tree.where), "Where", tree.where.at)
         relation = relation if exact else Filter(relation, keep)
     if not plain:
@@ -113,6 +116,8 @@ def sort_keys(
     keys = []
     for each in order:
         value = binder.expression(each.value)
+        if value.constant and not any(isinstance(node, (Name, Member, Parameter)) for node in nodes(each.value)):
+            raise fault("Unable to ORDER BY constant expression", each.value.at)
         place = next((i for i, known in enumerate((*values, *extra)) if known is value), None)
         if place is None:
             place = len(values) + len(extra)

@@ -136,7 +136,7 @@ def _written(context: Context, names: Names, query: Values, columns: tuple[str, 
     rows = []
     for row in query.rows:
         if len(row) != len(columns):
-            raise fault(f"VALUES have {len(row)} columns, UPSERT INTO expects: {len(columns)}", query.at)
+            raise fault(f"VALUES have {len(row)} columns, INTO expects: {len(columns)}", query.at)
         cells = [fit(binder.expression(tree), target, tree.at) for tree, target in zip(row, targets, strict=True)]
         rows.append(tuple(each.evaluate for each in cells))
     return Written(tuple(rows))
