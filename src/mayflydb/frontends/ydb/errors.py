@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Final
 
+from mayflydb.frontends.ydb.transactions import aborted, scheme_changed
 from mayflydb.model import errors as kinds
 from mayflydb.query.yql.faults import Fault, Issue, Status
 
 _STATUSES: Final[tuple[tuple[type[kinds.MayflyError], Status, int], ...]] = (
     # The first that fits; 0 is an issue without a code.
-    (kinds.WriteConflict, "ABORTED", 2001),
     (kinds.Unsupported, "UNSUPPORTED", 0),
     (kinds.Unauthenticated, "UNAUTHORIZED", 0),
     (kinds.Forbidden, "UNAUTHORIZED", 2018),
@@ -34,6 +34,8 @@ class Denied(Exception):
 
 def answer_to(error: kinds.MayflyError) -> tuple[Status, tuple[Issue, ...]]:
     """Status and issues of a failure."""
+    if isinstance(error, kinds.WriteConflict):
+        error = scheme_changed(None) if error.detail.get("scheme") else aborted(None)
     if isinstance(error, Fault):
         return error.status, error.issues
     for kind, status, code in _STATUSES:

@@ -1,0 +1,72 @@
+"""What one query and one transaction may hold, and what is said beyond that."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from mayflydb.engine import past
+from mayflydb.frontends.ydb.errors import answer_to
+from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.model.errors import WriteConflict
+
+HELD = "Memory limit exceeded: the query holds too many rows at once"
+
+
+@pytest.fixture
+def t(place: Any) -> Any:
+    place.parts("CREATE TABLE t (id Int64, a Int64, PRIMARY KEY (id))")
+    place.parts(
+        "UPSERT INTO t SELECT * FROM AS_TABLE(ListMap(ListFromRange(0l, 60l), ($n) -> (<|id: $n, a: $n % 7l|>)))"
+    )
+    return place
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [
+        ("SELECT id FROM t", True),
+        ("SELECT COUNT(*) FROM t", True),
+        ("SELECT a, COUNT(*) FROM t GROUP BY a", True),
+        ("SELECT id FROM t ORDER BY a", False),
+        ("SELECT DISTINCT id FROM t", False),
+        ("SELECT id, COUNT(*) FROM t GROUP BY id", False),
+        ("SELECT x.id FROM t AS x JOIN t AS y ON x.a = y.a", False),
+        ("UPSERT INTO t SELECT id + 100 AS id, a FROM t", False),
+    ],
+)
+def test_rows_that_a_query_holds(t: Any, monkeypatch: pytest.MonkeyPatch, text: str, fits: bool) -> None:
+    run_of = t.executor.run_of
+    monkeypatch.setattr(t.executor, "run_of", lambda *of: msgspec.structs.replace(run_of(*of), budget=30))
+    if fits:
+        assert t.rows(text)
+        return
+    refusal = t.refused(text)
+    assert (refusal.status, refusal.message) == ("GENERIC_ERROR", HELD)
+    assert t.rows("SELECT COUNT(*) FROM t") == [(60,)]
+
+
+def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What others replace meanwhile is kept for it, up to a limit; who began later goes on."""
+    monkeypatch.setattr(past, "MOST", 100)
+    old, text = t.begin("snapshot_read_only"), "SELECT SUM(a) FROM t"
+    before = t.within(old, text)
+    t.parts("UPDATE t SET a = a + 1")
+    assert t.within(old, text) == before
+    young = t.begin("snapshot_read_only")
+    after = t.within(young, text)
+    t.parts("UPDATE t SET a = a + 1")
+    assert t.within(young, text) == after
+    refusal = t.refused(text, Control(id=old))
+    assert (refusal.status, [issue.code for issue in refusal.issues]) == ("ABORTED", [2001, 2001])
+    assert t.within(young, text) == after
+
+
+@pytest.mark.parametrize(
+    ("error", "codes"), [(WriteConflict("changed"), [2001, 2001]), (WriteConflict("changed", scheme=True), [2028])]
+)
+def test_conflicts_outside_of_queries_are_told_alike(error: WriteConflict, codes: list[int]) -> None:
+    status, issues = answer_to(error)
+    assert (status, [issue.code for issue in issues]) == ("ABORTED", codes)
