@@ -9,6 +9,7 @@ import click
 
 from mayflydb.cli.admin import admin_of, checked_by, confirmed
 from mayflydb.cli.output import output_option, show
+from mayflydb.cli.units import UNITS
 from mayflydb.model.durations import parse_span
 from mayflydb.model.instant import SECOND
 
@@ -58,11 +59,6 @@ _index = click.option("--index", is_eager=True, metavar="NAME", help="MongoDB: t
 _seconds = click.option(
     "--seconds", type=click.IntRange(0, LONGEST_TTL), metavar="N", help="The same as N for DURATION."
 )
-_UNITS = {
-    word: f"{name}seconds"
-    for name, short in (("", "s"), ("milli", "ms"), ("micro", "us"), ("nano", "ns"))
-    for word in (f"{name}seconds", short, {"s": "sec", "ms": "msec", "us": "usec", "ns": "nsec"}[short])
-}
 _OF_TABLES = ("column", "expire_after", "unit", "run_interval")
 
 
@@ -71,7 +67,7 @@ def _table_options(command: Callable[..., None]) -> Callable[..., None]:
     count = click.IntRange(0, (1 << 32) - 1)
     for option in (
         click.option("--run-interval", type=count, metavar="SECONDS", help="YDB: how often the table is swept."),
-        click.option("--unit", type=click.Choice(list(_UNITS)), metavar="UNIT", help="YDB: what its numbers are."),
+        click.option("--unit", type=click.Choice(list(UNITS)), metavar="UNIT", help="YDB: what its numbers are."),
         click.option("--expire-after", type=count, metavar="SECONDS", help="YDB: the same as DURATION."),
         click.option("--column", metavar="NAME", help="YDB: the column that says when rows die."),
     ):
@@ -126,7 +122,7 @@ def _table_body(
     unit = given["unit"]
     named = {
         "column": column,
-        "unit": None if unit is None else _UNITS[str(unit)],
+        "unit": None if unit is None else UNITS[str(unit)],
         "run_interval_seconds": given["run_interval"],
     }
     return {

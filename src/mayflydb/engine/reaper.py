@@ -243,6 +243,8 @@ class Reaper:
             log.warning("the purge of container %d failed and will be tried again later: %s", container, error)
             self._runs.failed(container, now + self.cadence.retry)
             return 0
+        if own is not None:
+            self._runs.forgive(container)
         if removed and own is not None and haste != "demanded":
             began = None if hastens(haste, own=True) else own.last(horizon)
             self._runs.erased(container, now if began is None else began, removed)
@@ -275,7 +277,7 @@ class Reaper:
         self._looking_at = container
         try:
             haste: Haste = "demanded" if container in self._demanded else "none"
-            ahead, own = await next_purge(self._store, self._nodes, container, self._monitor.schedule, haste)
+            ahead, own, run = await next_purge(self._store, self._nodes, container, self._monitor.schedule, haste)
         except BaseException:
             self._unknown.add(container)
             raise
@@ -285,6 +287,9 @@ class Reaper:
             self._own.pop(container, None)
         else:
             self._own[container] = own
+            if run is not None and run.instant == own.last(self._time.horizon()):
+                # Its account is written at its end, by this process or another.
+                self._ended[container] = run.instant
             ahead = self._after_pass(container, own, ahead)
         if ahead is None:
             self._next.pop(container, None)
@@ -295,8 +300,8 @@ class Reaper:
     def _after_pass(self, container: int, own: Schedule, ahead: Upcoming | None) -> Upcoming | None:
         """What lies ahead, once the last pass has come to its end: what was written since waits for the next, be it due already.
 
-        A pass has ended when nothing is left that was due at its instant. Whether it has, a process that begins cannot know, and
-        makes up for it.
+        A pass has ended when nothing is left that was due at its instant. Whether one has that left no
+        account, a process that begins cannot know, and makes up for it.
         """
         last = own.last(self._time.horizon())
         if last is None:

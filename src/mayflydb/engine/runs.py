@@ -61,9 +61,10 @@ class Runs:
         return self._failed.get(container, 0)
 
     def take(self) -> list[tuple[int, Run]]:
-        """What is to be written now."""
-        done = list(self._open.items())
-        self._open.clear()
+        """What is to be written now: an account says that a pass has ended, so none is given of one that failed."""
+        done = [(container, run) for container, run in self._open.items() if container not in self._failed]
+        for container, _ in done:
+            del self._open[container]
         return done
 
     def count(self, run: Run) -> None:

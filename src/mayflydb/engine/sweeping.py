@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Literal
 
-from mayflydb.engine.catalog import Node, Nodes
+from mayflydb.engine.catalog import Node, Nodes, Run
 from mayflydb.engine.insight import path_place
 from mayflydb.engine.ledger import stamped
 from mayflydb.engine.past import Past
@@ -109,16 +109,17 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
 
 async def next_purge(
     store: Store, nodes: Nodes, container: int, schedule: Schedule, haste: Haste = "none"
-) -> tuple[Upcoming | None, Schedule | None]:
-    """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own.
+) -> tuple[Upcoming | None, Schedule | None, Run | None]:
+    """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own, and the
+    last of its passes that has left an account.
 
     None: nobody dies, or nothing is purged now; that it is paused does not count where it is `demanded`.
     """
     row = await store.read(Load(container))
     node = None if row is None else nodes.of(row)
     if node is None or (node.definition.paused and (node.definition.paused != "purge" or haste != "demanded")):
-        return None, None
-    return await _earliest(store, node, None, schedule), node.definition.schedule
+        return None, None, None
+    return await _earliest(store, node, None, schedule), node.definition.schedule, node.definition.run
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:

@@ -26,6 +26,8 @@ def type_named(text: str) -> Type:
         ("Uint64", 2**64 - 1, "18446744073709551615"),
         ("Double", 1.5, "1.5"),
         ("Double", 2.0, "2"),
+        ("Double", float("-inf"), '"-inf"'),
+        ("Float", float("nan"), '"nan"'),
         ("Utf8", 'é"\n', '"é\\"\\n"'),
         ("String", b'\xff\x00"a', '"\\u00FF\\u0000\\"a"'),
         ("Date", 18262, '"2020-01-01"'),

@@ -140,7 +140,7 @@ AGAIN = "CREATE TABLE `.made/t` (id Int32, PRIMARY KEY (id))"
 SCHEME_QUERIES = [
     (AGAIN, []),
     (AGAIN, ["Check failed: path: '/local/.made/t', error: path exist, request accepts it"]),
-    (f"{AGAIN}; CREATE TABLE IF NOT EXISTS `.made/t` (id Int32, PRIMARY KEY (id)); DROP TABLE `.made/t`", 1),
+    (f"{AGAIN}; CREATE TABLE IF NOT EXISTS `.made/t` (id Int32, PRIMARY KEY (id)); COMMIT; DROP TABLE `.made/t`", 1),
     ("PRAGMA TablePathPrefix('/local/.made'); CREATE TABLE t (id Int32, PRIMARY KEY (id))", []),
 ]
 

@@ -100,11 +100,16 @@ async def a_stream_that_is_left_frees_its_session(driver: Any, server: RunningSe
 
 
 async def a_query_that_is_cancelled_leaves_the_pool_usable(driver: Any, server: RunningServer) -> None:
+    async def read(session: Any, begun: asyncio.Event) -> None:
+        async with await session.execute(MANY) as results:
+            async for _ in results:
+                begun.set()
+
     async with ydb.aio.QuerySessionPool(driver, size=2) as pool:
         for _ in range(3):
-            waiting = asyncio.create_task(pool.execute_with_retries(MANY))
-            for _ in range(20):
-                await asyncio.sleep(0)
+            begun = asyncio.Event()
+            waiting = asyncio.create_task(pool.retry_operation_async(lambda session, begun=begun: read(session, begun)))
+            await begun.wait()
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await waiting

@@ -77,8 +77,8 @@ def test_two_servers_never_share_a_port() -> None:
     with serve(memory=True, port=0, mongo_port=-1) as first, serve(memory=True, port=0, mongo_port=-1) as second:
         assert first.ydb.endpoint != second.ydb.endpoint
         port = int(first.ydb.endpoint.rpartition(":")[2])
-        wanted: dict[str, Any]
-        for wanted in ({"ydb_port": port}, {"ydb_port": -1, "ydb_tls_port": port}):
+        ways: list[dict[str, Any]] = [{"ydb_port": port}, {"ydb_port": -1, "ydb_tls_port": port}]
+        for wanted in ways:
             with (
                 pytest.raises(StartFailed, match=r"is taken|in use"),
                 serve(memory=True, port=0, mongo_port=-1, **wanted),

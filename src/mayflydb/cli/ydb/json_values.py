@@ -96,7 +96,8 @@ def _plain(type: Type, value: Value, in_base64: bool) -> str:
     if type in INTEGERS or type in (INTERVAL, INTERVAL64):
         return str(value)
     if type in (FLOAT, DOUBLE):
-        return texts.to_text(type, value)
+        # JSON has no numbers for those that are not finite.
+        return texts.to_text(type, value) if math.isfinite(value) else _text(texts.to_text(type, value))
     if type in (STRING, YSON):
         return f'"{base64.b64encode(value).decode()}"' if in_base64 else _bytes(value)
     text = texts.to_text(type, value)

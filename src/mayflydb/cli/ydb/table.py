@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import click
 
+from mayflydb.cli.units import ALLOWED, NUMBERS, UNITS
 from mayflydb.cli.ydb.client import Client
 from mayflydb.cli.ydb.faults import Misuse
 from mayflydb.cli.ydb.indexes import index
@@ -19,18 +20,6 @@ from mayflydb.frontends.ydb.values import type_of, typed_value
 from mayflydb.query.yql.types import TupleType
 
 TABLE: Final = "Ydb.Table.V1.TableService"
-
-UNITS: Final = {
-    name: number
-    for number, names in (
-        (1, ("seconds", "s", "sec")),
-        (2, ("milliseconds", "ms", "msec")),
-        (3, ("microseconds", "us", "usec")),
-        (4, ("nanoseconds", "ns", "nsec")),
-    )
-    for name in names
-}
-ALLOWED_UNITS: Final = "seconds (s, sec), milliseconds (ms, msec), microseconds (us, usec), nanoseconds (ns, nsec)"
 
 _path = click.argument("path")
 
@@ -74,8 +63,8 @@ def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     if value is None:
         return None
     if value.lower() not in UNITS:
-        raise Misuse(f"Unknown unit: {value}\nAllowed units: {ALLOWED_UNITS}")
-    return UNITS[value.lower()]
+        raise Misuse(f"Unknown unit: {value}\nAllowed units: {ALLOWED}")
+    return NUMBERS[UNITS[value.lower()]]
 
 
 @ttl.command("set")
@@ -88,7 +77,7 @@ def _unit(ctx: click.Context, parameter: click.Parameter, value: str | None) -> 
     metavar="SECONDS",
     help="A row ends so long after what its column says.",
 )
-@click.option("--unit", callback=_unit, metavar="UNIT", help=f"What a column of numbers counts: {ALLOWED_UNITS}.")
+@click.option("--unit", callback=_unit, metavar="UNIT", help=f"What a column of numbers counts: {ALLOWED}.")
 @click.option(
     "--run-interval",
     type=click.IntRange(0, (1 << 32) - 1),

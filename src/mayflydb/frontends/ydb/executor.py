@@ -40,7 +40,7 @@ from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
-from mayflydb.query.yql.statements import Pragma, Script
+from mayflydb.query.yql.statements import Commit, Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
 
 if TYPE_CHECKING:
@@ -55,6 +55,8 @@ Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """By name without `$`."""
 
 _DEFINITIONS: Final = get_args(Definition)
+_BESIDE: Final = (Pragma, Commit)
+"""What may stand among definitions: each of them holds at once, so that COMMIT has nothing to do."""
 _OF_SCHEMES: Final = frozenset((*_DEFINITIONS, ShowCreate))
 
 
@@ -171,7 +173,7 @@ class Executor:
 
     async def _define(self, call: Call, script: Script, control: Control | None) -> AsyncGenerator[ResultPart, None]:
         """The statements of a query that changes the scheme, one after the other."""
-        if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, Pragma)) for each in script.statements):
+        if any(not isinstance(each, (*_DEFINITIONS, ShowCreate, *_BESIDE)) for each in script.statements):
             raise mixed()
         prefix = ""
         shown = 0
@@ -197,7 +199,7 @@ class Executor:
         """
         script = self.texts.script(text)
         for each in script.statements:
-            if not isinstance(each, (*_DEFINITIONS, Pragma)):
+            if not isinstance(each, (*_DEFINITIONS, *_BESIDE)):
                 raise no_scheme(verb_of(each))
         prefix = ""
         notices: list[Issue] = []
