@@ -30,8 +30,11 @@ class DocumentsPage:
     async def show(self, visit: Visit) -> Response:
         """The page."""
         found = await self._found(visit)
+        return await self._shell.page(visit.request, f"{self._kind}.html", self._content(visit, found))
+
+    def _content(self, visit: Visit, found: dict[str, Any]) -> dict[str, Any]:
         row, after = found["collection"], found["after"]
-        content = {
+        return {
             **found,
             "ttl": [words.ttl_index(index) for index in row["indexes"]],
             "more": f"{visit.address}/{self._kind}?{urlencode({'after': after})}" if after else None,
@@ -40,7 +43,6 @@ class DocumentsPage:
             "address": visit.address,
             "most": MOST_READ,
         }
-        return await self._shell.page(visit.request, f"{self._kind}.html", content)
 
     async def twin(self, visit: Visit) -> Response:
         """The same as JSON."""
