@@ -11,6 +11,8 @@ from playwright.sync_api import expect
 from mayflydb.embedded import RunningServer
 from portal.pages.browsing import Watched
 
+ydb: Any = pytest.importorskip("ydb")
+
 BASE = "/_explorer/cosmos/shop/sessions"
 PAGES = {
     "overview": "/_explorer/",
@@ -18,6 +20,7 @@ PAGES = {
     "item": f"{BASE}/item?id=1&pk=%22a%22",
     "settings": f"{BASE}/settings",
     "documents": "/_explorer/mongo/app/otps/documents",
+    "rows": "/_explorer/ydb/local/carts/rows",
     "error": f"{BASE}/items?after=x",
 }
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
@@ -32,6 +35,14 @@ def filled(shop: DatabaseProxy, server: RunningServer) -> None:
         client.app.otps.create_index("at", expireAfterSeconds=5)
         client.app.otps.create_index("_ts", expireAfterSeconds=7200)
         client.app.otps.insert_one({"_id": "an-id-without-any-place-to-break-it-" * 3, "ttl": "x"})
+    with server.ydb.driver() as driver, ydb.QuerySessionPool(driver) as pool:
+        column = "a_column_without_any_place_to_break_it_" * 3
+        pool.execute_with_retries("DROP TABLE IF EXISTS carts")
+        pool.execute_with_retries(
+            f"CREATE TABLE carts (id Utf8, {column} Uint32, PRIMARY KEY (id))"
+            f" WITH (TTL = Interval('PT1H') ON {column} AS SECONDS)"
+        )
+        pool.execute_with_retries("UPSERT INTO carts (id) VALUES ('an-id')")
     server.clock.advance(hours=1)
 
 
