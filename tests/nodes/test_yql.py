@@ -7,16 +7,23 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
+from mayflydb.engine.catalog import Definition, Run
+from mayflydb.engine.catalog import Node as CatalogNode
+from mayflydb.engine.open import open_engine
+from mayflydb.expiry.passes import Schedule
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.transactions import Control, Mode
+from mayflydb.model.instant import HOUR, MILLISECOND, Span
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
-from nodes.crew import Member, crew, together
+from mayflydb.store.interface import Expiries
+from nodes.crew import Member, crew, together, until
 from stores import Databases
 from yql_appends import appended
 
@@ -29,7 +36,7 @@ class Node:
 
     def __init__(self, member: Member) -> None:
         self.transactions: dict[str, Any] = {}
-        self.engine = member.engine
+        self.member, self.engine = member, member.engine
         self.schemes = Schemes(member.engine, Options())
         self.executor = Executor(member.engine, self.schemes, Random(member.number), lambda: 0)
 
@@ -201,5 +208,52 @@ def test_transactions_at_random_have_an_order(databases: Databases, chance: Rand
     async def work(*nodes: Node) -> None:
         appends = await appended([node.told for node in nodes for _ in range(2)], chance, 20)
         assert len(appends.holds) > 5
+
+    on_two(databases, work)
+
+
+PAST = (
+    "UPSERT INTO t (id, at) VALUES ({0}, Timestamp('2001-01-01T00:00:00Z')), ({1}, Timestamp('2001-01-01T00:00:00Z'))"
+)
+SOON: Span = 300 * MILLISECOND
+EVERY: Span = HOUR
+
+
+def test_a_tables_run_is_made_once(databases: Databases) -> None:
+    """Both nodes purge by themselves: one run, one event for each death; what is written since waits, whoever looks."""
+
+    async def work(one: Node, other: Node) -> None:
+        await one.run("CREATE TABLE t (id Int64, at Timestamp, PRIMARY KEY (id)) WITH (TTL = Interval('PT0S') ON at)")
+        for id in range(0, 40, 4):
+            await one.run(PAST.format(id, id + 1))
+            await other.run(PAST.format(id + 2, id + 3))
+        await other.run("UPSERT INTO t (id) VALUES (100), (101)")
+        table = await one.engine.node("ydb", "/local", "t")
+        assert table is not None
+        due = await one.engine.now() + SOON
+
+        def soon(node: CatalogNode) -> Definition:
+            return msgspec.structs.replace(node.definition, schedule=Schedule(due - EVERY, EVERY))
+
+        await one.engine.definitions.replace(table.id, soon, due)
+        for node in (one, other):
+            node.member.reap()
+
+        async def accounted() -> Run | None:
+            return (await other.member.node(table.id)).definition.run
+
+        assert await until(accounted) == Run(due, 42, 40)
+        await other.run(PAST.format(50, 51))
+        # As the loop does that has just got the lease; also that of a process which knows of nothing but the account.
+        begun = await open_engine(other.member.store, other.engine.time.clock)
+        for engine in (one.engine, other.engine, begun):
+            await engine.reaper.survey()
+            assert await engine.reaper.sweep_as_scheduled() == {}
+        assert await one.run("SELECT id FROM t") == [(50,), (51,), (100,), (101,)]
+        assert await accounted() == Run(due, 42, 40)
+        events = await one.member.store.read(Expiries(None, 0, 1000))
+        assert len({(event.key, event.version) for event in events}) == len(events) == 40
+        assert {(event.container, event.how) for event in events} == {(table.id, "sweep")}
+        assert all(event.purged >= due for event in events)
 
     on_two(databases, work)

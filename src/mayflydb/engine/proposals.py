@@ -32,6 +32,7 @@ class Change(msgspec.Struct, frozen=True):
 class Proposal(msgspec.Struct, frozen=True):
     """The rules that a change comes to; `current`: the seconds in force, `index`: whose they are.
 
+    `statements`: the change as clients of its protocol write it, as far as they can.
     `dated`: gives a record the date that a date index would find which is not there yet; None: there is none to be made.
     """
 
@@ -39,3 +40,4 @@ class Proposal(msgspec.Struct, frozen=True):
     current: int | None
     index: str | None = None
     dated: Callable[[Record], Record] | None = None
+    statements: tuple[str, ...] = ()

@@ -96,6 +96,7 @@ class Outlook:
             "never": found.never,
             "reappear_now": found.reappear_now,
             "exact": True,
+            **({"statements": proposal.statements} if proposal.statements else {}),
             "sample": [self._identity(place, record)[0] for record in found.sample],
         }
 

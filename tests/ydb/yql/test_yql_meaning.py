@@ -78,6 +78,10 @@ def test_values(text: str, type: str, value: Any) -> None:
 
 
 NO_KEY = "must either be a key column in GROUP BY or it should be used in aggregation function"
+IN_TEXT = (
+    "Unable to use IN predicate with string argument, it won't search substring - "
+    "expecting tuple, list, dict or single column table source"
+)
 PLAIN_STAR = (
     "Unable to use plain '*' with other projection items. Please use qualified asterisk instead: "
     "'<table>.*' (<table> can be either table name or table alias)."
@@ -110,6 +114,7 @@ REFUSED = [
     ("SELECT ListFromRange('a', 'b')", "1:8 Expected numeric type, but got: String"),
     ("PRAGMA CheckedOps; SELECT 1", "1:1 PRAGMA CheckedOps is not supported"),
     ("PRAGMA AnsiCurrentRow; SELECT 1", "1:1 PRAGMA AnsiCurrentRow is not supported"),
+    ("SELECT * FROM t WHERE 'foo' IN 'foovalue'", f"1:32 {IN_TEXT}"),
     # Names and places.
     ("SELECT z.id FROM t AS a", "1:8 Unknown correlation name: z"),
     ("SELECT a.nothing FROM t AS a", "1:8 Member not found: nothing"),

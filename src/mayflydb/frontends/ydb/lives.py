@@ -77,12 +77,13 @@ def _key(types: list[Type], texts: list[str | None]) -> bytes | None:
 
 
 def ttl_columns(node: Node) -> list[dict[str, Any]]:
-    """The TTL column: its name, seconds, and what lives count from."""
+    """The TTL column: its name, seconds, what lives count from, and the unit of a number."""
     ttl = body_of(node.definition).ttl
     if ttl is None:
         return []
     counted = "a date" if ttl.unit is None else f"a number of {ttl.unit.lower()}"
-    return [{"name": ttl.column, "field": ttl.column, "expire_after_seconds": ttl.expire_after, "counts_from": counted}]
+    column = {"name": ttl.column, "field": ttl.column, "expire_after_seconds": ttl.expire_after, "counts_from": counted}
+    return [column | ({} if ttl.unit is None else {"unit": ttl.unit})]
 
 
 def partitions_of(node: Node) -> int:
@@ -94,7 +95,7 @@ def _meant(body: TableBody, change: Change) -> StoredColumn:
     """The column that a change is about. BadRequest or NotFound: there is none, or it cannot be one."""
     name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
     if name is None:
-        raise BadRequest("the table has no TTL column", hint="name one: field=COLUMN")
+        raise BadRequest("the table has no TTL column", hint="name one: field=COLUMN, or --column COLUMN")
     column = next((each for each in body.columns if each.name == name), None)
     if column is None:
         raise NotFound(f"there is no column {name}")
@@ -116,24 +117,32 @@ def _unit(body: TableBody, column: StoredColumn, change: Change) -> Unit | None:
     return "SECONDS" if counts else None
 
 
-def proposed(node: Node, change: Change) -> Proposal:
+def _runs(body: TableBody, column: StoredColumn, change: Change) -> int | None:
+    """Seconds between runs: as is wanted, or as they are set for this column; None: as is usual."""
+    if change.run_interval is None and body.ttl is not None and body.ttl.column == column.name:
+        return body.ttl.run_interval
+    return change.run_interval or None
+
+
+def proposed(database: str, node: Node, change: Change) -> Proposal:
     """What would be if the change were made now. BadRequest: it cannot be."""
     body = body_of(node.definition)
     column = _meant(body, change)
     current = body.ttl.expire_after if body.ttl is not None and body.ttl.column == column.name else None
     if change.seconds is None:
-        return Proposal((), current, column.name)
+        return Proposal((), current, column.name, statements=_statements(database, node.name, None))
     if bare(type_of(column.type)) not in DATES | COUNTS:
         raise BadRequest(f"{column.name} is {column.type}: no row dies by it")
     if change.seconds < 0:
         raise BadRequest("a TTL column has a span of 0 seconds or more")
-    unit = _unit(body, column, change)
+    unit, runs = _unit(body, column, change), _runs(body, column, change)
     dated_so = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
     slot = body.ttl.slot if body.ttl is not None and dated_so else next_number(node.definition)
     hides = any(rule.hides for rule in node.definition.rules) or hides_by(body.attributes)
     rule = Rule("column", change.seconds, hides=hides, slot=slot, passes=True)
     dated = None if dated_so else _dating(node, column, unit, slot)
-    return Proposal((rule,), current, column.name, dated)
+    ttl = TtlSettings(column.name, change.seconds, unit, runs)
+    return Proposal((rule,), current, column.name, dated, _statements(database, node.name, ttl))
 
 
 def _dating(node: Node, column: StoredColumn, unit: Unit | None, slot: int) -> Callable[[Record], Record]:
@@ -150,17 +159,14 @@ async def change(schemes: Schemes, database: str, node: Node, wanted: Change) ->
     """Change a table's TTL. Errors: those of `proposed`, and of what refuses TTL settings."""
     body = body_of(node.definition)
     column = _meant(body, wanted)
-    proposed(node, wanted)
+    proposed(database, node, wanted)
     now = await schemes.engine.now()
     path = paths.joined(database, node.name)
     if wanted.seconds is None:
         if body.ttl is not None and body.ttl.column == column.name:
             await schemes.alter(path, AlterSpec(ttl=DropTtl()), now)
         return
-    runs = wanted.run_interval
-    if runs is None and body.ttl is not None and body.ttl.column == column.name:
-        runs = body.ttl.run_interval
-    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column, wanted), runs or None)
+    ttl = TtlSpec(column.name, wanted.seconds, _unit(body, column, wanted), _runs(body, column, wanted))
     await schemes.alter(path, AlterSpec(ttl=ttl), now)
 
 
@@ -171,10 +177,9 @@ def fitting(node: Node) -> dict[str, bool]:
     return {name: type in COUNTS for name, type in types.items() if type in DATES | COUNTS}
 
 
-def statements(path: str, ttl: TtlSettings | None) -> tuple[str, str]:
+def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str, str]:
     """What brings a table to these settings, as a statement of YQL and as a command line."""
-    database, _, name = path[1:].partition("/")
-    table, command = shlex.quote(name), f"ydb -d {shlex.quote(f'/{database}')} table ttl"
+    table, command = shlex.quote(name), f"ydb -d {shlex.quote(database)} table ttl"
     if ttl is None:
         return f"ALTER TABLE {quoted(name)} RESET (TTL);", f"{command} reset {table}"
     unit = f" AS {ttl.unit}" if ttl.unit else ""

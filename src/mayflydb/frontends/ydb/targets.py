@@ -36,9 +36,13 @@ class YdbTargets:
         return b""
 
     def settings(self, database: str, container: Node) -> dict[str, Any]:
-        """`indexes`: the TTL column, as an index over dates that it is like. `partitions` that the table is said to have."""
+        """`indexes`: the TTL column, as an index over dates that it is like. `partitions` that the table is said to have.
+
+        `fitting`: the columns that a TTL may be set on; true for numbers, which count in a unit.
+        """
         indexes = _lives().ttl_columns(container) if self._has_ttl(container) else []
-        return {"default_ttl": None, "indexes": indexes, "partitions": _lives().partitions_of(container)}
+        said = {"partitions": _lives().partitions_of(container), "fitting": _lives().fitting(container)}
+        return {"default_ttl": None, "indexes": indexes, **said}
 
     def default_ttl(self, container: Node) -> int | None:
         """None: lives are counted from a column."""
@@ -66,7 +70,7 @@ class YdbTargets:
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What another TTL comes to."""
-        found: Proposal = _lives().proposed(container, change)
+        found: Proposal = _lives().proposed(database, container, change)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:

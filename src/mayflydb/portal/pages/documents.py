@@ -30,8 +30,11 @@ class DocumentsPage:
     async def show(self, visit: Visit) -> Response:
         """The page."""
         found = await self._found(visit)
+        return await self._shell.page(visit.request, f"{self._kind}.html", self._content(visit, found))
+
+    def _content(self, visit: Visit, found: dict[str, Any]) -> dict[str, Any]:
         row, after = found["collection"], found["after"]
-        content = {
+        return {
             **found,
             "ttl": [words.ttl_index(index) for index in row["indexes"]],
             "more": f"{visit.address}/{self._kind}?{urlencode({'after': after})}" if after else None,
@@ -40,16 +43,15 @@ class DocumentsPage:
             "address": visit.address,
             "most": MOST_READ,
         }
-        return await self._shell.page(visit.request, f"{self._kind}.html", content)
 
     async def twin(self, visit: Visit) -> Response:
         """The same as JSON."""
         return json_page(await self._found(visit))
 
     async def run_pass(self, visit: Visit) -> Response:
-        """Purge what is due, as a pass of the TTL monitor would."""
+        """Purge what is due, as a pass of the TTL monitor would, or a run over a table."""
         done = await self._admin.upkeep.purge(visit.place.target)
-        said = f"A pass was made: {words.number(done['purged'])} purged"
+        said = f"A {'run' if self._kind == 'rows' else 'pass'} was made: {words.number(done['purged'])} purged"
         return keep(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
 
     async def _found(self, visit: Visit) -> dict[str, Any]:

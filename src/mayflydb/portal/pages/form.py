@@ -174,15 +174,15 @@ def faults(wanted: Fields) -> list[str]:
     return found
 
 
-def question(default: int | None, count: int) -> str:
+def question(default: int | str | None, count: int) -> str:
     """What somebody agrees to with a second click."""
     return f"{'off' if default is None else default}:{count}"
 
 
-def is_agreed(answer: str, default: int | None, count: int) -> bool:
+def is_agreed(answer: str, default: int | str | None, count: int) -> bool:
     """Whether this question, or one that differs by a little time, was answered."""
-    setting, _, agreed = answer.partition(":")
-    return setting == question(default, 0).partition(":")[0] and count * 100 <= _whole(agreed) * (100 + TOLERANCE)
+    setting, _, agreed = answer.rpartition(":")
+    return setting == question(default, 0).rpartition(":")[0] and count * 100 <= _whole(agreed) * (100 + TOLERANCE)
 
 
 class Row(msgspec.Struct, frozen=True):

@@ -22,6 +22,7 @@ from mayflydb.portal.pages.container import Containers
 from mayflydb.portal.pages.documents import DocumentsPage
 from mayflydb.portal.pages.items import ItemsPage
 from mayflydb.portal.pages.overview import OverviewPage
+from mayflydb.portal.pages.rows import RowsPage
 from mayflydb.portal.pages.settings import SettingsPage
 from mayflydb.portal.pages.shell import Shell, Visit, keep
 from mayflydb.portal.pages.static import Static
@@ -76,10 +77,13 @@ def pages_app(admin: Admin, cosmos: Cosmos) -> ASGIApp:
 def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterator[Route]:
     """The pages of a container of each protocol, below its names."""
     items, settings = ItemsPage(admin, shell, containers), SettingsPage(admin, shell, containers)
-    documents, rows = DocumentsPage(admin, shell), DocumentsPage(admin, shell, "rows")
+    documents, rows = DocumentsPage(admin, shell), RowsPage(admin, shell)
 
     async def submit(visit: Visit) -> Response:
         return await settings.submit(visit, await _sent(visit.request))
+
+    async def submit_rows(visit: Visit) -> Response:
+        return await rows.submit(visit, await _sent(visit.request))
 
     def page(space: str, name: str, answer: Found, method: str = "GET") -> Route:
         async def found(request: Request) -> Response:
@@ -108,6 +112,7 @@ def _of_containers(admin: Admin, shell: Shell, containers: Containers) -> Iterat
         return Route(f"/_explorer/ydb/{{path:path}}/{name}", found, methods=[method])
 
     yield path_page("rows", rows.show)
+    yield path_page("rows", submit_rows, "POST")
     yield path_page("rows.json", rows.twin)
     yield path_page("pass", rows.run_pass, "POST")
 

@@ -81,8 +81,8 @@ class SettingsPage:
             container = await self._containers.read(visit.database, visit.name)
             if said:
                 wanted = msgspec.structs.replace(wanted, etag=container.etag)
-            told, status = _told(error)
-            return await self._render(visit, container, wanted, Outcome([*said, told], status))
+            text, status = told(error)
+            return await self._render(visit, container, wanted, Outcome([*said, text], status))
         return keep(RedirectResponse(here, 303), ". ".join(said) or "There was nothing to save")
 
     async def _asked(self, visit: Visit, container: Container, wanted: Fields) -> int:
@@ -141,7 +141,8 @@ def _reading(default: int | None) -> str:
     return words.seconds(default) if default and default > 0 else ""
 
 
-def _told(error: MayflyError) -> tuple[str, int]:
+def told(error: MayflyError) -> tuple[str, int]:
+    """What an error says, and its status."""
     if isinstance(error, PreconditionFailed):
         return MOVED, 412
     status = next(STATUS[kind][0] for kind in type(error).__mro__ if kind in STATUS)

@@ -41,6 +41,8 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     `exclusive`: no shared memory, hence one connection only; for file systems (and simulated disks) that have none.
     """
     connection = apsw.Connection(path, vfs=vfs)
+    # The pragmas wait for others, too.
+    connection.set_busy_timeout(5000)
     if exclusive:
         connection.pragma("locking_mode", "exclusive")
     # Both must be set before the first page exists, else they need a VACUUM.
@@ -50,7 +52,6 @@ def open_file(path: str, vfs: str | None = None, exclusive: bool = False) -> aps
     connection.pragma("fullfsync", 1)
     connection.pragma("cache_size", -65536)
     _defend(connection)
-    connection.set_busy_timeout(5000)
     return connection
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable
 
 from mayflydb.query.yql import comparison, conversions
 from mayflydb.query.yql.expression import Expression
-from mayflydb.query.yql.faults import type_fault
+from mayflydb.query.yql.faults import fault, type_fault
 from mayflydb.query.yql.plans.binder import HANDLERS, Binder
 from mayflydb.query.yql.plans.scopes import Named
 from mayflydb.query.yql.plans.subqueries import column, is_query
@@ -18,6 +18,8 @@ from mayflydb.query.yql.syntax import In, ListOf, Parameter, Subquery, TupleOf
 from mayflydb.query.yql.types import (
     BOOL,
     EMPTY_LIST,
+    STRING,
+    UTF8,
     DictType,
     EmptyDictType,
     ListType,
@@ -54,6 +56,12 @@ def _member(binder: Binder, tree: In, operand: Expression) -> Expression:
             item = common
         case _ if container == EMPTY_LIST or isinstance(container, EmptyDictType) or container == TupleType(()):
             return constant(BOOL, False)
+        case _ if values.literal and container in (STRING, UTF8):
+            raise fault(
+                "Unable to use IN predicate with string argument, it won't search substring - "
+                "expecting tuple, list, dict or single column table source",
+                tree.within.at,
+            )
         case _:
             raise type_fault("SqlIn", f"IN expects a list, dict or tuple, but got: {format_long(values.type)}", tree.at)
     return _search(tree, operand, values, item, free)

@@ -1,0 +1,124 @@
+"""A table of YDB: its rows, and the form of its TTL settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from starlette.responses import RedirectResponse, Response
+
+from mayflydb.engine.proposals import Change
+from mayflydb.model.durations import format_span, parse_span
+from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.instant import SECOND
+from mayflydb.portal.admin import Admin
+from mayflydb.portal.pages import form
+from mayflydb.portal.pages.documents import DocumentsPage
+from mayflydb.portal.pages.settings import Outcome, told
+from mayflydb.portal.pages.shell import Shell, Visit, keep
+
+UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS")
+MOVED = "Somebody else has changed the TTL settings since this page was loaded, so nothing was saved."
+
+
+class Fields(msgspec.Struct, frozen=True):
+    """What stands in the form, as text. `seen`: the settings it was loaded with; `agreed`: the question that was answered."""
+
+    status: str = "disabled"
+    column: str = ""
+    unit: str = UNITS[0]
+    lifetime: str = ""
+    seen: str = ""
+    agreed: str = ""
+
+
+class RowsPage(DocumentsPage):
+    """Rows with when each of them goes, and what the TTL is. A change by which rows go at once takes a second click."""
+
+    def __init__(self, admin: Admin, shell: Shell) -> None:
+        super().__init__(admin, shell, "rows")
+
+    async def show(self, visit: Visit) -> Response:
+        """The table as it is."""
+        return await self._render(visit, None, Outcome())
+
+    async def submit(self, visit: Visit, sent: Mapping[str, str]) -> Response:
+        """Preview or save what was sent."""
+        wanted = msgspec.convert({name: sent[name] for name in Fields.__struct_fields__ if name in sent}, Fields)
+        if sent.get("action", "save") == "preview":
+            return await self._render(visit, wanted, Outcome())
+        settings = visit.place.targets.settings(visit.database, visit.place.node)
+        loaded = _loaded(settings)
+        if wanted.seen != loaded.seen:
+            return await self._render(visit, wanted, Outcome([MOVED], 412))
+        try:
+            if (said := _setting(settings, wanted)) != loaded.seen:
+                change = _change(settings, wanted)
+                going: int = (await self._admin.outlook.preview(visit.place.target, change))["expire_now"]
+                if going and not form.is_agreed(wanted.agreed, said, going):
+                    return await self._render(visit, wanted, Outcome(asked=going))
+                await self._admin.outlook.set(visit.place.target, change)
+        except MayflyError as error:
+            text, status = told(error)
+            return await self._render(visit, wanted, Outcome([text], status))
+        news = "There was nothing to save" if said == loaded.seen else "TTL settings saved"
+        return keep(RedirectResponse(f"{visit.address}/rows", 303), news)
+
+    async def _render(self, visit: Visit, sent: Fields | None, outcome: Outcome) -> Response:
+        found = await self._found(visit)
+        loaded = _loaded(found["collection"])
+        fields, errors = sent or loaded, list(outcome.errors)
+        preview, said = None, loaded.seen
+        try:
+            said = _setting(found["collection"], fields)
+            if said or loaded.seen:
+                preview = await self._admin.outlook.preview(visit.place.target, _change(found["collection"], fields))
+        except MayflyError as error:
+            errors = errors or [error.message]
+        content = {
+            **self._content(visit, found),
+            "fields": fields,
+            "units": UNITS,
+            "preview": preview,
+            "is_changed": said != loaded.seen,
+            "errors": errors,
+            "asked": outcome.asked,
+            "agreed": form.question(said, outcome.asked) if outcome.asked else "",
+        }
+        return await self._shell.page(visit.request, "rows.html", content, outcome.status, " ".join(errors))
+
+
+def _loaded(settings: Mapping[str, Any]) -> Fields:
+    if not settings["indexes"]:
+        return Fields()
+    (ttl,) = settings["indexes"]
+    unit = ttl.get("unit", UNITS[0])
+    lifetime = format_span(ttl["expire_after_seconds"] * SECOND)
+    fields = Fields("enabled", ttl["name"], unit, lifetime)
+    return msgspec.structs.replace(fields, seen=_setting(settings, fields))
+
+
+def _setting(settings: Mapping[str, Any], fields: Fields) -> str:
+    """Settings as one text; empty: no TTL. BadRequest: there are none like that."""
+    if fields.status == "disabled":
+        return ""
+    change = _change(settings, fields)
+    return f"{change.seconds} {change.unit or '-'} {change.field}"
+
+
+def _change(settings: Mapping[str, Any], fields: Fields) -> Change:
+    """What is wanted. BadRequest, in words: it makes no sense."""
+    if fields.status == "disabled":
+        return Change(None)
+    if fields.status != "enabled":
+        raise BadRequest("Status is Enabled or Disabled.")
+    if fields.column not in settings["fitting"]:
+        raise BadRequest("Choose the column that says when rows go.")
+    try:
+        seconds, rest = divmod(parse_span(fields.lifetime), SECOND)
+    except ValueError as error:
+        raise BadRequest(f"Lifetime: {error}") from None
+    if rest or seconds < 0:
+        raise BadRequest("Lifetime is a whole number of seconds, such as 90, 1h30m or PT1H.")
+    return Change(seconds, field=fields.column, unit=fields.unit if settings["fitting"][fields.column] else None)
