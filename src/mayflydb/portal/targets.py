@@ -124,7 +124,8 @@ class Directory:
         """The one container that a target names."""
         targets, database, container = self._parse(target)
         if container is None:
-            raise BadRequest(f"{target} is a database", hint=f"name a container: {target}{targets.separator}CONTAINER")
+            what = "a database" if targets.databases is None or database in targets.databases else "no path of a table"
+            raise BadRequest(f"{target} is {what}", hint=_container_hint(targets, database))
         node = await self._node(target, targets, database, container)
         return Place(target_of(targets, database, container), database, node, targets)
 
@@ -187,6 +188,16 @@ def _path_names(databases: Sequence[str], path: str) -> tuple[str, str | None] |
     known = [each for each in databases if f"{whole}/".startswith(f"{each}/")]
     database = max(known, key=len, default=f"/{parts[0]}")
     return database, whole[len(database) + 1 :] or None
+
+
+def _container_hint(targets: Targets, database: str) -> str:
+    """How to name a container where a database was named, or, where names are paths, something that is below none."""
+    known = targets.databases
+    if known is None:
+        return f"name a container: {target_of(targets, database)}{targets.separator}CONTAINER"
+    if database in known:
+        return f"name a table: {target_of(targets, database, 'TABLE')}"
+    return f"paths begin with a database: {target_of(targets, known[0], database.lstrip('/'))}"
 
 
 def _quoted(name: str) -> str:

@@ -225,26 +225,6 @@ def test_misuse(ask: Ask, arguments: list[str], said: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        ([], "Missing required option 'database'."),
-        (["-d", "x"], "Path to a database \"x\" is incorrect. It must be absolute and thus must begin with '/'."),
-        (["-d", "/local", "-e", "http://x"], 'Endpoint "http://x" is incorrect.'),
-        (["-d", "/local", "-p", "p"], "Profile p does not exist."),
-        (["-d", "/local", "--token-file", "/nowhere"], "Can't read file /nowhere: No such file or directory"),
-        (
-            ["-d", "/local", "--token-file", "/a", "--user", "u"],
-            "Options 'token-file' and 'user' are mutually exclusive.",
-        ),
-    ],
-)
-def test_options_that_are_wrong(bare: Ask, options: list[str], said: str) -> None:
-    result = bare("ydb", *options, "scheme", "ls")
-    assert (result.exit_code, result.stdout) == (1, "")
-    assert result.stderr.startswith(said)
-
-
-@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (["scheme", "describe", "nowhere"], "Status: SCHEME_ERROR\nIssues: \n<main>: Error: Path not found\n"),

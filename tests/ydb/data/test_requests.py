@@ -274,6 +274,8 @@ def test_bulk_upsert_refuses(asker: Asker, given: Any, status: str, text: str) -
         ({"skip_rows": 2, "delimiter": b";"}, "#\n#\n9;5;z\n", [(9, 5, "z")]),
         ({"null_value": b"\\N"}, "9,\\N,\n", [(9, None, "")]),
         ({"quoting": {"quote_char": b"'"}}, "9,1,'x,y'\n", [(9, 1, "x,y")]),
+        ({}, "9,1,x\u2028y\x0b\x0c\x85\r\n", [(9, 1, "x\u2028y\x0b\x0c\x85")]),
+        ({}, '9,1,"x\r\ny"\n', [(9, 1, "x\r\ny")]),
     ],
 )
 def test_bulk_upsert_of_csv(asker: Asker, settings: Any, data: str, found: list[Any]) -> None:
@@ -287,12 +289,16 @@ def test_bulk_upsert_of_csv(asker: Asker, settings: Any, data: str, found: list[
         ({}, "9,5\n", "Cannot read CSV: row 1 has 2 fields, and there are 3 columns"),
         ({}, "9,x,y\n", "Cannot read CSV: 'x' is no Int64, for column a"),
         ({"delimiter": b"::"}, "", "Invalid CSV delimiter: '::'"),
+        ({"delimiter": b"\xff"}, "", "Cannot read CSV: "),
+        ({"null_value": b"\xff"}, "9,5,y\n", "Cannot read CSV: "),
+        ({"quoting": {"quote_char": b"''"}}, "9,5,y\n", "Cannot read CSV: "),
     ],
 )
 def test_csv_that_cannot_be_read(asker: Asker, settings: Any, data: str, text: str) -> None:
     with pytest.raises(Fault) as caught:
         asker.ask(f"{TABLES}/BulkUpsert", table="t", csv_settings=settings, data=data.encode())
-    assert (caught.value.status, caught.value.message) == ("BAD_REQUEST", text)
+    assert caught.value.status == "BAD_REQUEST"
+    assert caught.value.message.startswith(text)
 
 
 def test_arrow_is_refused_by_name(asker: Asker) -> None:

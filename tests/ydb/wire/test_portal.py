@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from typing import Any
+from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
@@ -39,6 +40,29 @@ def test_the_admin_api_lists_tables(ydb_server: RunningServer, table: str) -> No
     assert ydb_server.stats()["targets"][table]["records"] == 2
 
 
+@pytest.mark.parametrize(
+    ("target", "hint"),
+    [
+        ("ydb:/local", "name a table: ydb:/local/TABLE"),
+        ("ydb:t", "paths begin with a database: ydb:/local/t"),
+        ("ydb:/t", "paths begin with a database: ydb:/local/t"),
+        ("ydb:shop/eu/t", "there is no"),
+    ],
+)
+def test_targets_that_are_no_tables(ydb_server: RunningServer, table: str, target: str, hint: str) -> None:
+    with pytest.raises(HTTPError) as raised:
+        got(ydb_server, f"/_mayfly/ttl/explain?target={target}&id=1")
+    assert hint in raised.value.read().decode()
+
+
+def test_a_table_without_ttl_has_a_page(ydb_server: RunningServer, query_pool: Any) -> None:
+    query_pool.execute_with_retries("CREATE TABLE stays (id Uint64, PRIMARY KEY (id))")
+    page = got(ydb_server, "/_explorer/ydb/local/stays/rows")
+    query_pool.execute_with_retries("DROP TABLE stays")
+    assert "nothing expires here" in page
+    assert "Run now" not in page
+
+
 def test_the_explorer_has_tables(ydb_server: RunningServer, table: str) -> None:
     assert 'href="/_explorer/ydb/local/shop/eu/t/rows"' in got(ydb_server, "/_explorer/")
     page = got(ydb_server, "/_explorer/ydb/local/shop/eu/t/rows")
@@ -46,4 +70,5 @@ def test_the_explorer_has_tables(ydb_server: RunningServer, table: str) -> None:
     assert "<h1>Rows</h1>" in page
     rows = json.loads(got(ydb_server, "/_explorer/ydb/local/shop/eu/t/rows.json"))["documents"]
     assert [(row["id"], row["deadline"] is not None) for row in rows] == [("1", True), ("2", False)]
-    assert "Run now" in got(ydb_server, "/_explorer/ydb/local/shop/eu/t/pass", "POST")
+    page = got(ydb_server, "/_explorer/ydb/local/shop/eu/t/pass", "POST")
+    assert "Run now" in page

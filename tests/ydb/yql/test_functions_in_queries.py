@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans import bind, execute
 from mayflydb.query.yql.schemas import Access, Effect, Row
@@ -53,6 +54,8 @@ QUERIES = [
     ("SELECT String::AsciiToUpper('abc') || String::Strip(' d ')", b"ABCd"),
     ("SELECT String::SplitToList('1,2,3,4', ',', 2 AS Limit)", [b"1", b"2", b"3,4"]),
     ("SELECT Math::Round(1.2345, -2)", 1.23),
+    ("SELECT Math::Round(1.5, 400)", 0.0),
+    ("SELECT Math::Round(1.5, -400)", 1.5),
     ("SELECT Unicode::ToUpper('жук'u)", "ЖУК"),
     ("SELECT COALESCE(NULL, 5)", 5),
     ("SELECT IF(1 > 2, 'a', 'b')", b"b"),
@@ -97,3 +100,27 @@ def test_queries(query: str, expected: Any) -> None:
         assert found == [True, True, False]
     else:
         assert found == [expected]
+
+
+MILLION = "ListConcat(ListReplicate('a', 1000000ul))"
+
+
+@pytest.mark.parametrize(
+    ("expression", "text"),
+    [
+        ("ListFold(ListFromRange(0, 100), 'a', ($i, $s) -> ($s || $s))", "A string longer than 67108864"),
+        ("ListFold(ListFromRange(0, 100), 'a'u, ($i, $s) -> ($s || $s))", "A string longer than 67108864"),
+        (f"ListConcat(ListReplicate({MILLION}, 100ul), ',')", "A string longer than 67108864"),
+        (f"String::JoinFromList(ListReplicate(Unwrap({MILLION}), 100ul), ',')", "A string longer than 67108864"),
+        (f"String::ReplaceAll({MILLION}, 'a', {MILLION})", "A string longer than 67108864"),
+        ("ListFlatMap(ListFromRange(0, 10000), ($i) -> (ListFromRange(0, 10000)))", "ListFlatMap makes more than"),
+        ("ListFlatten(ListReplicate(ListFromRange(0, 10000), 10000ul))", "ListFlatten makes more than"),
+        ("ListExtend(ListFromRange(0, 6000000), ListFromRange(0, 6000000))", "ListExtend makes more than"),
+        ("ListFromRange(0, 10000001)", "ListFromRange makes more than"),
+        ("ListReplicate(1, 10000001ul)", "ListReplicate makes more than"),
+    ],
+)
+def test_what_would_take_all_memory_is_refused(expression: str, text: str) -> None:
+    with pytest.raises(Fault) as caught:
+        ask(f"SELECT {expression}")
+    assert caught.value.message.startswith(text)

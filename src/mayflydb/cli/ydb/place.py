@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 import click
 import msgspec
 
-from mayflydb.cli.admin import admin_of
+from mayflydb.cli.admin import CommandFailed, admin_of
 from mayflydb.cli.ydb import profiles
 from mayflydb.cli.ydb.faults import Misuse
 
@@ -116,13 +116,31 @@ class Place:
 
     @property
     def served(self) -> Mapping[str, str]:
-        """The address that the server tells which `--url` names; empty where none is named."""
+        """The address told by the server that `--url` names, or by the local one where neither it nor a database is named."""
         if self._served is None:
             source = self._ctx.find_root().get_parameter_source("url")
             named = source not in (None, click.core.ParameterSource.DEFAULT) and self.given.endpoint is None
-            asked = named or self.asks_admin
-            self._served = (admin_of(self._ctx).get("info").get("ydb") or {}) if asked else {}
+            if named or self.asks_admin:
+                self._served = self._told()
+            else:
+                self._served = {} if self._says_where else self._told_by_local()
         return self._served
+
+    @property
+    def _says_where(self) -> bool:
+        given, profile = self.given, self.profile
+        return bool(given.endpoint or given.database or profile.get("endpoint") or profile.get("database"))
+
+    def _told(self) -> Mapping[str, str]:
+        return admin_of(self._ctx).get("info").get("ydb") or {}
+
+    def _told_by_local(self) -> Mapping[str, str]:
+        try:
+            return self._told()
+        except CommandFailed as error:
+            raise Misuse(
+                f"Missing required option 'database'.\nThe local server would tell it, but {error.message}."
+            ) from error
 
     def path(self, name: str) -> str:
         """The absolute path of what is named from the database, or from the root. Misuse outside of the database."""

@@ -12,7 +12,7 @@ from mayflydb.cli.admin import admin_of
 from mayflydb.cli.output import output_option, show
 from mayflydb.cli.ydb.place import place_of
 
-_HIDDEN: Final = ("default_ttl", "own_ttl", "ignored_ttl")
+_HIDDEN: Final = ("default_ttl", "own_ttl", "ignored_ttl", "next_pass")
 
 _path = click.argument("path")
 

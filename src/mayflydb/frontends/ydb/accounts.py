@@ -11,6 +11,7 @@ import asyncio
 import base64
 import hmac
 from collections.abc import Callable
+from hashlib import sha256
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from typing import Any, Final
 
@@ -38,6 +39,9 @@ ATTEMPTS: Final = 5
 """Wrong passwords in a row before a user has to wait."""
 
 LOCKED: Final[Span] = MINUTE
+
+MOST_STRANGERS: Final = 10_000
+"""Names without a user whose attempts are counted: anybody may think of more."""
 
 WRONG: Final = "Invalid password"
 _NO_TOKEN: Final = "Access denied without user token"  # noqa: S105 - a text
@@ -85,21 +89,30 @@ class Accounts:
         self._key = secret or chance.getrandbits(256).to_bytes(32, "big")
         self._root = root
         self._version = -1
-        self._known: dict[str, User | None] = {}
-        self._failures: dict[str, tuple[int, Instant]] = {}
+        self._known: dict[str, User] = {}
+        self._failures: dict[bytes, tuple[int, Instant]] = {}
+        self._strangers: dict[bytes, tuple[int, Instant]] = {}
+        """The same of names that no user has, so that nobody learns by it which ones there are."""
+        self._checking = asyncio.Lock()
 
     # --- who somebody is -------------------------------------------------------------------------------------------------
 
     async def login(self, name: str, password: str, now: Instant) -> str:
         """A token. Faults: UNAUTHORIZED."""
-        count, last = self._failures.get(name, (0, 0))
-        if count >= ATTEMPTS and 0 <= now - last < LOCKED:
-            raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
-        user = await self.find(name)
-        if user is None or not user.login or not await self._is_right(user, password):
-            self._failures[name] = (count + 1, now)
-            raise fault(WRONG, status="UNAUTHORIZED")
-        self._failures.pop(name, None)
+        # One after the other: of many attempts at once, all would be counted as the first.
+        async with self._checking:
+            user = await self.find(name)
+            failures = self._strangers if user is None else self._failures
+            who = sha256(name.encode()).digest()
+            count, last = failures.get(who, (0, 0))
+            if count >= ATTEMPTS and 0 <= now - last < LOCKED:
+                raise fault(f"User {name} login denied: too many failed password attempts", status="UNAUTHORIZED")
+            if user is None or not user.login or not await self._is_right(user, password):
+                if len(self._strangers) >= MOST_STRANGERS:
+                    self._strangers.clear()
+                failures[who] = (count + 1, now)
+                raise fault(WRONG, status="UNAUTHORIZED")
+            failures.pop(who, None)
         return self.token(user, now)
 
     def token(self, user: User, now: Instant) -> str:
@@ -157,8 +170,9 @@ class Accounts:
             self._version, self._known = version, {}
         if name not in self._known:
             node = await self._node(f"user {name}")
-            found = None if node is None else msgspec.convert(node.body, User)
-            self._known[name] = User(ROOT) if found is None and name == ROOT else found
+            if node is None:
+                return User(ROOT) if name == ROOT else None
+            self._known[name] = msgspec.convert(node.body, User)
         return self._known[name]
 
     async def create(self, name: str, password: str | None, login: bool, now: Instant) -> None:
@@ -239,9 +253,13 @@ class Accounts:
         node = await self._node(f"user {name}")
         if node is None:
             raise missing(name)
-        before = msgspec.convert(node.body, User)
-        after = judge(before)
-        await self._engine.companions.replace(node.id, node.name, lambda _: _definition(after, now), now)
+
+        def changed(before: Node | None) -> Definition:
+            # By what it is then: others may change it, too.
+            after = judge(msgspec.convert((before or node).body, User))
+            return Definition(msgspec.to_builtins(after), now)
+
+        await self._engine.companions.replace(node.id, node.name, changed, now)
 
     async def _secret(self, password: str | None) -> Secret | None:
         if not password:
@@ -273,7 +291,3 @@ def _armoured(content: bytes) -> str:
 
 def _bare(armoured: str) -> bytes:
     return base64.urlsafe_b64decode(armoured + "=" * (-len(armoured) % 4))
-
-
-def _definition(user: User, now: Instant) -> Definition:
-    return Definition(msgspec.to_builtins(user), now)

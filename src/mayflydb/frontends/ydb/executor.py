@@ -256,7 +256,7 @@ class Executor:
         found = {path: await self._schemes.find(path) for path in schemas}
         views = {path: entry for path, entry in found.items() if isinstance(entry, Readable)}
         prepared = Prepared(plans.bind(script, schemas, call.database, types), schemas, views, version)
-        self.texts.plans.put(key, prepared)
+        self.texts.plans.put(key, prepared, len(text))
         return prepared, False
 
     async def _schemas(self, paths: Sequence[str], database: str) -> Schemas:

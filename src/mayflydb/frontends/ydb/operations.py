@@ -67,6 +67,7 @@ class Operations:
 
     def begin(self, script: Script, parts: AsyncIterator[ResultPart]) -> None:
         """Run it in the background. Faults: OVERLOADED where as many as may be are at work."""
+        self._clear(script.began)
         if len(self._scripts) >= MOST:
             ended = next((each for each in self._scripts.values() if each.status is not None), None)
             if ended is None:
@@ -89,8 +90,7 @@ class Operations:
 
     def all(self, user: str, now: Instant) -> list[Script]:
         """Those of a user, the latest first."""
-        for script in [each for each in self._scripts.values() if self._is_over(each, now)]:
-            del self._scripts[script.id]
+        self._clear(now)
         return [script for script in reversed(self._scripts.values()) if script.user == user]
 
     def cancel(self, script: Script) -> None:
@@ -111,6 +111,11 @@ class Operations:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _clear(self, now: Instant) -> None:
+        """Forget those whose results have been kept long enough."""
+        for script in [each for each in self._scripts.values() if self._is_over(each, now)]:
+            del self._scripts[script.id]
 
     @staticmethod
     def _is_over(script: Script, now: Instant) -> bool:

@@ -33,6 +33,9 @@ KEPT: Final = WIDEST - 32
 """Of a key that is longer, these are in its entry, and then a digest of the whole: so entries stay unique, and their order tells
 keys apart that differ in these bytes."""
 
+MOST_LAYOUTS: Final = 4096
+"""Tables whose layouts are kept, those included that are gone."""
+
 SCHEME_CHANGED: Final = "The table's columns were changed by somebody else."
 
 _encode = msgspec.msgpack.Encoder().encode
@@ -277,5 +280,7 @@ class Layouts:
         """The layout of a table."""
         known = self._known.get(view.node.id)
         if known is None or known.view is not view:
+            if len(self._known) >= MOST_LAYOUTS:
+                self._known.clear()
             known = self._known[view.node.id] = Layout(view)
         return known

@@ -22,27 +22,41 @@ SCRIPTS: Final = 2_000
 PLANS: Final = 2_000
 PREPARED: Final = 10_000
 
+LENGTH: Final = 4 << 20
+"""Characters of all texts whose trees, or plans, are kept: those are many times as large."""
+
+LENGTH_PREPARED: Final = 64 << 20
+"""Characters of all texts that are kept as such."""
+
 
 class Recent(Generic[K, V]):
-    """As many as were asked for last."""
+    """As many as were asked for last, and no more than `room` in size together; but the last one in any case."""
 
-    def __init__(self, most: int) -> None:
+    def __init__(self, most: int, room: int) -> None:
         self._most = most
-        self._kept: OrderedDict[K, V] = OrderedDict()
+        self._room = room
+        self._size = 0
+        self._kept: OrderedDict[K, tuple[V, int]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._kept)
 
     def get(self, key: K) -> V | None:
         """What is kept under a key."""
         found = self._kept.get(key)
-        if found is not None:
-            self._kept.move_to_end(key)
-        return found
-
-    def put(self, key: K, value: V) -> None:
-        """Keep it; the one that nobody has asked for longest goes."""
-        self._kept[key] = value
+        if found is None:
+            return None
         self._kept.move_to_end(key)
-        if len(self._kept) > self._most:
-            self._kept.popitem(last=False)
+        return found[0]
+
+    def put(self, key: K, value: V, size: int) -> None:
+        """Keep it; those that nobody has asked for longest go."""
+        _, before = self._kept.pop(key, (None, 0))
+        self._kept[key] = value, size
+        self._size += size - before
+        while len(self._kept) > self._most or (self._size > self._room and len(self._kept) > 1):
+            _, (_, gone) = self._kept.popitem(last=False)
+            self._size -= gone
 
 
 class Prepared(msgspec.Struct, eq=False):
@@ -62,21 +76,21 @@ class Texts:
     """The caches of one server."""
 
     def __init__(self) -> None:
-        self._scripts: Recent[str, Script] = Recent(SCRIPTS)
-        self._ids: Recent[str, str] = Recent(PREPARED)
-        self.plans: Recent[PlanKey, Prepared] = Recent(PLANS)
+        self._scripts: Recent[str, Script] = Recent(SCRIPTS, LENGTH)
+        self._ids: Recent[str, str] = Recent(PREPARED, LENGTH_PREPARED)
+        self.plans: Recent[PlanKey, Prepared] = Recent(PLANS, LENGTH)
 
     def script(self, text: str) -> Script:
         """The tree of a text. Faults: those of a text that cannot be read."""
         found = self._scripts.get(text)
         if found is None:
             found = parse(text)
-            self._scripts.put(text, found)
+            self._scripts.put(text, found, len(text))
         return found
 
     def keep(self, id: str, text: str) -> None:
         """A text may be executed by this id from now on, in any session."""
-        self._ids.put(id, text)
+        self._ids.put(id, text, len(text))
 
     def text_of(self, id: str) -> str | None:
         """The text that was prepared under an id, as long as it is kept."""

@@ -49,9 +49,9 @@ class DocumentsPage:
         return json_page(await self._found(visit))
 
     async def run_pass(self, visit: Visit) -> Response:
-        """Purge what is due, as a pass of the TTL monitor would."""
+        """Purge what is due, as a pass of the TTL monitor would, or a run over a table."""
         done = await self._admin.upkeep.purge(visit.place.target)
-        said = f"A pass was made: {words.number(done['purged'])} purged"
+        said = f"A {'run' if self._kind == 'rows' else 'pass'} was made: {words.number(done['purged'])} purged"
         return keep(RedirectResponse(f"{visit.address}/{self._kind}", 303), said)
 
     async def _found(self, visit: Visit) -> dict[str, Any]:

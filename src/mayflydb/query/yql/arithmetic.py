@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
 from mayflydb.query.yql import decimals, moments
+from mayflydb.query.yql.sizes import concatenated
 from mayflydb.query.yql.texts import BOUNDS, to_single
 from mayflydb.query.yql.types import (
     DOUBLE,
@@ -268,9 +269,9 @@ def _decimals(operator: str, left: Type, right: Type) -> Result | None:
 
 def _concatenation(left: Type, right: Type) -> Result | None:
     if left == right and left in (STRING, UTF8):
-        return left, python.add
+        return left, concatenated
     if left in (STRING, UTF8) and right in (STRING, UTF8):
-        return STRING, lambda a, b: _bytes(a) + _bytes(b)
+        return STRING, lambda a, b: concatenated(_bytes(a), _bytes(b))
     return None
 
 

@@ -6,7 +6,9 @@ Texts: `ydb/core/tx/tx_proxy/upload_rows_common_impl.h` of https://github.com/yd
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import bulk, values, wire
@@ -86,17 +88,18 @@ class _Dialect(csv.excel):
 
 
 def _from_csv(view: TableView, settings: Any, data: bytes) -> tuple[list[str], list[Row]]:
-    dialect = type("_Given", (_Dialect,), _dialect(settings))
     try:
-        lines = data.decode().splitlines(keepends=True)[settings.skip_rows :]
+        dialect = type("_Given", (_Dialect,), _dialect(settings))
+        # Only CR and LF end a line here, and not what Unicode has besides.
+        lines = islice(io.StringIO(data.decode(), newline=""), settings.skip_rows, None)
         read = [line for line in csv.reader(lines, dialect=dialect) if line]
-    except (UnicodeDecodeError, csv.Error) as error:
+        null = settings.null_value.decode()
+    except (ValueError, TypeError, csv.Error) as error:
         raise _bad(f"Cannot read CSV: {error}") from None
     names = [column.name for column in view.table.columns]
     if settings.header and read:
         names, read = read[0], read[1:]
     _check_columns(view, dict.fromkeys(names))
-    null = settings.null_value.decode() if settings.null_value else ""
     return names, list(_parsed(view, names, read, null))
 
 

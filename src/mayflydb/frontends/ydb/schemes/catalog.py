@@ -53,6 +53,9 @@ OWNER: Final = "root@builtin"
 SOON_DATED: Final = 20_000
 """Rows whose dates a change of the TTL column waits for."""
 
+MOST_PATHS: Final = 20_000
+"""Paths of which it is kept what they lead to, and be it nothing."""
+
 MOST_VIEWS: Final = 4096
 """Tables that are kept decoded, those included that are gone."""
 
@@ -116,6 +119,8 @@ class Schemes:
                 return self._entries[path]
             entry = await self._found(path)
             if self.engine.store.catalog_version == version:
+                if len(self._entries) >= MOST_PATHS:
+                    self._entries.clear()
                 self._entries[path] = entry
                 return entry
 

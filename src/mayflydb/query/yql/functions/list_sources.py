@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
-from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.constructors import check_key
 from mayflydb.query.yql.functions.lists import list_at
 from mayflydb.query.yql.functions.support import (
@@ -19,6 +18,7 @@ from mayflydb.query.yql.functions.support import (
 )
 from mayflydb.query.yql.moments import SCALES, WIDE
 from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.sizes import check_items
 from mayflydb.query.yql.types import (
     DOUBLE,
     EMPTY_DICT,
@@ -38,9 +38,6 @@ from mayflydb.query.yql.types import (
     is_optional,
     optional,
 )
-
-LONGEST: Final = 10_000_000
-"""Items of a list that a function makes out of little."""
 
 
 def _from_range(call: Invocation) -> Operand:
@@ -83,8 +80,7 @@ def _range(low: Value, high: Value, step: Value, call: Invocation) -> Value:
     size = (high - low) / step
     if size != size or size <= 0:
         return []
-    if size > LONGEST:
-        raise fault(f"ListFromRange makes more than {LONGEST} items", call.position)
+    check_items(size, "ListFromRange", call.position)
     if isinstance(low, float) or isinstance(step, float):
         found, index = [], 0
         while (low + index * step < high) if step > 0 else (low + index * step > high):
@@ -101,8 +97,7 @@ def _replicate(call: Invocation) -> Operand:
     def replicate(item: Value, number: Value) -> Value:
         if number is None:
             return None
-        if number > LONGEST:
-            raise fault(f"ListReplicate makes more than {LONGEST} items", call.position)
+        check_items(number, "ListReplicate", call.position)
         return [item] * number
 
     kind = ListType(value.type)

@@ -26,6 +26,7 @@ from mayflydb.query.yql.functions.support import (
     wrong,
 )
 from mayflydb.query.yql.schemas import Row, Run
+from mayflydb.query.yql.sizes import chained, joined
 from mayflydb.query.yql.types import (
     BOOL,
     EMPTY_LIST,
@@ -147,14 +148,8 @@ def _flat_map(call: Invocation) -> Operand:
         raise wrong(call, f"Expected list or optional type, but got: {format_type(body)}")
 
     def flat(values: list[Value], body: Call, row: Row, run: Run) -> Value:
-        found: list[Value] = []
-        for value in values:
-            part = body((value,), row, run)
-            if isinstance(part, list):
-                found.extend(part)
-            elif part is not None:
-                found.append(part)
-        return found
+        parts = (body((value,), row, run) for value in values)
+        return chained((part if isinstance(part, (list, type(None))) else [part] for part in parts), "ListFlatMap")
 
     return _with_lambda(call, kind, flat)
 
@@ -353,7 +348,7 @@ def _extend(call: Invocation) -> Operand:
     kind = given[0].type
 
     def extend(*lists: Value) -> Value:
-        return None if None in lists else [value for each in lists for value in each]
+        return None if None in lists else chained(lists, "ListExtend")
 
     return direct(given, kind, extend)
 
@@ -415,7 +410,7 @@ def _flatten(call: Invocation) -> Operand:
     if not isinstance(inner, (ListType, EmptyListType, NullType)):
         raise wrong(call, f"Expected list of lists, but got: {format_type(given.type)}")
     kind = inner if isinstance(inner, ListType) else EMPTY_LIST
-    return mapped(given, kind, lambda values: [value for part in values if part is not None for value in part])
+    return mapped(given, kind, lambda values: chained(values, "ListFlatten"))
 
 
 def _extract(call: Invocation) -> Operand:
@@ -447,7 +442,7 @@ def _concat(call: Invocation) -> Operand:
     separator = folded(fit(call, 1, kind), call) if several else empty
 
     def concat(values: list[Value]) -> Value:
-        return (separator or empty).join(value for value in values if value is not None)
+        return joined([value for value in values if value is not None], separator or empty)
 
     return direct([given], optional(kind), lambda values: concat(values) if values else None)
 

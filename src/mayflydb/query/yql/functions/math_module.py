@@ -40,10 +40,12 @@ def _round(value: float, power: int | None = None) -> float:
     """Half away from zero, at 10 to this power."""
     if not math.isfinite(value):
         return value
-    scale = 10.0 ** -(power or 0)
+    scale = _power(10.0, -(power or 0))
     scaled = value * scale
     if not math.isfinite(scaled):
         return value
+    if not scale:
+        return math.copysign(0.0, value)
     return math.copysign(math.floor(abs(scaled) + 0.5) / scale, value)
 
 

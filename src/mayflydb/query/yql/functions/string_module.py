@@ -23,6 +23,7 @@ from mayflydb.query.yql.functions.text_tools import (
     replace_last,
     split_to_list,
 )
+from mayflydb.query.yql.sizes import joined, replaced
 from mayflydb.query.yql.types import Value
 
 LONGEST_PAD: Final = 1_000_000
@@ -234,10 +235,10 @@ BUILDERS: Final[dict[str, Builder]] = module(
             "(String?, String, [DelimeterString:Bool?, SkipEmpty:Bool?, Limit:Uint64?]) -> List<String>",
             split_to_list,
         ),
-        "JoinFromList": ("(List<String>, String) -> String", lambda values, by: by.join(values)),
+        "JoinFromList": ("(List<String>, String) -> String", joined),
         "ToByteList": ("(String) -> List<Uint8>", list),
         "FromByteList": ("(List<Uint8>) -> String", bytes),
-        "ReplaceAll": (_REPLACES, lambda value, find, by: value.replace(find, by) if find else value),
+        "ReplaceAll": (_REPLACES, replaced),
         "ReplaceFirst": (_REPLACES, _replace_first),
         "ReplaceLast": (_REPLACES, replace_last),
         "RemoveAll": (_OF_SET, remove_all),

@@ -20,6 +20,7 @@ from mayflydb.query.yql.functions.text_tools import (
     replace_last,
     split_to_list,
 )
+from mayflydb.query.yql.sizes import joined, replaced
 from mayflydb.query.yql.types import Value
 
 
@@ -108,7 +109,7 @@ BUILDERS: Final[dict[str, Builder]] = module(
         "NormalizeNFKC": (_CHANGES, _normal("NFKC")),
         "NormalizeNFKD": (_CHANGES, _normal("NFKD")),
         "LevensteinDistance": ("(Utf8, Utf8) -> Uint64", distance),
-        "ReplaceAll": (_REPLACES, lambda value, find, by: value.replace(find, by) if find else value),
+        "ReplaceAll": (_REPLACES, replaced),
         "ReplaceFirst": (_REPLACES, lambda value, find, by: value.replace(find, by, 1) if find else value),
         "ReplaceLast": (_REPLACES, replace_last),
         "RemoveAll": (_OF_SET, remove_all),
@@ -124,7 +125,7 @@ BUILDERS: Final[dict[str, Builder]] = module(
             "(Utf8?, Utf8, [DelimeterString:Bool?, SkipEmpty:Bool?, Limit:Uint64?]) -> List<Utf8>",
             split_to_list,
         ),
-        "JoinFromList": ("(List<Utf8>, Utf8) -> Utf8", lambda values, by: by.join(values)),
+        "JoinFromList": ("(List<Utf8>, Utf8) -> Utf8", joined),
         "ToUint64": ("(Utf8, [Uint16?]) -> Uint64", _to_number),
         "TryToUint64": ("(Utf8, [Uint16?]) -> Uint64?", _try_number),
         "Strip": (_CHANGES, str.strip),

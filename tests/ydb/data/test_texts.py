@@ -1,0 +1,42 @@
+"""What is kept of texts of queries: bounded in number and in size, but the last one is always there."""
+
+from __future__ import annotations
+
+import pytest
+
+from mayflydb.frontends.ydb.texts import LENGTH, Recent, Texts
+
+
+@pytest.mark.parametrize(
+    ("sizes", "kept"),
+    [
+        ((1, 1, 1), "abc"),
+        ((1, 1, 1, 1), "bcd"),
+        ((4, 4, 4), "bc"),
+        ((4, 4, 9), "c"),
+        ((11,), "a"),
+        ((11, 1), "b"),
+        ((1, 11), "b"),
+    ],
+)
+def test_those_asked_for_last_are_kept_as_far_as_there_is_room(sizes: tuple[int, ...], kept: str) -> None:
+    recent: Recent[str, str] = Recent(most=3, room=10)
+    for name, size in zip("abcd", sizes, strict=False):
+        recent.put(name, name, size)
+    assert "".join(filter(None, map(recent.get, "abcd"))) == kept
+
+
+def test_what_is_put_again_counts_once() -> None:
+    recent: Recent[str, int] = Recent(most=3, room=10)
+    recent.put("a", 1, 3)
+    for size in (9, 9, 5):
+        recent.put("b", size, size)
+    recent.put("c", 3, 5)
+    assert [recent.get(name) for name in "abc"] == [None, 5, 3]
+
+
+def test_large_texts_do_not_pile_up() -> None:
+    texts = Texts()
+    for number in range(5):
+        texts.script(f"SELECT {number} -- {'x' * (LENGTH // 3)}")
+    assert len(texts._scripts) == 2
