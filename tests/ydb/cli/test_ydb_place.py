@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
         (["-d", "/local", "-e", "http://x"], 'Endpoint "http://x" is incorrect.'),
         (["-d", "/local", "-p", "p"], "Profile p does not exist."),
         (["-d", "/local", "--token-file", "/nowhere"], "Can't read file /nowhere: No such file or directory"),
+        (["-d", "/local", "--token-file", sys.executable], f"Can't read file {sys.executable}: it is not UTF-8"),
+        (
+            ["-d", "/local", "-e", "grpcs://localhost:1", "--ca-file", "/nowhere"],
+            "Can't read file /nowhere: No such file or directory",
+        ),
         (
             ["-d", "/local", "--token-file", "/a", "--user", "u"],
             "Options 'token-file' and 'user' are mutually exclusive.",

@@ -333,3 +333,18 @@ def test_of_many_who_want_a_table_one_makes_it(place: Any) -> None:
         return list(await asyncio.gather(*wanted))
 
     assert sorted(place.run(all_at_once())) == [False] * 4 + [True]
+
+
+def test_a_table_moves_below_its_own_name(place: Any) -> None:
+    first = made(place, path="/local/a")
+    second = made(place, path="/local/b")
+    place.run(
+        place.schemes.rename(
+            [("/local/a", "/local/a/b", False), ("/local/b", "/local/x", False), ("/local/x", "/local/b/c", False)],
+            place.now,
+        )
+    )
+    assert place.run(place.schemes.table("/local/a/b")).node.id == first.node.id
+    assert place.run(place.schemes.table("/local/b/c")).node.id == second.node.id
+    assert [each.table.path for each in place.run(place.schemes.children("/local/a"))] == ["/local/a/b"]
+    assert place.refused(place.schemes.rename([("/local/b/c", "/local/b", False)], place.now))[0] == "SCHEME_ERROR"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -33,6 +34,8 @@ class Client:
 
     def __init__(self, endpoint: Endpoint, database: str, authority: bytes | None, login: Callable[[], Login]) -> None:
         """`authority`: the certificates to trust, PEM; None: the machine's. `login`: asked at the first call."""
+        # Its own log lines would stand on standard error before what the command says of the same failure.
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")
         import grpc
 
         options = [("grpc.max_receive_message_length", LARGEST), ("grpc.max_send_message_length", LARGEST)]

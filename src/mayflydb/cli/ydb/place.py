@@ -169,7 +169,7 @@ class Place:
         token_file = given.token_file or (None if given.user else profile.get("token_file"))
         user = given.user or (None if token_file else profile.get("user"))
         if token_file:
-            return Login(token=_read(token_file))
+            return Login(token=_read_text(token_file))
         if not user:
             token = os.environ.get("YDB_TOKEN")
             user = os.environ.get("YDB_USER")
@@ -179,7 +179,7 @@ class Place:
             return Login(user=user)
         password_file = given.password_file or profile.get("password_file")
         if password_file:
-            return Login(user=user, password=_read(password_file))
+            return Login(user=user, password=_read_text(password_file))
         password = os.environ.get("YDB_PASSWORD")
         if password is None:
             password = click.prompt(
@@ -189,14 +189,21 @@ class Place:
 
     def _authority(self) -> bytes | None:
         path = self.given.ca_file or self.profile.get("ca_file") or os.environ.get("YDB_CA_FILE")
-        return Path(path).expanduser().read_bytes() if path and self.endpoint.secure else None
+        return _read(path) if path and self.endpoint.secure else None
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> bytes:
     try:
-        return Path(path).expanduser().read_text(encoding="utf-8").strip()
+        return Path(path).expanduser().read_bytes()
     except OSError as error:
         raise Misuse(f"Can't read file {path}: {error.strerror}") from error
+
+
+def _read_text(path: str) -> str:
+    try:
+        return _read(path).decode().strip()
+    except UnicodeDecodeError as error:
+        raise Misuse(f"Can't read file {path}: it is not UTF-8") from error
 
 
 def place_of(ctx: click.Context) -> Place:

@@ -101,10 +101,11 @@ class Tree:
                 changes.append(DropRow(other.id))
             del rows[move.source]
             database, name = move.destination
-            changes += yield from self._parents(homes[database], name, now, rows)
+            above = yield from self._parents(homes[database], name, now, rows)
             node = msgspec.structs.replace(self._nodes.of(row), parent=homes[database].id, name=name)
             rows[move.destination] = row_of(node)
-            changes.append(PutRow(row_of(node)))
+            # First of all it gives up its name, which a directory above it may take.
+            changes += [PutRow(row_of(node)), *above]
         return Outcome(tuple(changes), tuple(replaced))
 
     def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> Decision[None]:

@@ -242,8 +242,6 @@ def _check_names(tree: Binary, first: Binder, second: Binder) -> None:
         of = {each.of.name for each in members if isinstance(each.of, Name)}
         if any(isinstance(each, Name) and each.name not in known and each.name not in of for each in nodes(operand)):
             raise fault("JOIN: column requires correlation name", tree.at)
-        if not of:
-            raise fault("JOIN: equality predicate arguments must not be constant", tree.at)
         if len(of) != 1:
             raise fault("JOIN: each equality predicate argument must depend on exactly one JOIN input", tree.at)
         if not of <= known:
