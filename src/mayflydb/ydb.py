@@ -163,12 +163,15 @@ class YdbPort:
             run_interval=self._ttl.ydb_run_interval,
             min_run_interval=self._ttl.ydb_min_run_interval,
             auth=self._enforced,
-            secret=b""
-            if self._password is None
-            else hashlib.sha256(b"mayfly\0ydb\0" + self._password.encode()).digest(),
+            secret=b"" if self._password is None else _signing_key(self._password),
             password=self._password,
             version=__version__,
         )
+
+
+def _signing_key(password: str) -> bytes:
+    """What tokens are signed with: the same on all nodes, and slow to guess for who has a token."""
+    return hashlib.scrypt(password.encode(), salt=b"mayfly ydb tokens", n=1 << 14, r=8, p=1, dklen=32)
 
 
 def _place(reserved: socket.socket) -> str:

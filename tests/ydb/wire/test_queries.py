@@ -143,6 +143,8 @@ def test_scripts_run_on_their_own_and_keep_their_results(ydb_server: RunningServ
     listed = raw.ask("Ydb.Operation.V1.OperationService/ListOperations", kind="scriptexec")
     assert [each.id for each in listed.operations] == [begun.id]
     first = raw.ask(f"{QUERY}/FetchScriptResults", operation_id=begun.id)
+    for wrong in ({"fetch_token": "-5"}, {"rows_limit": -1}, {"fetch_token": "x"}):
+        assert raw.ask(f"{QUERY}/FetchScriptResults", operation_id=begun.id, **wrong).status == 400010
     second = raw.ask(f"{QUERY}/FetchScriptResults", operation_id=begun.id, fetch_token=first.next_fetch_token)
     assert (len(first.result_set.rows), len(second.result_set.rows), second.next_fetch_token) == (1000, 500, "")
     assert raw.ask("Ydb.Operation.V1.OperationService/ForgetOperation", id=begun.id).status == SUCCESS

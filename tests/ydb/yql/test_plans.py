@@ -480,6 +480,20 @@ def test_a_view_is_its_query() -> None:
     assert ask("SELECT k FROM v WHERE v = 'b'", tables) == [[(2,)]]
 
 
+def test_views_of_views_have_a_limit() -> None:
+    tables = shop()
+    tables.schemas["/local/v0"] = View("/local/v0", "SELECT id FROM t")
+    for depth in range(1, 21):
+        text = f"SELECT a.id AS id FROM v{depth - 1} AS a JOIN v{depth - 1} AS b ON a.id = b.id"
+        tables.schemas[f"/local/v{depth}"] = View(f"/local/v{depth}", text)
+    assert ask("SELECT COUNT(*) FROM v5", tables) == ask("SELECT COUNT(*) FROM t")
+    with pytest.raises(Fault, match="may read 256 views"):
+        ask("SELECT COUNT(*) FROM v20", tables)
+    tables.schemas["/local/self"] = View("/local/self", "SELECT * FROM self")
+    with pytest.raises(Fault, match="stands for itself"):
+        ask("SELECT * FROM self", tables)
+
+
 def test_statements_see_what_was_written_before() -> None:
     assert ask("SELECT COUNT(*) FROM u; UPSERT INTO u (id) VALUES (77); SELECT COUNT(*) FROM u") == [[(3,)], [(4,)]]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
-from contextlib import aclosing, contextmanager
+from contextlib import aclosing, contextmanager, suppress
 from hashlib import sha256
 from typing import TYPE_CHECKING, Final, TypeAlias, get_args
 
@@ -147,10 +147,11 @@ class Executor:
         """The transaction of a statement that fails is over, even if it fails before it is run."""
         try:
             yield
-        except Fault:
+        except BaseException:
             if session is not None and control is not None and control.id:
                 transactions = self.transactions(session)
-                transactions.end(transactions.find(control.id))
+                with suppress(Fault):
+                    transactions.end(transactions.find(control.id))
             raise
 
     async def _alone(

@@ -35,6 +35,8 @@ async def list_operations(call: Call, request: Any) -> bytes:
         start = int(request.page_token or 0)
     except ValueError:
         raise fault("Invalid page token", status="BAD_REQUEST") from None
+    if start < 0 or size < 0:
+        raise fault("Invalid page token or size", status="BAD_REQUEST")
     page = b"".join(wire.block(3, operation_of(each)) for each in found[start : start + size])
     following = str(start + size) if start + size < len(found) else ""
     return wire.direct(rest=page + wire.text(4, following))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import arrow, wire
@@ -84,10 +85,15 @@ async def execute_query(call: Call, request: Any) -> AsyncIterator[bytes]:
             call, work.session, text, parameters_of(request.parameters), control, wanted >= BASIC
         )
         held: bytes | None = None
-        async for message in _messages(results, _layout(request), control is not None, wanted >= FULL):
-            if held is not None:
-                yield held
-            held = message
+        # A client that leaves ends the query at once, before its session is free.
+        async with (
+            aclosing(results),
+            aclosing(_messages(results, _layout(request), control is not None, wanted >= FULL)) as messages,
+        ):
+            async for message in messages:
+                if held is not None:
+                    yield held
+                held = message
         work.release()
         if held is not None:
             yield held
@@ -101,7 +107,7 @@ def _layout(request: Any) -> Layout:
 
 async def _messages(
     results: AsyncIterator[ResultPart], layout: Layout, in_transaction: bool, with_plan: bool
-) -> AsyncIterator[bytes]:
+) -> AsyncGenerator[bytes, None]:
     """The messages of a stream. What is said of the transaction is said in the first one."""
     said = not in_transaction
     async for part in results:

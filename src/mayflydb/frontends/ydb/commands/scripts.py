@@ -51,6 +51,8 @@ async def fetch_script_results(call: Call, request: Any) -> bytes:
         start = int(request.fetch_token or 0)
     except ValueError:
         raise fault("Invalid fetch token", status="BAD_REQUEST") from None
+    if start < 0 or request.rows_limit < 0:
+        raise fault("Invalid fetch token or limit", status="BAD_REQUEST")
     end = start + (min(request.rows_limit, MOST_ROWS) or MOST_ROWS)
     following = str(end) if end < len(found.rows) else ""
     rows = result_set(found.columns, found.rows[start:end])

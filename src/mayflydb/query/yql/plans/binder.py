@@ -48,6 +48,7 @@ class Context:
         self.depth = 0
         self.uses = 0
         self.views = 0
+        self.within: list[str] = []
         self._numbers = 0
 
     def pragmas(self) -> Pragmas:

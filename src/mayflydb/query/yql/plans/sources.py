@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
@@ -36,6 +37,10 @@ class Bound(msgspec.Struct, frozen=True):
     table: Table | None = None
     sources: frozenset[str] = frozenset()
     shared: Mapping[str, frozenset[str]] = {}
+
+
+MOST_VIEWS: Final = 256
+"""That one query is bound through: views that name views twice would double with each."""
 
 
 def bind_source(context: Context, names: Names, source: Source, wanted: frozenset[str] | None) -> Bound:
@@ -99,11 +104,14 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
     from mayflydb.query.yql.plans.queries import bind_query
     from mayflydb.query.yql.plans.script import prepare
 
-    if context.views >= 16:
+    if view.path in context.within:
         raise fault(f"View {view.path} stands for itself", reference.at)
+    context.views += 1
+    if context.views > MOST_VIEWS:
+        raise fault(f"A query may read {MOST_VIEWS} views, each as often as it is named", reference.at)
     script = parse(view.text)
     before = context.pragmas()
-    context.views += 1
+    context.within.append(view.path)
     try:
         context.set_pragmas(PRAGMAS)
         names: Names = {}
@@ -112,7 +120,7 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
             raise fault(f"View {view.path} is no single query", reference.at)
         return msgspec.structs.replace(bind_query(context, names, queries[0]), table=None)  # type: ignore[arg-type]
     finally:
-        context.views -= 1
+        context.within.pop()
         context.set_pragmas(before)
 
 
