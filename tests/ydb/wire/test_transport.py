@@ -73,7 +73,7 @@ def asked(text: str, size: int) -> dict[str, Any]:
     [
         ("SELECT Len($x)", 60 * MIB, SUCCESS, ""),
         ("SELECT $x", 60 * MIB, SUCCESS, ""),
-        ("SELECT $x || $x", 33 * MIB, PRECONDITION_FAILED, "Query result size limit exceeded."),
+        ("SELECT $x, $x", 33 * MIB, PRECONDITION_FAILED, "Query result size limit exceeded."),
     ],
 )
 def test_messages_of_up_to_64_mib(unlimited: Raw, text: str, size: int, status: int, said: str) -> None:
