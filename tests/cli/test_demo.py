@@ -113,7 +113,9 @@ def test_a_lost_immortal_is_not_praised(run: Run, monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.usefixtures("client")
 def test_keep_serves_on_until_interrupted() -> None:
-    command = [sys.executable, "-c", "from mayflydb.cli.main import main; main()", "demo", "--keep"]
+    # A test run in the background of a shell ignores SIGINT, and so would what it starts.
+    heeding = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler)"
+    command = [sys.executable, "-c", f"{heeding}; from mayflydb.cli.main import main; main()", "demo", "--keep"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None and process.stderr is not None
