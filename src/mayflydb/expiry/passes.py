@@ -78,13 +78,6 @@ def stopped(schedule: Schedule, now: Instant) -> Schedule:
     return msgspec.structs.replace(schedule, until=now if schedule.until is None else min(schedule.until, now))
 
 
-def rescheduled(before: Schedule | None, interval: Span | None, now: Instant, tick: Span = TICK) -> Schedule | None:
-    """The schedule of a container whose rule was set at `now`, to be followed at this interval; None: it was taken away."""
-    if interval is None:
-        return None if before is None else stopped(before, now)
-    return following(before, interval, now, tick)
-
-
 def passed(schedule: Schedule, now: Instant, tick: Span = TICK) -> Schedule:
     """A schedule in which a pass is made at `now`, which is none of its own: the next one is `every` later."""
     return following(Schedule(now, schedule.every, now), schedule.every, now, tick)

@@ -39,7 +39,7 @@ class ResultSet(msgspec.Struct):
 
 
 class Script(msgspec.Struct, eq=False):
-    """One script. `status` None: it goes on. `ended`: when, by the engine's clock; `kept`: how long after that.
+    """One script. `status` None: it goes on. `kept`: for how long after it `began`, once it has ended.
 
     `mode`: the number of its ExecMode.
     """

@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 import struct
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final, TypeAlias
@@ -83,18 +83,6 @@ def decode_key(types: Sequence[Type], key: bytes) -> tuple[Value, ...]:
     return tuple(values)
 
 
-def split_key(types: Sequence[Type], key: bytes) -> Iterator[int]:
-    """Where the values of a key end, one by one: `key[:end]` is the key of that many values."""
-    at = 0
-    for type in types:
-        if at == len(key):
-            return
-        at += 1
-        if key[at - 1 : at] == VALUE:
-            _, at = _codec(_whole(type))[1](key, at)
-        yield at
-
-
 @lru_cache(maxsize=1024)
 def key_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Value]], bytes]:
     """`encode_key` for rows that all have these types, which are looked at once. Values must be as many."""
@@ -103,15 +91,6 @@ def key_encoder(types: tuple[Type, ...]) -> Callable[[Sequence[Value]], bytes]:
         (only,) = encoders
         return lambda values: only(values[0])
     return lambda values: b"".join([encode(value) for encode, value in zip(encoders, values, strict=True)])
-
-
-def is_key(type: Type) -> bool:
-    """Whether a column of the type can be encoded here. Which of them a table takes is a rule of its own."""
-    try:
-        _codec(_whole(type))
-    except TypeError:
-        return False
-    return True
 
 
 def _whole(type: Type) -> Type:

@@ -10,18 +10,18 @@ from typing import Final
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec
 from mayflydb.frontends.ydb.tables import StoredColumn
+from mayflydb.query.yql.names import resolve
+from mayflydb.query.yql.parser import read_type
 from mayflydb.query.yql.types import (
     DOUBLE,
     FLOAT,
     JSON,
     JSON_DOCUMENT,
-    PRIMITIVES,
     TZ_DATE,
     TZ_DATETIME,
     TZ_TIMESTAMP,
     YSON,
     DecimalType,
-    OptionalType,
     Primitive,
     Type,
     bare,
@@ -39,21 +39,12 @@ UNSTORED: Final = frozenset((TZ_DATE, TZ_DATETIME, TZ_TIMESTAMP))
 """Types of values that no column holds."""
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]+\Z")
-_DECIMAL: Final = re.compile(r"Decimal\((\d+),(\d+)\)\Z")
 
 
 @lru_cache(maxsize=1024)
 def type_of(text: str) -> Type:
-    """The type that `format_type` writes so. ValueError: no column has it."""
-    if text.endswith("?"):
-        return OptionalType(type_of(text[:-1]))
-    known = PRIMITIVES.get(text)
-    if known is not None:
-        return known
-    decimal = _DECIMAL.match(text)
-    if decimal is None:
-        raise ValueError(f"no type of a column: {text}")
-    return DecimalType(int(decimal[1]), int(decimal[2]))
+    """The type that `format_type` writes so."""
+    return resolve(read_type(text))
 
 
 def check_columns(columns: Sequence[ColumnSpec]) -> None:

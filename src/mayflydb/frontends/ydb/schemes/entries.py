@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
@@ -78,8 +78,3 @@ def created_of(entry: Entry) -> Instant:
     if isinstance(entry, TableView):
         return entry.body.created
     return entry.body.created if isinstance(entry, (ViewEntry, DirectoryEntry)) else 0
-
-
-def body_with(node: Node, **changes: Any) -> dict[str, Any]:
-    """An entry's body with other fields, as the catalogue keeps it."""
-    return {**node.body, **msgspec.to_builtins(changes)}

@@ -87,10 +87,6 @@ def _kind(operand: Operand) -> str:
     return "type" if isinstance(operand, TypeOperand) else "lambda"
 
 
-def is_lambda(operand: Operand) -> bool:
-    return not isinstance(operand, (Expression, TypeOperand))
-
-
 def as_lambda(operand: Operand) -> Lambda:
     assert not isinstance(operand, (Expression, TypeOperand))
     return operand

@@ -9,7 +9,7 @@ from __future__ import annotations
 from mayflydb.query.yql.lexer import END, tokens
 from mayflydb.query.yql.parser.statements import Statements
 from mayflydb.query.yql.statements import Script
-from mayflydb.query.yql.syntax import Query, TypeName
+from mayflydb.query.yql.syntax import TypeName
 
 
 def parse(text: str) -> Script:
@@ -25,15 +25,6 @@ def read_type(text: str) -> TypeName:
     """A type alone: `List<Struct<a: Utf8?>>`. Faults: it cannot be read."""
     cursor = Statements(tokens(text))
     found = cursor.type_name()
-    if cursor.kind != END:
-        cursor.fail(END)
-    return found
-
-
-def read_query(text: str) -> Query:
-    """A query alone, as a view has it. Faults: it cannot be read."""
-    cursor = Statements(tokens(text))
-    found = cursor.query()
     if cursor.kind != END:
         cursor.fail(END)
     return found
