@@ -9,9 +9,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Coroutine, Generator
+from collections.abc import Coroutine
 from math import inf
-from types import coroutine
 from typing import Any
 
 import msgspec
@@ -286,11 +285,10 @@ class Connection(Served):
             self._work.tasks.add(task)
             task.add_done_callback(self._work.tasks.discard)
 
-    @coroutine
-    def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> Generator[Any, Any, None]:
+    async def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> None:
         """The rest of an answer that waits for something already, as a task."""
         try:
-            response = yield from resumed(begun, awaited)
+            response = await resumed(begun, awaited)
         except asyncio.CancelledError:
             self.abort()
             raise

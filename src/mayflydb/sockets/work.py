@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Coroutine, Generator
+from types import coroutine
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -50,8 +51,12 @@ class Work:
             connection.flush()
 
 
+@coroutine
 def resumed(begun: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    """Go on with a coroutine that was sent its first None outside of any task, and waits for something since."""
+    """Go on with a coroutine that was sent its first None outside of any task, and waits for something since.
+
+    It is awaited inside a coroutine of its own: from Python 3.12 on, a task takes no generator.
+    """
     try:
         while True:
             try:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Generator
-from types import coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar, cast
 
 from mayflydb.query.mongo.faults import MqlError
@@ -37,6 +36,5 @@ async def within(milliseconds: int, work: Coroutine[Any, Any, T]) -> T:
     return task.result()
 
 
-@coroutine
-def _go_on(work: Coroutine[Any, Any, T], awaited: Any) -> Generator[Any, Any, T]:
-    return (yield from resumed(work, awaited))
+async def _go_on(work: Coroutine[Any, Any, T], awaited: Any) -> T:
+    return await resumed(work, awaited)
