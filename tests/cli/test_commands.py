@@ -256,7 +256,10 @@ def test_status_waits_until_the_server_is_ready(run: Run, server: AdminStub) -> 
 FORECAST = {
     "now": "2030-01-01T00:00:00Z",
     "bucket_seconds": 60,
-    "buckets": [{"from": "2030-01-01T00:00:00Z", "count": 0}, {"from": "2030-01-01T00:01:00Z", "count": 7}],
+    "buckets": [
+        {"from": "2030-01-01T00:00:00Z", "to": "2030-01-01T00:01:00Z", "count": 0},
+        {"from": "2030-01-01T00:01:00Z", "to": "2030-01-01T00:02:00Z", "count": 7},
+    ],
     "due_now": 2,
     "in_horizon": 7,
     "later": 5,
@@ -270,13 +273,18 @@ def test_forecast_as_json_lines_and_as_a_table(run: Run, server: AdminStub) -> N
     command = ("--url", server.url, "ttl", "forecast", "--horizon", "2m", "--buckets", "2")
     lines = [json.loads(line) for line in run(*command, "-o", "jsonl").stdout.splitlines()]
     assert lines == [
-        {"from": "due now", "count": 2},
-        {"from": "2030-01-01T00:01:00Z", "count": 7},
+        {"from": "due now", "to": "2030-01-01T00:00:00Z", "count": 2},
+        {"from": "2030-01-01T00:01:00Z", "to": "2030-01-01T00:02:00Z", "count": 7},
+        {"from": "within 2m", "to": "2030-01-01T00:02:00Z", "count": 7},
         {"from": "later", "count": 5},
         {"from": "never", "count": 1},
     ]
     table = run("-o", "table", *command).stdout
-    assert [line.split() for line in table.splitlines() if "2030" in line] == [["2030-01-01T00:01:00Z", "7"]]
+    assert [line.split() for line in table.splitlines() if "2030" in line] == [
+        ["due", "now", "2030-01-01T00:00:00Z", "2"],
+        ["2030-01-01T00:01:00Z", "2030-01-01T00:02:00Z", "7"],
+        ["within", "2m", "2030-01-01T00:02:00Z", "7"],
+    ]
     assert json.loads(run(*command).stdout) == FORECAST
     assert server.asked[0][1] == "/_mayfly/ttl/forecast?horizon=2m&buckets=2"
 

@@ -337,7 +337,9 @@ def test_counts_ahead(store: Subject, rules: tuple[Rule, ...], deaths: list[tupl
         assert counted == [expected(T + second * SECOND)]
     forecast = town.run(insight.forecast(town.node, T, 100 * SECOND, 10))
     assert forecast.never == sum(explain(record, rules, T).deadline is None for record in records(town))
-    assert forecast.in_horizon == expected(T + 100 * SECOND - 1)
+    assert forecast.in_horizon == expected(T + 100 * SECOND)
+    for bucket in forecast.buckets:
+        assert bucket.count == expected(bucket.until) - expected(bucket.after)
     preview = town.run(insight.preview(town.node, rules, T + 7 * SECOND))
     assert preview.expire_now == expected(T + 7 * SECOND)
 

@@ -191,10 +191,11 @@ def _named(seconds: int | None) -> str:
 @output_option
 @click.pass_context
 def forecast(ctx: click.Context, target: str | None, horizon: str, buckets: int) -> None:
-    """How many records expire when, from now to the horizon; of TARGET, or of everything."""
+    """How many records expire when, up to the horizon; of TARGET, or of everything. A bucket ends with the instant in `to`."""
     answer = admin_of(ctx).get("ttl/forecast", {"horizon": horizon, "buckets": buckets, "target": target})
-    rows = [{"from": "due now", "count": answer["due_now"]}]
+    rows = [{"from": "due now", "to": answer["now"], "count": answer["due_now"]}]
     rows += [bucket for bucket in answer["buckets"] if bucket["count"]]
+    rows += [{"from": f"within {horizon}", "to": answer["buckets"][-1]["to"], "count": answer["in_horizon"]}]
     rows += [{"from": name, "count": answer[name]} for name in ("later", "never")]
     show(ctx, answer, rows)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import AsyncIterator, Callable, Sequence
 from itertools import accumulate
 
@@ -10,8 +9,8 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Proposal
-from mayflydb.expiry.deadline import deadline, due_at, killer, visible_at
-from mayflydb.expiry.ranges import due_ranges, lanes
+from mayflydb.expiry.deadline import deadline, due_at, first_over, killer, visible_at
+from mayflydb.expiry.ranges import Lane, due_ranges, lanes
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path, date_key, date_of
 from mayflydb.model.instant import DAY, HOUR, SECOND, Instant, Span
@@ -54,17 +53,20 @@ class Census(msgspec.Struct, frozen=True):
 
 
 class Bucket(msgspec.Struct, frozen=True):
-    """Deaths with from <= deadline < from + width (the first one: those after now)."""
+    """Deaths in (after, until]: dead at `until`, alive at `after`."""
 
-    start: Instant
+    after: Instant
+    until: Instant
     count: int
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """What dies when: `due_now` dead and not yet purged, `in_horizon` the sum of the buckets, then the rest."""
+    """What dies when: `due_now` dead and not yet purged, `in_horizon` the sum of the buckets, then the rest.
+
+    The last bucket ends at now + horizon.
+    """
 
     now: Instant
-    bucket: Span
     buckets: list[Bucket]
     due_now: int
     in_horizon: int
@@ -85,8 +87,7 @@ class Insight:
             async for record in self._doomed(container, rules, instants[-1]):
                 ends = deadline(record, rules)
                 if ends is not None:
-                    # At its deadline, and so at the first instant that is not before it.
-                    counts[bisect_left(instants, ends)] += 1
+                    counts[first_over(ends, instants)] += 1
             return list(accumulate(counts))
         for path in _paths(rules):
             for n, found in enumerate(await self._path_counts(container, path, rules, instants)):
@@ -240,21 +241,51 @@ class Insight:
 
     async def forecast(self, container: Node, now: Instant, horizon: Span, buckets: int) -> Forecast:
         """Deaths per bucket until now + horizon, under the rules in force."""
-        width = horizon // buckets
-        edges = [now + width * n for n in range(buckets + 1)]
-        # A death on an edge belongs to the bucket that starts there.
-        dies = await self.due_counts(container.id, container.rules, [now, *(edge - 1 for edge in edges[1:])])
+        edges = edges_of(now, horizon, buckets)
+        dies = await self.due_counts(container.id, container.rules, edges)
         totals = await self.totals(container.id)
         never = await self._immortal(container.id, totals, container.rules)
         return Forecast(
             now=now,
-            bucket=width,
-            buckets=[Bucket(edges[n], dies[n + 1] - dies[n]) for n in range(buckets)],
+            buckets=[Bucket(edges[n], edges[n + 1], dies[n + 1] - dies[n]) for n in range(buckets)],
             due_now=dies[0],
             in_horizon=dies[-1] - dies[0],
             later=totals.records - never - dies[-1],
             never=never,
         )
+
+    async def dying(
+        self, container: Node, after: Instant | None, until: Instant, limit: int
+    ) -> list[tuple[Instant, Record]]:
+        """The stored records whose deadline is in (after, until], with it, in its order; `limit` of them at most."""
+        found: list[tuple[Instant, Record]] = []
+        for lane in lanes(container.rules):
+            upto = lane.bound(until)
+            if upto is not None:
+                found += await self._dying_by(container, lane, after, upto, limit)
+        return sorted(found, key=lambda each: (each[0], each[1].partition, each[1].key))[:limit]
+
+    async def _dying_by(
+        self, container: Node, lane: Lane, after: Instant | None, upto: Instant, limit: int
+    ) -> list[tuple[Instant, Record]]:
+        """Those of them that the rule of one lane kills first: up to `limit`, or to the end of the page that brings so many."""
+        gone = None if after is None else lane.bound(after)
+        # Behind everything that is due at `after`.
+        place = None if gone is None else (gone + 1, 0)
+        found: list[tuple[Instant, Record]] = []
+        while len(found) < limit:
+            page = await self._store.read(Due(container.id, lane.path, upto, place, PAGE))
+            if not page:
+                break
+            deaths = [(killer(record, container.rules), record) for record in page]
+            found += [(death[0], record) for death, record in deaths if death is not None and death[1] is lane.rule]
+            place = path_place(page[-1], lane.path)
+        return found
+
+
+def edges_of(now: Instant, horizon: Span, buckets: int) -> list[Instant]:
+    """Where buckets begin and end. The last edge is the horizon itself, also where the buckets do not divide it."""
+    return [now + horizon * n // buckets for n in range(buckets + 1)]
 
 
 def _paths(rules: Sequence[Rule]) -> tuple[Path, ...]:

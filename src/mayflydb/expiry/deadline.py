@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -66,6 +67,14 @@ def _passed(instant: Instant | None, now: Instant) -> bool:
 def over(ends: Instant, now: Instant) -> bool:
     """Whether something that is no record, but was given for a time, has come to its end: the boundary is the same."""
     return _passed(ends, now)
+
+
+def first_over(ends: Instant, instants: Sequence[Instant]) -> int:
+    """The number of the first of ascending instants at which this deadline has passed; their count: at none of them.
+
+    So deaths between two of them are those in (earlier, later].
+    """
+    return bisect_left(instants, ends)
 
 
 def due_at(record: Mortal, rules: Sequence[Rule], now: Instant) -> bool:

@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import msgspec
 
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.insight import Forecast, Insight
+from mayflydb.engine.insight import Forecast, Insight, edges_of
 from mayflydb.engine.proposals import Change
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.sweeping import next_deadline
-from mayflydb.expiry.deadline import deadline
 from mayflydb.expiry.explain import Explanation, explain
-from mayflydb.expiry.ranges import lanes
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.portal import requests, shapes
 from mayflydb.portal.targets import Directory, Place
-from mayflydb.store.interface import Due, Expiries, Get, Totals
+from mayflydb.store.interface import Expiries, Get, Totals
 
 PAGE = 1000
 
@@ -101,19 +100,22 @@ class Outlook:
         }
 
     async def forecast(self, wanted: requests.Forecast) -> dict[str, Any]:
-        """Deaths per bucket from now on; the first bucket starts now."""
+        """Deaths per bucket, each after `from` and up to `to`; the first bucket is from now, the last to the horizon."""
         now = await self._engine.now()
         span = wanted.span()
-        width = span // wanted.buckets
         found = [
             await self._insight.forecast(place.node, now, span, wanted.buckets)
             for place in await self._find(wanted.target)
         ]
+        edges = edges_of(now, span, wanted.buckets)
         counts = [sum(each.buckets[n].count for each in found) for n in range(wanted.buckets)]
         return {
             "now": shapes.time(now),
-            "bucket_seconds": shapes.seconds(width),
-            "buckets": [{"from": shapes.time(now + width * n), "count": count} for n, count in enumerate(counts)],
+            "bucket_seconds": shapes.seconds(span // wanted.buckets),
+            "buckets": [
+                {"from": shapes.time(after), "to": shapes.time(until), "count": count}
+                for (after, until), count in zip(pairwise(edges), counts, strict=True)
+            ],
             **_sums(found),
             "exact": True,
         }
@@ -141,14 +143,15 @@ class Outlook:
         raise NotFound(f"there is no such record in {place.target}", hint="purged records are not kept")
 
     async def due(self, wanted: requests.DueList) -> dict[str, Any]:
-        """Records by deadline, those that are hidden already included, unless `from` says now."""
+        """Records by deadline, after `from` and up to `to`; those that are hidden already included, unless `from` says now."""
         now = await self._engine.now()
-        since = 0 if wanted.since is None else requests.moment(wanted.since)
+        since = None if wanted.since is None else requests.moment(wanted.since)
         to = shapes.LAST if wanted.to is None else requests.moment(wanted.to)
         limit = wanted.checked_limit()
         found: list[tuple[Instant, str, Record, Place]] = []
         for place in await self._find(wanted.target):
-            found += [(when, place.target, record, place) for when, record in await self._due(place, since, to, limit)]
+            dying = await self._insight.dying(place.node, since, to, limit)
+            found += [(when, place.target, record, place) for when, record in dying]
         found.sort(key=lambda each: (each[0], each[1], each[2].partition, each[2].key))
         rows = []
         names = {
@@ -159,15 +162,6 @@ class Outlook:
             shown = {"deadline": shapes.time(when), "state": why.state, "reason": why.reason, "text": why.text}
             rows.append(self._named(place, record) | shown)
         return {"now": shapes.time(now), "records": rows}
-
-    async def _due(self, place: Place, since: Instant, to: Instant, limit: int) -> list[tuple[Instant, Record]]:
-        found: list[tuple[Instant, Record]] = []
-        for lane in lanes(place.node.rules):
-            first, last = lane.bound(since), lane.bound(to)
-            if first is not None and last is not None:
-                records = await self._engine.store.read(Due(place.node.id, lane.path, last, (first, 0), limit))
-                found += [(when, each) for each in records if (when := deadline(each, place.node.rules)) is not None]
-        return found
 
     async def expiries(self, after: int) -> list[dict[str, Any]]:
         """Every record that age removed, with a number above `after`, in the order it went; of containers that are there."""

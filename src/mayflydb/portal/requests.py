@@ -168,7 +168,7 @@ class Explain(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class DueList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Records by deadline within [from, to]."""
+    """Records by deadline: after `from` (None: from the first on) and up to `to`."""
 
     target: str | None = None
     since: str | None = msgspec.field(default=None, name="from")

@@ -408,9 +408,9 @@ class World:
         assert forecast.due_now == box.due(self.now)
         assert forecast.never == deaths.count(None)
         assert [bucket.count for bucket in forecast.buckets] == [
-            sum(n * MICROS <= span < (n + 1) * MICROS for span in ahead) for n in range(seconds)
+            sum(n * MICROS < span <= (n + 1) * MICROS for span in ahead) for n in range(seconds)
         ]
-        assert forecast.later == sum(span >= seconds * MICROS for span in ahead)
+        assert forecast.later == sum(span > seconds * MICROS for span in ahead)
 
     def next_death(self) -> None:
         """The reaper knows the earliest deadline of all that is stored."""

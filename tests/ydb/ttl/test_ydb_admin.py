@@ -154,7 +154,7 @@ def test_what_lies_ahead(carts: YdbWorld) -> None:
     found = got(carts, "ttl/forecast", target=TARGET, horizon="1d", buckets=24)
     counts = [bucket["count"] for bucket in found["buckets"]]
     assert (found["due_now"], found["in_horizon"], found["never"]) == (1, 2, 1)
-    assert (counts[0], counts[13], sum(counts)) == (1, 1, 2)
+    assert (counts[0], counts[12], sum(counts)) == (1, 1, 2)
     due = got(carts, "ttl/due", target=TARGET)["records"]
     assert [each["id"] for each in due] == ["1", "2", "3"]
 
