@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
+import tracemalloc
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +23,15 @@ BIG = 512 * 1024
 
 
 async def answer(request: Request) -> Response:
-    """Method, path, query and body; `/wait/n` after n turns of the loop; `/unread` before the body has come."""
+    """Method, path, query and body; `/wait/n` after n turns of the loop; `/unread` before the body has come.
+
+    `/told`: host and authorization, as they are once the body has come.
+    """
     if request.path == b"/unread":
         return Response(401, b"who?")
+    if request.path == b"/told":
+        await request.read(LIMIT)
+        return Response(200, b" ".join(request.headers.get(name, b"-") for name in (b"host", b"authorization")))
     if request.path.startswith(b"/wait/"):
         for _ in range(int(request.path[6:])):
             await asyncio.sleep(0)
@@ -71,11 +81,18 @@ def post(path: str, body: bytes, *headers: str) -> bytes:
     return head.encode() + body
 
 
+def chunked(path: str, body: bytes, *trailers: str) -> bytes:
+    head = f"POST {path} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n{len(body):x}\r\n".encode()
+    return head + body + "\r\n".join(["", "0", *trailers, "", ""]).encode()
+
+
 LAST = get("/last", "connection: close")
 DONE = (200, b"GET /last")
 CHUNKED = (
     b"POST /c HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n2\r\nab\r\n1\r\nc\r\n0\r\nx-trailer: 1\r\n\r\n"
 )
+FIELDS = 31
+"""Bytes of `name: value` in a line of a head whose lines are 33 bytes long."""
 H2C = ("connection: upgrade, http2-settings", "upgrade: h2c", "http2-settings: AAMAAABkAARAAAAAAAIAAAAA")
 
 CONVERSATIONS = {
@@ -86,6 +103,14 @@ CONVERSATIONS = {
     ),
     "a body behind a slow one": (post("/wait/9", b"ab") + LAST, [(200, b"POST /wait/9 ab"), DONE]),
     "in chunks": (CHUNKED + LAST, [(200, b"POST /c abc"), DONE]),
+    "trailers change no header": (
+        chunked("/told", b"a", "host: evil", "authorization: evil", "empty:") + get("/told") + LAST,
+        [(200, b"x -"), (200, b"x -"), DONE],
+    ),
+    "trailers behind what nobody read": (
+        chunked("/unread", b"a" * 5000, "x: y") + LAST,
+        [(401, b"who?"), DONE],
+    ),
     "an empty body": (post("/e", b"") + LAST, [(200, b"POST /e"), DONE]),
     "with a query": (get("/q?a=b?c#d") + LAST, [(200, b"GET /q a=b?c#d"), DONE]),
     "the path stays as it was sent": (get("/%2e%2E/%ff/+") + LAST, [(200, b"GET /%2e%2E/%ff/+"), DONE]),
@@ -99,6 +124,91 @@ CONVERSATIONS = {
     "a body at the limit": (post("/b", b"x" * LIMIT) + LAST, [(200, b"POST /b " + b"x" * LIMIT), DONE]),
     "HTTP/1.0": (b"GET /old HTTP/1.0\r\nconnection: keep-alive\r\n\r\n", [(200, b"GET /old")]),
 }
+
+
+DOUBLED = {
+    "Host": get("/a", "host: x"),
+    "Origin": get("/a", "origin: http://x", "Origin: http://y"),
+    "Authorization": get("/a", "authorization: a", "AUTHORIZATION: b"),
+    "Content-Length": post("/a", b"xy", "content-length: 2"),
+    "Host, with an upgrade that is not wanted": get("/a", "host: y", *H2C),
+}
+
+
+@pytest.mark.parametrize("name", DOUBLED)
+def test_a_header_that_stands_twice(tmp_path: Path, name: str) -> None:
+    """What came before is answered, and the connection ends with the refusal."""
+
+    async def work(bench: Bench) -> None:
+        before, refused = answers(await talk(bench, get("/before") + DOUBLED[name]))
+        assert before == (200, b"GET /before")
+        assert refused[0] == 400 and b'"code":"BadRequest"' in refused[1]
+        if name in ("Host", "Origin", "Authorization"):
+            assert f"more than one {name}".encode() in refused[1]
+
+    run(tmp_path, PATIENT, work, answer)
+
+
+def test_headers_that_may_stand_twice(tmp_path: Path) -> None:
+    async def work(bench: Bench) -> None:
+        assert answers(await talk(bench, get("/a", "accept: a", "accept: b", "x: 1", "x: 2") + LAST))[0][0] == 200
+
+    run(tmp_path, PATIENT, work, answer)
+
+
+@pytest.mark.parametrize("room", [0, 1])
+@pytest.mark.parametrize("piece", [None, 997])
+def test_trailers_and_headers_share_one_limit(tmp_path: Path, room: int, piece: int | None) -> None:
+    """Up to the limit they are dropped; one byte more, and the body is not complete."""
+    spare = PATIENT.head - len("POST /c HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n") + room
+    lines, rest = divmod(spare, FIELDS + 2)
+    trailers = [f"{n:04}: {'t' * (FIELDS - 6)}" for n in range(lines - 1)] + [f"x: {'t' * (FIELDS - 3 + rest)}"]
+
+    async def work(bench: Bench) -> None:
+        following = b"" if room else LAST
+        found = answers(await talk(bench, chunked("/c", b"a", *trailers) + following, piece))
+        assert [each[0] for each in found] == ([400] if room else [200, 200])
+
+    run(tmp_path, PATIENT, work, answer)
+
+
+@pytest.mark.parametrize("path", ["/c", "/unread"])
+@pytest.mark.parametrize(
+    "endless",
+    [
+        pytest.param(b"x: y\r\n" * 10_000, id="many"),
+        pytest.param(b"".join(b"%d: %099d\r\n" % (n, n) for n in range(1000)), id="each of another name"),
+        pytest.param(b"y" * 100_000, id="one without end"),
+        pytest.param(b"x: " + b"y" * 100_000, id="one value without end"),
+    ],
+)
+def test_trailers_without_end_are_not_kept(tmp_path: Path, path: str, endless: bytes) -> None:
+    """The connection ends, also where the request was answered before; nothing waits for the collector."""
+    start = chunked(path, b"a").removesuffix(b"\r\n")
+    gc.collect()
+    gc.disable()
+
+    async def work(bench: Bench) -> None:
+        reader, writer = await bench.connect()
+        writer.write(start)
+        if path == "/unread":
+            assert await response(reader) == b"HTTP/1.1 401 Unauthorized who?"
+        (connection,) = await until(lambda: bench.listener._work.connections)
+        gone = weakref.ref(connection)
+        del connection
+        tracemalloc.start()
+        with contextlib.suppress(ConnectionError):
+            await asyncio.wait_for(_pour(writer, endless, 200), PATIENCE)
+        await until(lambda: not bench.listener._work.connections)
+        await until(lambda: gone() is None)
+        # What is sent lies in this process too, in the client's buffer.
+        assert tracemalloc.get_traced_memory()[1] < 20 * len(endless)
+
+    try:
+        run(tmp_path, PATIENT, work, answer)
+    finally:
+        tracemalloc.stop()
+        gc.enable()
 
 
 @pytest.mark.parametrize("piece", [None, 7])

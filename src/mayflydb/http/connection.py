@@ -27,6 +27,9 @@ BUFFERED = 64 * 1024
 FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that say how long a body is."""
 
+SINGLE = frozenset({b"authorization", b"content-length", b"host", b"origin"})
+"""Headers of which a request has one: of two, a proxy may go by one and this server by the other (RFC 9112, 3.2 and 11.2)."""
+
 PIPELINED = 16
 """Requests that may wait for the one before them."""
 
@@ -57,8 +60,12 @@ class HttpWork(Work):
         self.limits = limits
 
 
-class HeadTooLarge(Exception):
-    """A request's headers are over the limit."""
+class Refused(Exception):
+    """A request cannot be taken; `response` says why, and the connection ends with it."""
+
+    def __init__(self, response: Response) -> None:
+        super().__init__(response.status)
+        self.response = response
 
 
 IDLE, HEAD, BODY = range(3)
@@ -77,7 +84,8 @@ class Connection(Served):
         self._parser = HttpRequestParser(self)
         self._url = b""
         self._fields: dict[bytes, bytes] = {}
-        self._arrived = 0
+        self._arrived = 0  # Bytes since the last message, or part of a body, was complete.
+        self._head = 0  # Bytes of headers and trailers; counted from the first trailer on.
         self._stage = HEAD
         self._receiving: Request | None = None
         self._refused = False
@@ -108,12 +116,14 @@ class Connection(Served):
         self._waiting.clear()
         if self._receiving is not None:
             self._receiving.cut()
+        # It refers back to here, and would keep what it has of a header until the collector comes by.
+        del self._parser
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
             return
-        if self._stage != BODY and self._arrived > self._limits.head:
-            # The parser keeps headers that never end, so it gets no more of them.
+        if self._arrived > self._limits.head:
+            # The parser keeps headers and trailers that never end, so it gets no more of them.
             self._refuse(_HEAD_TOO_LARGE)
             return
         self._arrived += len(data)
@@ -161,8 +171,7 @@ class Connection(Served):
         except HttpParserUpgrade as upgrade:
             self._stay(data[upgrade.args[0] :])
         except HttpParserError as error:
-            too_large = isinstance(error.__context__, HeadTooLarge)
-            self._refuse(_HEAD_TOO_LARGE if too_large else _MALFORMED)
+            self._refuse(_refusal(error))
 
     def _stay(self, rest: bytes) -> None:
         """Nothing but HTTP/1.1 is spoken here, so an upgrade is not taken up (RFC 9110, 7.8), while the parser thinks it is."""
@@ -180,24 +189,40 @@ class Connection(Served):
             return
         self._url = b""
         self._fields = {}
+        self._head = 0
         self._stage = HEAD
 
     def on_url(self, url: bytes) -> None:
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self._fields[name.lower()] = value
+        name = name.lower()
+        if self._receiving is not None:
+            self._drop_trailer(name, value)
+            return
+        if name in self._fields and name in SINGLE:
+            raise Refused(_doubled(name))
+        self._fields[name] = value
+
+    def _drop_trailer(self, name: bytes, value: bytes) -> None:
+        """None has a meaning here (RFC 9110, 6.5.1); together with the headers they have the head's limit."""
+        if not self._head:
+            self._head = self._head_size()
+        self._head += _line_size(name, value)
+        if self._head > self._limits.head:
+            raise Refused(_HEAD_TOO_LARGE)
+
+    def _head_size(self) -> int:
+        size = len(self._parser.get_method()) + len(self._url) + len("  HTTP/1.1\r\n\r\n")
+        return size + sum(_line_size(name, value) for name, value in self._fields.items())
 
     def on_headers_complete(self) -> None:
         if self._receiving is not None:
             return
         parser, url, fields = self._parser, self._url, self._fields
         method = parser.get_method()
-        if self._arrived > self._limits.head:
-            size = len(method) + len(url) + len("  HTTP/1.1\r\n\r\n")
-            size += sum(len(name) + len(value) + len(": \r\n") for name, value in fields.items())
-            if size > self._limits.head:
-                raise HeadTooLarge
+        if self._arrived > self._limits.head and self._head_size() > self._limits.head:
+            raise Refused(_HEAD_TOO_LARGE)
         version = parser.get_http_version()
         if version not in ("1.1", "1.0"):
             raise HttpParserError(f"HTTP/{version}")
@@ -212,6 +237,7 @@ class Connection(Served):
 
     def on_body(self, data: bytes) -> None:
         assert self._receiving is not None
+        self._arrived = 0
         self._receiving.feed(data)
 
     def on_message_complete(self) -> None:
@@ -361,6 +387,10 @@ class Connection(Served):
             self._set_timer(min(self._expires, self._loop.time() + self._limits.deadlines.idle))
 
 
+def _line_size(name: bytes, value: bytes) -> int:
+    return len(name) + len(value) + len(": \r\n")
+
+
 def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
     """Path and query of a target in absolute form, as proxies are asked (RFC 9112, 3.2.2)."""
     try:
@@ -373,6 +403,16 @@ def _taken_apart(url: bytes) -> tuple[bytes, bytes]:
 def _fixed(status: int, code: str, message: str) -> Response:
     body = msgspec.json.encode({"code": code, "message": message})
     return Response(status, body, ((b"content-type", b"application/json"),))
+
+
+def _refusal(error: HttpParserError) -> Response:
+    """The answer to what the parser has stopped at; a name for the cause in the frame that called it would be a cycle."""
+    cause = error.__context__
+    return cause.response if isinstance(cause, Refused) else _MALFORMED
+
+
+def _doubled(name: bytes) -> Response:
+    return _fixed(400, "BadRequest", f"The request has more than one {name.decode().title()}.")
 
 
 _MALFORMED = _fixed(400, "BadRequest", "This is not a request of HTTP/1.1.")

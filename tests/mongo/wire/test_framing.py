@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import random
 import struct
+import tracemalloc
 import zlib
 
 import pytest
@@ -50,7 +52,7 @@ def read(data: bytes, limit: int = wire.LARGEST) -> list[Message]:
     cutting = framer(limit)
     found = cutting.feed(data)
     if cutting.broken is not None:
-        raise cutting.broken
+        raise BadFrame(cutting.broken.text)
     return found
 
 
@@ -147,6 +149,36 @@ def test_what_came_before_nonsense_is_answered() -> None:
     cutting = framer()
     assert len(cutting.feed(msg(body()) * 2 + frame(99, b""))) == 2
     assert cutting.broken is not None
+
+
+BULKY = bytes(4_000_000)
+HELD = {
+    "an unknown flag": msg(body(), sequence(b"d", BULKY), flags=4),
+    "a kind of section that is none": msg(body(), b"\2" + BULKY),
+    "a document cut off": msg(body(), sequence(b"d", struct.pack("<i", len(BULKY)), BULKY[:-5])),
+    "an opcode that is not served": frame(2001, BULKY),
+    "less than it says": compressed(msg(body()), 0, BULKY, size=len(BULKY) + 1),
+    "no zlib": compressed(msg(body()), 2, BULKY),
+    "compressed nonsense": compressed(frame(2001, BULKY), 2, zlib.compress(BULKY)),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_nothing_keeps_a_frame_that_is_broken(name: str) -> None:
+    """Neither the message nor what it was compressed from waits for the collector, which seldom comes by."""
+    cutting = framer()
+    gc.collect()
+    gc.disable()
+    tracemalloc.start()
+    try:
+        for start in range(0, len(HELD[name]), 1_000_000):
+            assert cutting.feed(HELD[name][start : start + 1_000_000]) == []
+        assert cutting.broken is not None
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+        gc.enable()
+    assert held < 100_000
 
 
 @pytest.mark.parametrize("size", [1, 3, 15, 16, 17, 1000])

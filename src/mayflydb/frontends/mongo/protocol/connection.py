@@ -176,10 +176,10 @@ class Connection(Served):
             return
         broken = self._framer.broken
         if broken is not None:
-            log.debug("the connection of %s ends: %s", self.state.peer, broken)
+            log.debug("the connection of %s ends: %s", self.state.peer, broken.text)
             if broken.code:
                 message = Message(broken.request, wire.OP_MSG, b"", {})
-                self._send(message, encode(refusal(broken.code, str(broken))))
+                self._send(message, encode(refusal(broken.code, broken.text)))
             self._end()
         elif self._closing:
             self._end()

@@ -40,6 +40,14 @@ class BadFrame(Exception):
         self.request = request
 
 
+class Breach(msgspec.Struct, frozen=True):
+    """Why a connection ends: a BadFrame without its traceback, whose frames hold the message's bytes."""
+
+    text: str
+    code: int
+    request: int
+
+
 class Message(msgspec.Struct, gc=False):
     """One request. `body`: the command's document; `sequences`: documents that came beside it, by the argument they are.
 
@@ -68,7 +76,7 @@ class Framer:
         self._chunks: list[bytes] = []
         self._held = 0
         self._wanted = HEADER
-        self.broken: BadFrame | None = None
+        self.broken: Breach | None = None
 
     @property
     def held(self) -> int:
@@ -81,7 +89,7 @@ class Framer:
         try:
             self._cut(data, found)
         except BadFrame as error:
-            self.broken = error
+            self.broken = Breach(str(error), error.code, error.request)
         return found
 
     def _cut(self, data: bytes, found: list[Message]) -> None:
