@@ -294,6 +294,18 @@ def path_of(proxy: ContainerProxy, *segments: str) -> str:
     return "/" + "/".join([proxy.container_link, *(quote(segment, safe="") for segment in segments)])
 
 
+def rid_number(rid: str) -> int:
+    """The number in the rid of a container's child, its kind included, as clients compare it."""
+    return int.from_bytes(base64.b64decode(rid.replace("-", "/"), validate=True)[8:], "little")
+
+
+def older_rid(rid: str) -> str:
+    """The same child in the form of earlier versions: kind in the first 4 bits, then the number, most significant byte first."""
+    value, owner = rid_number(rid), base64.b64decode(rid.replace("-", "/"))[:8]
+    kind, number = value >> 60, (value & (1 << 60) - 1) >> 1
+    return base64.b64encode(owner + (kind << 60 | number).to_bytes(8, "big")).decode().replace("/", "-")
+
+
 def status_of(work: Callable[..., Any], *args: Any, **options: Any) -> int:
     """The HTTP status that a call of the vendor's client ended with; 200 for every success."""
     try:

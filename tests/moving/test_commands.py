@@ -16,6 +16,7 @@ from azure.cosmos import PartitionKey
 from azure.cosmos.exceptions import CosmosHttpResponseError
 from click.testing import CliRunner, Result
 
+from cosmos.service import older_rid
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.main import mayfly
 from mayflydb.config import file_url
@@ -276,6 +277,10 @@ def test_the_client_finds_everything_as_it_was(tmp_path: Path, request: pytest.F
         assert server.clock.now() >= now
         assert look(server) == before
         items = open_shop(server)
+        for item in before[2:]:
+            # The rids of earlier versions are brought along too.
+            link = item["_self"].replace(item["_rid"], older_rid(item["_rid"]))
+            assert link != item["_self"] and items.read_item({**item, "_self": link}, item["pk"]) == item
         lives(server, items)
         made = server.cosmos.client().create_database("other").create_container("items", PartitionKey("/pk"))
         assert made.read()["_rid"] not in {each["_rid"] for each in before}

@@ -77,6 +77,26 @@ def test_going_on_from_a_continuation(service: Service) -> None:
     )
 
 
+FORMAT = "x-ms-cosmos-changefeed-wire-format-version"
+
+
+def test_with_the_wire_format_rows_have_metadata(service: Service) -> None:
+    """So Java's processor and Rust ask in this mode too, and read nothing but `current`."""
+    proxy = service.container()
+    put(proxy, "a", "b")
+    service.at(7)
+    put(proxy, "a")
+    path, feed = path_of(proxy, "docs"), {"a-im": "Incremental Feed"}
+    plain = service.raw("GET", path, None, feed).json["Documents"]
+    rows = service.raw("GET", path, None, {**feed, FORMAT: "2021-09-15"}).json["Documents"]
+    assert [row["current"]["id"] for row in rows] == ["b", "a"]
+    assert [{**row["current"], "_lsn": row["metadata"]["lsn"]} for row in rows] == plain
+    assert [row["metadata"] for row in rows] == [{"lsn": row["_lsn"], "crts": row["_ts"]} for row in plain]
+    assert [row["metadata"]["crts"] for row in rows] == [T, T + 7]
+    refused = service.raw("GET", path, None, {**feed, FORMAT: "2020-01-01"})
+    assert refused.status == 400 and FORMAT in refused.json["message"]
+
+
 def test_deletes_and_deaths_are_not_told(service: Service) -> None:
     proxy = service.container(10)
     put(proxy, "a", "b")

@@ -435,6 +435,44 @@ def test_bulk_is_for_the_range_it_names(service: Service, named: str | None, key
     assert len(list(proxy.read_all_items())) == written
 
 
+@everywhere
+@pytest.mark.parametrize("atomic", ["True", "False"])
+@pytest.mark.parametrize("wish", ["header", "operation", "none", "no"])
+def test_a_batch_without_the_items_written(service: Service, atomic: str, wish: str) -> None:
+    """Go asks for it by header unless told otherwise, Java's bulk operation by operation. What is read comes all the same."""
+    proxy = service.container()
+    proxy.create_item(dict(BEFORE))
+    steps: list[dict[str, Any]] = [
+        {"operationType": "Create", "resourceBody": {"id": "2", "pk": "p"}},
+        {"operationType": "Upsert", "resourceBody": {"id": "1", "pk": "p"}},
+        {"operationType": "Replace", "id": "2", "resourceBody": {"id": "2", "pk": "p", "n": 1}},
+        {
+            "operationType": "Patch",
+            "id": "2",
+            "resourceBody": {"operations": [{"op": "incr", "path": "/n", "value": 1}]},
+        },
+        {"operationType": "Read", "id": "2"},
+        {"operationType": "Delete", "id": "1"},
+    ]
+    for step in steps:
+        step["partitionKey"] = '["p"]'
+        step |= {"operation": {"minimalReturnPreference": True}, "no": {"minimalReturnPreference": False}}.get(wish, {})
+    flags = {"x-ms-cosmos-is-batch-request": "True", "x-ms-cosmos-batch-atomic": atomic}
+    flags |= {"prefer": "return=minimal"} if wish == "header" else {}
+    if atomic == "False":
+        # Operations of a bulk are in no order, so each goes by itself here.
+        answers = [service.raw("POST", path_of(proxy, "docs"), [step], flags).json[0] for step in steps]
+    else:
+        answers = service.raw("POST", path_of(proxy, "docs"), steps, flags, pk="p").json
+    assert [answer["statusCode"] for answer in answers] == [201, 200, 200, 200, 200, 204]
+    bodies = [answer.get("resourceBody", {}).get("id") for answer in answers]
+    assert bodies == [None] * 4 + ["2", None] if wish in ("header", "operation") else ["2", "1", "2", "2", "2", None]
+    assert [("eTag" in answer, answer["requestCharge"] > 0) for answer in answers] == [(True, True)] * 5 + [
+        (False, True)
+    ]
+    assert answers[4]["resourceBody"]["n"] == 2 and answers[3]["eTag"] == answers[4]["eTag"]
+
+
 @in_memory
 @pytest.mark.parametrize("atomic", ["True", "False"])
 def test_a_batch_in_binary_is_refused_by_name(service: Service, atomic: str) -> None:

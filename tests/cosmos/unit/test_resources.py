@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cosmos.service import older_rid, rid_number
 from mayflydb.engine.catalog import PartitionRange
 from mayflydb.engine.throughput import Throughput
 from mayflydb.frontends.cosmos import resources
@@ -19,14 +20,14 @@ from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Record
 
 OWNER = owner(7, 9)
-BITS_31, BITS_60 = st.integers(0, 2**31 - 1), st.integers(0, 2**60 - 1)
+BITS_31, BITS_59 = st.integers(0, 2**31 - 1), st.integers(0, 2**59 - 1)
 
 
 def raw(rid: str) -> bytes:
     return base64.b64decode(rid.replace("-", "/"), validate=True)
 
 
-@given(database=st.integers(0, 2**32 - 1), inner=BITS_31, number=BITS_60)
+@given(database=st.integers(0, 2**32 - 1), inner=BITS_31, number=BITS_59)
 def test_rids_read_back(database: int, inner: int, number: int) -> None:
     rid = resources.container_rid(database, inner)
     assert len(raw(rid)) == 8 and raw(rid)[4] & 0x80 and parse_rid(rid) == Rid(RidKind.CONTAINER, database, inner)
@@ -36,9 +37,17 @@ def test_rids_read_back(database: int, inner: int, number: int) -> None:
     for kind in (k for k in RidKind if isinstance(k.value, int)):
         rid = resources.child_rid(kind, database, inner, number)
         assert len(raw(rid)) == 16 and parse_rid(rid) == Rid(kind, database, inner, number)
+        assert raw(rid)[15] >> 4 == kind.value
     assert resources.item_rid(owner(database, inner), number) == resources.child_rid(
         RidKind.ITEM, database, inner, number
     )
+
+
+@given(database=st.integers(0, 2**32 - 1), inner=BITS_31, number=st.integers(0, 2**56 - 1))
+def test_rids_of_the_earlier_form_are_told_apart(database: int, inner: int, number: int) -> None:
+    for kind in (k for k in RidKind if isinstance(k.value, int)):
+        rid = resources.child_rid(kind, database, inner, number)
+        assert older_rid(rid) != rid and parse_rid(older_rid(rid)) == Rid(kind, database, inner, number)
 
 
 def test_offer_rid() -> None:
@@ -93,8 +102,8 @@ def test_item_body(value: bytes) -> None:
 
 
 def test_item_rids_ascend() -> None:
-    rids = [raw(resources.item_rid(OWNER, seq)) for seq in (1, 2, 255, 256, 2**40)]
-    assert rids == sorted(rids)
+    numbers = [rid_number(resources.item_rid(OWNER, seq)) for seq in (0, 1, 2, 15, 16, 255, 256, 2**40)]
+    assert numbers == sorted(set(numbers)) and numbers[0] > 0
 
 
 def test_database_body() -> None:

@@ -55,16 +55,25 @@ class Reading(msgspec.Struct):
 
 
 class Page(msgspec.Struct):
-    """The rows of one page as JSON texts, what was read for them, and the next place (None: this was the last)."""
+    """The rows of one page as JSON texts, what was read for them, and the next place (None: this was the last).
+
+    `matched`: rows of FROM that passed WHERE.
+    """
 
     rows: list[bytes]
     reading: Reading
     next: Place | None
+    matched: int
 
     @property
     def charge(self) -> float:
         """In request units."""
         return budget.query(self.reading.records, self.reading.size, len(self.rows))
+
+    @property
+    def hit_ratio(self) -> float:
+        """How many of the records that were read WHERE has let pass: 0 to 1, and 1 where none was read."""
+        return min(1.0, self.matched / self.reading.records) if self.reading.records else 1.0
 
 
 class Pager:
@@ -121,8 +130,8 @@ class Pager:
                 reading.size += len(record.value)
                 yield record
 
-    def _end(self, rows: list[bytes], place: Place | None) -> Page:
-        return Page(rows, self.reading, place)
+    def _end(self, rows: list[bytes], place: Place | None, matched: int | None = None) -> Page:
+        return Page(rows, self.reading, place, self.matched if matched is None else matched)
 
     def _remaining(self, seen: int) -> int | None:
         """How many more rows of the result there may be."""
@@ -227,8 +236,8 @@ class Pager:
         self.matched = len(rows)
         seen = place.seen + len(rows)
         if len(placed) <= len(rows) or self._query.take == seen:
-            return self._end(rows, None)
-        return self._end(rows, _behind(placed[len(rows) - 1][1], seen))
+            return self._end(rows, None, page.matched)
+        return self._end(rows, _behind(placed[len(rows) - 1][1], seen), page.matched)
 
     async def _gathered(self, place: Place) -> Page:
         """Groups, aggregates, duplicates and order need every record before the first row."""
@@ -248,6 +257,7 @@ class Pager:
             async for record in self._records(Place()):
                 search.add(self._view.document(record), record.seq)
             search.advance()
+        self.matched = len(search.results)
         return self._part(place, search.results)
 
     def _part(self, place: Place, results: list[Any]) -> Page:

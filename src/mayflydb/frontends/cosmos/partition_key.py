@@ -218,7 +218,10 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_json(cls, obj: object) -> PartitionKeyDefinition:
-        """`{"paths":["/pk"],"kind":"Hash","version":2}`; kind and version may be missing (Hash, 1). BadRequest otherwise."""
+        """`{"paths":["/pk"],"kind":"Hash","version":2}`; kind and version may be missing (Hash, 1), and 2 may be "V2".
+
+        BadRequest otherwise.
+        """
         if not isinstance(obj, Mapping):
             raise BadRequest("The property 'partitionKey' must be an object with 'paths'.")
         for name in obj:
@@ -307,6 +310,8 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
 def _version(obj: Mapping[str, Any], kind: str) -> Literal[1, 2]:
     # Hierarchical keys have one hash only, so a missing version does not mean 1 there.
     version = obj.get("version", 1 if kind == "Hash" else 2)
+    # Java writes the name of its enumeration.
+    version = {"V1": 1, "V2": 2}.get(version, version) if isinstance(version, str) else version
     if type(version) is not int or version not in (1, 2):
         raise BadRequest("The property 'partitionKey.version' must be 1 or 2.")
     if kind == "MultiHash" and version == 1:

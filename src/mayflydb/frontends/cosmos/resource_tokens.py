@@ -18,7 +18,8 @@ from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.auth import Keys, not_valid_now, parse_authorization
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.partition_key import KeyValues
-from mayflydb.frontends.cosmos.paths import Resource
+from mayflydb.frontends.cosmos.paths import Resource, Target
+from mayflydb.frontends.cosmos.resources import RidKind, child_rid, parse_rid
 from mayflydb.frontends.cosmos.scopes import KEY
 from mayflydb.frontends.cosmos.values import item_id, parse_item
 from mayflydb.frontends.cosmos.wire import STATISTICS
@@ -63,6 +64,15 @@ _decode = msgspec.msgpack.Decoder(Grant).decode
 def digest_of_item(id: str) -> bytes:
     """What a grant holds of an item's id, whatever its length."""
     return hashlib.blake2b(id.encode("utf-8", "surrogatepass"), digest_size=_DIGEST_BYTES).digest()
+
+
+def name_of_item(target: Target) -> str:
+    """The item that a path names, by its id, or by its rid where the container is named by rid: then in the form of today."""
+    id, container = target.id or "", parse_rid(target.container or "")
+    rid = parse_rid(id)
+    if container is None or container.kind is not RidKind.CONTAINER or rid is None or rid.kind is not RidKind.ITEM:
+        return id
+    return child_rid(rid.kind, rid.database, rid.owner, rid.number)
 
 
 def digests_of_key(values: KeyValues) -> tuple[bytes, ...]:
@@ -152,14 +162,17 @@ async def _in_container(grant: Grant, call: Call) -> bool:
         return not (request.flag(STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:
         return not grant.item and not grant.key
-    if grant.item and (_item(call) != grant.item or _renames(call)):
+    if grant.item and (grant.item not in _items(call) or _renames(call)):
         return False
     return not grant.key or _has_key(grant, call)
 
 
-def _item(call: Call) -> bytes | None:
+def _items(call: Call) -> set[bytes]:
+    """What a grant may hold of the item that the path names: tokens from before know an old rid in its own form."""
     target = call.target
-    return digest_of_item(target.id) if target.resource is Resource.ITEM and target.id is not None else None
+    if target.resource is not Resource.ITEM or target.id is None:
+        return set()
+    return {digest_of_item(target.id), digest_of_item(name_of_item(target))}
 
 
 def _renames(call: Call) -> bool:

@@ -2,6 +2,11 @@
 
 Rids are base64 with `/` written `-`: database 4 bytes, user and container 8 (top bit of the second half clear or set),
 children of a container 16, offers 3. The JavaScript client keeps session tokens only for a container rid of 8 bytes.
+
+The last 8 of a child's 16 bytes are a number, least significant byte first. Its top 4 bits are the child's kind; clients
+read the kind there, and compare documents by the number (`ResourceId` of azure-cosmos, https://github.com/Azure/azure-sdk-for-java).
+Rids in the form of earlier versions have the most significant byte first. They resolve too: the lowest bit of the first of the
+8 bytes is always set now, and was never set then.
 """
 
 from __future__ import annotations
@@ -21,11 +26,12 @@ from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Record
 
 _TOP_BIT = 1 << 31
-_NUMBER_MASK = (1 << 60) - 1
+_NUMBER_BITS = 59
+_OLD_NUMBER_MASK = (1 << 60) - 1
 
 
 class RidKind(Enum):
-    """What a rid names. The values of a container's children are the top 4 bits of their last 8 bytes."""
+    """What a rid names. The values of a container's children are the top 4 bits of the number in their last 8 bytes."""
 
     ITEM = 0
     CONFLICT = 4
@@ -82,10 +88,14 @@ def user_rid(database: int, user: int) -> str:
 
 def child_rid(kind: RidKind, database: int, owner: int, number: int) -> str:
     """24 characters, for children of a container, or of a user (permissions)."""
-    if not isinstance(kind.value, int) or number >> 60:
+    if not isinstance(kind.value, int) or number >> _NUMBER_BITS:
         raise OverflowError(f"{kind.name} {number} has no rid below an owner")
     top = 0 if kind is RidKind.PERMISSION else _TOP_BIT
-    return _text((database << 96 | (top | owner) << 64 | kind.value << 60 | number).to_bytes(16, "big"))
+    return _text((database << 32 | top | owner).to_bytes(8, "big") + _child_raw(kind.value, number))
+
+
+def _child_raw(kind: int, number: int) -> bytes:
+    return (kind << 60 | number << 1 | 1).to_bytes(8, "little")
 
 
 def offer_rid(number: int) -> str:
@@ -111,7 +121,7 @@ def parse_rid(text: str) -> Rid | None:
     if len(raw) == 8:
         kind = RidKind.CONTAINER if number & _TOP_BIT else RidKind.USER
         return Rid(kind, number >> 32, number & ~-_TOP_BIT)
-    return _child(number)
+    return _child(number >> 64, raw[8:])
 
 
 def item_number(container: int, text: str) -> int | None:
@@ -120,15 +130,17 @@ def item_number(container: int, text: str) -> int | None:
     return rid.number if rid is not None and rid.kind is RidKind.ITEM and rid.owner == container else None
 
 
-def _child(number: int) -> Rid | None:
-    in_container = bool(number >> 95 & 1)
+def _child(parent: int, raw: bytes) -> Rid | None:
+    is_old = not raw[0] & 1
+    value = int.from_bytes(raw, "big" if is_old else "little")
     try:
-        kind = RidKind(number >> 60 & 15)
+        kind = RidKind(value >> 60)
     except ValueError:
         return None
-    if in_container == (kind is RidKind.PERMISSION):
+    if bool(parent & _TOP_BIT) == (kind is RidKind.PERMISSION):
         return None
-    return Rid(kind, number >> 96, number >> 64 & ~-_TOP_BIT, number & _NUMBER_MASK)
+    number = value & _OLD_NUMBER_MASK
+    return Rid(kind, parent >> 32, parent & ~-_TOP_BIT, number if is_old else number >> 1)
 
 
 # --- etags -----------------------------------------------------------------------------------------------------------
@@ -195,7 +207,7 @@ def owner(database: int, container: int) -> Owner:
 
 def item_rid(of: Owner, seq: int) -> str:
     """24 characters."""
-    return b2a_base64(of.raw + seq.to_bytes(8, "big"), newline=False).decode().replace("/", "-")
+    return b2a_base64(of.raw + (seq << 1 | 1).to_bytes(8, "little"), newline=False).decode().replace("/", "-")
 
 
 def item_etag(of: Owner, record: Record) -> str:
@@ -211,7 +223,7 @@ _SUFFIX: Final = (
 
 def item_suffix(of: Owner, record: Record) -> bytes:
     """`,"_rid":…,"_self":…,"_etag":…,"_attachments":…,"_ts":n}`: what follows a stored object minus its closing brace."""
-    rid = b2a_base64(of.raw + record.seq.to_bytes(8, "big"), newline=False).replace(b"/", b"-")
+    rid = b2a_base64(of.raw + (record.seq << 1 | 1).to_bytes(8, "little"), newline=False).replace(b"/", b"-")
     lsn, seconds = record.lsn, record.written // SECOND
     low, high = lsn & 0xFFFFFFFF, lsn >> 32 & 0xFFFF
     return _SUFFIX % (rid, of.items_link_bytes, rid, low, high, of.etag_part, seconds & 0xFFFFFFFF, seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping, Sequence, Set
 from functools import lru_cache, partial
 from typing import Any, TypedDict, cast
@@ -19,6 +18,7 @@ from mayflydb.frontends.cosmos.indexing import SYSTEM, composite_orders, may_sta
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
+from mayflydb.frontends.cosmos.wire import Headers, owner_paths
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.record import Entry, Record
 from mayflydb.query.cosmos_sql import Declared, index_key
@@ -26,14 +26,6 @@ from mayflydb.store.interface import Order
 
 RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
 decode_item = msgspec.json.Decoder(dict[str, Any]).decode
-
-
-_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
-
-
-def _header_safe(text: str) -> bytes:
-    """A name in a header: control characters, which would end the line, percent-encoded."""
-    return _CONTROL.sub(lambda found: b"%%%02X" % found.group()[0], text.encode("utf-8", "surrogatepass"))
 
 
 class RangeView(msgspec.Struct, frozen=True):
@@ -94,10 +86,7 @@ class ContainerView:
         """The indexes that queries may use, by what they are ordered by."""
         self.may_stand = may_stand(node.body, self.declared.computed)
         self.unfinished = any(index.state != "ready" for index in node.definition.indexes)
-        self._paths = (
-            (b"x-ms-alt-content-path", _header_safe(f"dbs/{database}/colls/{node.name}")),
-            (b"x-ms-content-path", self.owner.rid.encode()),
-        )
+        self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.owner.rid)
         self._only = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
 
     def declared_with(self, functions: Set[str]) -> Declared:
@@ -187,7 +176,7 @@ class ContainerView:
         """The records of one range, in creation order."""
         return Scope(within.lower, within.upper, Order.CREATED)
 
-    def item_headers(self, partition: bytes | None, lsn: int) -> list[tuple[bytes, bytes]]:
+    def item_headers(self, partition: bytes | None, lsn: int) -> Headers:
         """Session token, range id and paths; clients file the token under the container's two names.
 
         Without the id of the range, the Python client takes the range for a new one and reads all of them again.
@@ -197,14 +186,18 @@ class ContainerView:
             range_id = self.range_of(partition).id.encode()
         if range_id is not None:
             return self._range_headers(range_id, lsn)
-        ids = [each.id.encode() for each in self.ranges]
-        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), (b"lsn", b"%d" % lsn), *self._paths]
+        return [*self.progress(lsn), *self._paths]
 
-    def _range_headers(self, id: bytes, lsn: int) -> list[tuple[bytes, bytes]]:
+    def progress(self, lsn: int) -> Headers:
+        """The session token of all ranges, and the lsn they have come to."""
+        ids = [each.id.encode() for each in self.ranges]
+        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), (b"lsn", b"%d" % lsn)]
+
+    def _range_headers(self, id: bytes, lsn: int) -> Headers:
         token = session.render((id,), self.id, lsn)
         return [(b"x-ms-session-token", token), (RANGE_ID, id), (b"lsn", b"%d" % lsn), *self._paths]
 
-    def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> list[tuple[bytes, bytes]]:
+    def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> Headers:
         """The same for a feed or query; the id of its range only where all of it lies in one.
 
         `asked`: the range that the client named. While it finishes a query in one that was split, it is told of that one alone.

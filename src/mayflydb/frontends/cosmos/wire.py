@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -15,6 +16,17 @@ Headers: TypeAlias = list[tuple[bytes, bytes]]
 MAX_BODY = 2 * 1024 * 1024 + 64 * 1024
 JSON = (b"content-type", b"application/json")
 STATISTICS = b"x-ms-documentdb-populatepartitionstatistics"
+
+_CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
+
+
+def owner_paths(path: str, rid: str) -> Headers:
+    """The names of a resource's owner: `path` is made of ids (`dbs/d` of a container in d), `rid` is the owner's own.
+
+    Clients append the rest to `path` to name the resource. Control characters, which would end the line, are percent-encoded.
+    """
+    name = _CONTROL.sub(lambda found: b"%%%02X" % found.group()[0], path.encode("utf-8", "surrogatepass"))
+    return [(b"x-ms-alt-content-path", name), (b"x-ms-content-path", rid.encode())]
 
 
 class Request:
@@ -41,6 +53,11 @@ class Request:
     def flag(self, name: bytes) -> bool:
         """A boolean header, written `True` by some clients and `true` by others."""
         return self.headers.get(name, b"").lower() == b"true"
+
+    @property
+    def minimal(self) -> bool:
+        """Whether writes are to be answered without the items written."""
+        return self.headers.get(b"prefer") == b"return=minimal"
 
     def number(self, name: bytes) -> int | None:
         """An integer header; BadRequest, naming it, for anything else."""

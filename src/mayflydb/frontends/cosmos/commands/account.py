@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from mayflydb.engine import budget
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.resources import account_document, feed_body
+from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.resources import account_document
 from mayflydb.frontends.cosmos.wire import Response, json_response
 
 
@@ -18,5 +19,4 @@ async def read(call: Call) -> Response:
 async def empty_feed(call: Call) -> Response:
     """GET of conflicts: there are none."""
     view = await call.owner()
-    body = feed_body(view.owner.rid, "Conflicts", [])
-    return Response(200, body, [(b"x-ms-item-count", b"0")], budget.METADATA)
+    return metadata.feed(call, "Conflicts", metadata.in_container(view), [])

@@ -19,7 +19,7 @@ from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.targets import shown, values_in
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import BadRequest
-from mayflydb.model.instant import SECOND
+from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Kind, Record, Version
 
 WIRE_FORMAT = "2021-09-15"
@@ -59,14 +59,26 @@ async def page(call: Call, view: ContainerView, scope: Scope, start: int | None,
         await asyncio.sleep(0)
 
 
+def wire_format(call: Call) -> bool:
+    """Whether the client asks for rows of items and metadata; BadRequest for a format that is not known."""
+    asked = call.request.text(_FORMAT_HEADER.encode())
+    if asked not in (None, WIRE_FORMAT):
+        raise BadRequest(f"The header {_FORMAT_HEADER} must be '{WIRE_FORMAT}', the one format that Mayfly knows.")
+    return asked is not None
+
+
+def crts(written: Instant) -> int:
+    """The time of a change in seconds, as clients take it: they refuse 0."""
+    return max(1, written // SECOND)
+
+
 def _checked(call: Call, view: ContainerView, start: int | None) -> int:
     if not view.node.definition.history:
         raise BadRequest(
             "The change feed mode 'All Versions and Deletes' must be enabled for the container before it is read:"
             " its 'changeFeedPolicy' needs a 'retentionDuration' of at least one minute."
         )
-    wire_format = call.request.text(_FORMAT_HEADER.encode())
-    if wire_format != WIRE_FORMAT:
+    if not wire_format(call):
         raise BadRequest(f"The header {_FORMAT_HEADER} must be '{WIRE_FORMAT}' in the mode 'All Versions and Deletes'.")
     if start is None:
         raise BadRequest(
@@ -81,8 +93,7 @@ def _row(view: ContainerView, version: Version) -> bytes:
     metadata: dict[str, Any] = {
         "operationType": "delete" if ended else version.kind.value,
         "lsn": version.lsn,
-        # Clients refuse 0.
-        "crts": max(1, version.written // SECOND),
+        "crts": crts(version.written),
     }
     if version.previous:
         metadata["previousImageLSN"] = version.previous

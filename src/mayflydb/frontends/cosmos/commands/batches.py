@@ -49,6 +49,7 @@ class Operation(msgspec.Struct, rename="camel"):
     if_none_match: str | None = None
     partition_key: Any = None
     resource_body: msgspec.Raw = msgspec.Raw(b"")
+    minimal_return_preference: bool | None = None
 
 
 async def execute(call: Call) -> Response:
@@ -128,7 +129,7 @@ async def _transaction(call: Call, view: ContainerView, operations: list[Operati
         written = await call.engine.write_all(view.id, commands, call.now)
     except BatchRefused as refusal:
         return await _refused(call, view, partition, len(operations), refusal.index, refusal.cause)
-    results = [_result(view, one) for one in written]
+    results = [_result(view, one, _is_quiet(call, each)) for one, each in zip(written, operations, strict=True)]
     return await _answer(call, view, partition, 200, results)
 
 
@@ -175,13 +176,13 @@ async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[st
             spending = spend(call, view, Scope.of_partition(partition), _likely(operation))
     except MayflyError as error:
         return _failure(error)
-    result = await _done(call, view, command)
+    result = await _done(call, view, command, _is_quiet(call, operation))
     if spending is not None:
         spending.settle(result["requestCharge"])
     return result
 
 
-async def _done(call: Call, view: ContainerView, command: Command) -> dict[str, Any]:
+async def _done(call: Call, view: ContainerView, command: Command, quiet: bool) -> dict[str, Any]:
     try:
         if command.mode is Mode.READ:
             (written,) = await call.engine.write_all(view.id, [command], call.now)
@@ -191,7 +192,7 @@ async def _done(call: Call, view: ContainerView, command: Command) -> dict[str, 
         return _failure(refusal.cause)
     except MayflyError as error:
         return _failure(error)
-    return _result(view, written)
+    return _result(view, written, quiet)
 
 
 def _own_partition(view: ContainerView, key: object) -> bytes:
@@ -212,15 +213,22 @@ def _full(view: ContainerView, values: partition_key.KeyValues) -> partition_key
 # --- results -----------------------------------------------------------------------------------------------------------
 
 
-def _result(view: ContainerView, written: Written) -> dict[str, Any]:
+def _is_quiet(call: Call, operation: Operation) -> bool:
+    """Whether a write is answered without its item: the batch wants no items, or the operation wants none."""
+    return call.request.minimal or operation.minimal_return_preference is True
+
+
+def _result(view: ContainerView, written: Written, quiet: bool) -> dict[str, Any]:
     if written.mode is Mode.DELETE:
         return {"statusCode": 204, "requestCharge": budget.charge(written)}
-    return {
+    result: dict[str, Any] = {
         "statusCode": 201 if written.created else 200,
         "requestCharge": budget.charge(written),
         "eTag": item_etag(view.owner, written.record),
-        "resourceBody": msgspec.Raw(item_body(view.owner, written.record)),
     }
+    if not quiet or written.mode is Mode.READ:
+        result["resourceBody"] = msgspec.Raw(item_body(view.owner, written.record))
+    return result
 
 
 def _failure(error: MayflyError) -> dict[str, Any]:

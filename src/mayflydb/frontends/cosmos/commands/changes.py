@@ -1,6 +1,8 @@
 """The change feed. Latest version: the newest state of each visible item, in the order of its last change.
 
-All versions and deletes: `all_versions`.
+A row is the item with its `_lsn`, or `{"current": item, "metadata": {"lsn", "crts"}}` where the client asks for the wire format
+of `all_versions`, as Java's change feed processor and Rust do (`PartitionProcessorHelper` of
+https://github.com/Azure/azure-sdk-for-java, azure-cosmos). All versions and deletes: `all_versions`.
 """
 
 from __future__ import annotations
@@ -56,6 +58,7 @@ async def _page(
 ) -> tuple[list[bytes], int]:
     """Rows, and the lsn up to which everything was seen: at least `lsn`, what was committed when the request began."""
     limit = page_size(call)
+    row = _framed if all_versions.wire_format(call) else _plain
     reached = max(lsn, start)
     rows: list[bytes] = []
     size = 0
@@ -63,7 +66,7 @@ async def _page(
         for record in batch.records:
             if since is not None and record.written < since:
                 continue
-            rows.append(_row(view, record))
+            rows.append(row(view, record))
             size += len(rows[-1])
             if len(rows) >= limit or size > PAGE_BYTES:
                 return rows, record.lsn
@@ -71,8 +74,13 @@ async def _page(
     return rows, reached
 
 
-def _row(view: ContainerView, record: Record) -> bytes:
+def _plain(view: ContainerView, record: Record) -> bytes:
     return item_body(view.owner, record)[:-1] + b',"_lsn":%d}' % record.lsn
+
+
+def _framed(view: ContainerView, record: Record) -> bytes:
+    metadata = record.lsn, all_versions.crts(record.written)
+    return b'{"current":%s,"metadata":{"lsn":%d,"crts":%d}}' % (item_body(view.owner, record), *metadata)
 
 
 def _start(header: str | None, lsn: int) -> int | None:

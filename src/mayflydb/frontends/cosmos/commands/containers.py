@@ -18,7 +18,7 @@ from mayflydb.frontends.cosmos.indexing import may_stand
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
-from mayflydb.frontends.cosmos.wire import STATISTICS, Response, json_response
+from mayflydb.frontends.cosmos.wire import STATISTICS, Response
 from mayflydb.model.errors import NotFound, OwnerNotFound
 from mayflydb.model.instant import MINUTE, Span
 
@@ -36,13 +36,13 @@ async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
 async def read_feed(call: Call) -> Response:
     """GET /dbs/{d}/colls."""
     database = await call.owning_database()
-    return metadata.feed(call, "DocumentCollections", database_rid(database.id), await _bodies(call, database))
+    return metadata.feed(call, "DocumentCollections", metadata.in_database(database), await _bodies(call, database))
 
 
 async def query(call: Call) -> Response:
     """POST /dbs/{d}/colls with a query."""
     database = await call.owning_database()
-    return metadata.query(call, "DocumentCollections", database_rid(database.id), await _bodies(call, database))
+    return metadata.query(call, "DocumentCollections", metadata.in_database(database), await _bodies(call, database))
 
 
 async def create(call: Call) -> Response:
@@ -59,18 +59,19 @@ async def create(call: Call) -> Response:
         offer=stored(throughput),
         history=_history(wanted),
     )
-    return _answer(201, await call.engine.definitions.create(database.id, wanted.name, definition))
+    node = await call.engine.definitions.create(database.id, wanted.name, definition)
+    return metadata.answer(201, body_of(node), metadata.in_database(database))
 
 
 async def read(call: Call) -> Response:
     """GET /dbs/{d}/colls/{c}."""
     view = await call.container()
-    response = _answer(200, view.node)
+    response = _answer(view, view.node)
     if call.request.flag(STATISTICS):
         response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
     headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
     headers += await _quota(call, view)
-    response.headers = [*headers, *view.item_headers(None, await call.engine.lsn(view.id))]
+    response.headers = [*headers, *view.progress(await call.engine.lsn(view.id))]
     return response
 
 
@@ -105,7 +106,7 @@ async def replace(call: Call) -> Response:
     replaced = await call.engine.definitions.replace(view.id, change, call.now)
     if any(index.state != "ready" for index in replaced.definition.indexes):
         call.engine.indexes.resume(view.id, view.index_keys)
-    return _answer(200, replaced)
+    return _answer(view, replaced)
 
 
 async def delete(call: Call) -> Response:
@@ -113,7 +114,7 @@ async def delete(call: Call) -> Response:
     view = await call.container()
     call.check_match(body_of(view.node)["_etag"])
     await call.engine.definitions.drop(view.id)
-    return Response(204, charge=budget.METADATA)
+    return metadata.removed(_owner(view))
 
 
 async def ranges(call: Call) -> Response:
@@ -139,7 +140,7 @@ def _history(wanted: policies.ContainerDefinition, before: Definition | None = N
 async def query_ranges(call: Call) -> Response:
     """POST …/pkranges with a query."""
     view, rows = await _ranges(call)
-    return metadata.query(call, "PartitionKeyRanges", view.owner.rid, rows)
+    return metadata.query(call, "PartitionKeyRanges", metadata.in_container(view), rows)
 
 
 async def _ranges(call: Call) -> tuple[ContainerView, list[dict[str, Any]]]:
@@ -151,6 +152,10 @@ async def _ranges(call: Call) -> tuple[ContainerView, list[dict[str, Any]]]:
     return view, range_rows(view.owner, definition.ranges, 1, definition.written)
 
 
-def _answer(status: int, node: Node) -> Response:
-    body = body_of(node)
-    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)
+def _answer(view: ContainerView, node: Node) -> Response:
+    """The container of a view, as it is now."""
+    return metadata.answer(200, body_of(node), _owner(view))
+
+
+def _owner(view: ContainerView) -> metadata.Owner:
+    return metadata.Owner(f"dbs/{view.database}", database_rid(view.node.parent))

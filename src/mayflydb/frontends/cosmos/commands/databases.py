@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.throughput import stored
 from mayflydb.frontends.cosmos import policies
@@ -12,7 +11,7 @@ from mayflydb.frontends.cosmos.calls import SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.offers import provisioned
 from mayflydb.frontends.cosmos.resources import database_body
-from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.frontends.cosmos.wire import Response
 
 
 def body_of(node: Node) -> dict[str, Any]:
@@ -28,12 +27,12 @@ async def _bodies(call: Call) -> list[dict[str, Any]]:
 
 async def read_feed(call: Call) -> Response:
     """GET /dbs."""
-    return metadata.feed(call, "Databases", "", await _bodies(call))
+    return metadata.feed(call, "Databases", metadata.ACCOUNT, await _bodies(call))
 
 
 async def query(call: Call) -> Response:
     """POST /dbs with a query."""
-    return metadata.query(call, "Databases", "", await _bodies(call))
+    return metadata.query(call, "Databases", metadata.ACCOUNT, await _bodies(call))
 
 
 async def create(call: Call) -> Response:
@@ -55,9 +54,8 @@ async def delete(call: Call) -> Response:
     node = await call.database()
     call.check_match(body_of(node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return Response(204, charge=budget.METADATA)
+    return metadata.removed(metadata.ACCOUNT)
 
 
 def _answer(status: int, node: Node) -> Response:
-    body = body_of(node)
-    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)
+    return metadata.answer(status, body_of(node), metadata.ACCOUNT)

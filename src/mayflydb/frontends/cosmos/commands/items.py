@@ -126,8 +126,7 @@ async def _write(call: Call, view: ContainerView, command: Command) -> Response:
     headers = view.item_headers(command.partition, record.lsn)
     etag = item_etag(view.owner, record)
     headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
-    quiet = call.request.headers.get(b"prefer") == b"return=minimal"
-    body = b"" if quiet else item_body(view.owner, record)
+    body = b"" if call.request.minimal else item_body(view.owner, record)
     return Response(201 if written.created else 200, body, headers, budget.charge(written))
 
 

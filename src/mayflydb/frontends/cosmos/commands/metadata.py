@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from mayflydb.engine import budget
+from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos import continuation, queries
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.resources import feed_body
-from mayflydb.frontends.cosmos.wire import Response
+from mayflydb.frontends.cosmos.resources import database_rid, feed_body
+from mayflydb.frontends.cosmos.views import ContainerView
+from mayflydb.frontends.cosmos.wire import Response, json_response, owner_paths
 
 PAGE = 100
 
@@ -24,19 +26,50 @@ def page_size(call: Call, cap: int = 1000) -> int:
     return cap if wanted < 1 else min(wanted, cap)
 
 
-def feed(call: Call, name: str, rid: str, bodies: Sequence[dict[str, Any]]) -> Response:
+class Owner(NamedTuple):
+    """The resource that a feed lies in: its path made of ids (`dbs/d/colls/c`), and its rid."""
+
+    path: str
+    rid: str
+
+
+ACCOUNT: Final = Owner("", "")
+
+
+def in_database(node: Node) -> Owner:
+    """A database as an owner."""
+    return Owner(f"dbs/{node.name}", database_rid(node.id))
+
+
+def in_container(view: ContainerView) -> Owner:
+    """A container as an owner."""
+    return Owner(f"dbs/{view.database}/colls/{view.node.name}", view.owner.rid)
+
+
+def feed(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]]) -> Response:
     """One page of resource bodies, in the order given, which must not change between pages."""
-    return _page(call, name, rid, bodies, ("", None))
+    return _page(call, name, owner, bodies, ("", None))
 
 
-def query(call: Call, name: str, rid: str, bodies: Sequence[dict[str, Any]]) -> Response:
+def query(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]]) -> Response:
     """One page of a query over resource bodies."""
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     rows = queries.over_documents(text, parameters, bodies, call.now)
-    return _page(call, name, rid, rows, (text, parameters))
+    return _page(call, name, owner, rows, (text, parameters))
 
 
-def _page(call: Call, name: str, rid: str, rows: Sequence[Any], asked: tuple[str, Any]) -> Response:
+def answer(status: int, body: dict[str, Any], owner: Owner) -> Response:
+    """One resource, with its etag and the names of its owner; the account has none."""
+    paths = [] if owner is ACCOUNT else owner_paths(*owner)
+    return json_response(status, body, [(b"etag", body["_etag"].encode()), *paths], budget.METADATA)
+
+
+def removed(owner: Owner) -> Response:
+    """A resource of this owner is gone."""
+    return Response(204, b"", [] if owner is ACCOUNT else owner_paths(*owner), budget.METADATA)
+
+
+def _page(call: Call, name: str, owner: Owner, rows: Sequence[Any], asked: tuple[str, Any]) -> Response:
     bound = continuation.binding(0, asked[0], asked[1], call.request.path.decode("latin-1"))
     token = call.request.text(b"x-ms-continuation")
     start = 0
@@ -45,8 +78,8 @@ def _page(call: Call, name: str, rid: str, rows: Sequence[Any], asked: tuple[str
         start = position if isinstance(position, int) else 0
     size = page_size(call)
     page = rows[start : start + size]
-    headers = [(b"x-ms-item-count", b"%d" % len(page))]
+    headers = [(b"x-ms-item-count", b"%d" % len(page)), *([] if owner is ACCOUNT else owner_paths(*owner))]
     if start + size < len(rows):
         headers.append((b"x-ms-continuation", continuation.seal(call.account.secret, bound, (start + size,)).encode()))
-    body = feed_body(rid, name, [msgspec.json.encode(row) for row in page])
+    body = feed_body(owner.rid, name, [msgspec.json.encode(row) for row in page])
     return Response(200, body, headers, budget.METADATA)

@@ -71,12 +71,12 @@ async def _bodies(call: Call) -> list[dict[str, Any]]:
 
 async def read_feed(call: Call) -> Response:
     """GET /offers."""
-    return metadata.feed(call, "Offers", "", await _bodies(call))
+    return metadata.feed(call, "Offers", metadata.ACCOUNT, await _bodies(call))
 
 
 async def query(call: Call) -> Response:
     """POST /offers: how clients find the offer of a resource, by its `_self`."""
-    return metadata.query(call, "Offers", "", await _bodies(call))
+    return metadata.query(call, "Offers", metadata.ACCOUNT, await _bodies(call))
 
 
 async def _node(call: Call) -> tuple[Node, bool]:

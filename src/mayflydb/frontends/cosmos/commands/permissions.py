@@ -9,7 +9,6 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.companions import Clash, Judge
 from mayflydb.frontends.cosmos import partition_key, paths, policies, resource_tokens
@@ -20,7 +19,7 @@ from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.frontends.cosmos.resource_tokens import Grant
 from mayflydb.frontends.cosmos.resources import Rid, RidKind, etag, parse_rid, permission_body, user_rid
-from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound, OwnerNotFound, Unsupported
 from mayflydb.model.instant import SECOND
 
@@ -82,7 +81,9 @@ async def _grant(call: Call, body: Any, life: int) -> Grant:
         expires=starts + life,
         database=database,
         container=container,
-        item=resource_tokens.digest_of_item(target.id or "") if target.resource is Resource.ITEM else b"",
+        item=resource_tokens.digest_of_item(resource_tokens.name_of_item(target))
+        if target.resource is Resource.ITEM
+        else b"",
         key=resource_tokens.digests_of_key(_key(body.get("resourcePartitionKey"))),
         nonce=secrets.token_bytes(8),
     )
@@ -119,8 +120,7 @@ async def _bodies(call: Call, owner: Owner) -> list[dict[str, Any]]:
 
 
 async def _answer(call: Call, status: int, owner: Owner, node: Node) -> Response:
-    body = await _body(call, owner, node)
-    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)
+    return metadata.answer(status, await _body(call, owner, node), _place(owner))
 
 
 # --- commands --------------------------------------------------------------------------------------------------------
@@ -129,13 +129,13 @@ async def _answer(call: Call, status: int, owner: Owner, node: Node) -> Response
 async def read_feed(call: Call) -> Response:
     """GET …/users/{u}/permissions."""
     owner = await _owner(call)
-    return metadata.feed(call, "Permissions", _rid(owner), await _bodies(call, owner))
+    return metadata.feed(call, "Permissions", _place(owner), await _bodies(call, owner))
 
 
 async def query(call: Call) -> Response:
     """POST …/users/{u}/permissions with a query."""
     owner = await _owner(call)
-    return metadata.query(call, "Permissions", _rid(owner), await _bodies(call, owner))
+    return metadata.query(call, "Permissions", _place(owner), await _bodies(call, owner))
 
 
 async def create(call: Call) -> Response:
@@ -176,11 +176,12 @@ async def delete(call: Call) -> Response:
     node = await _permission(call, owner)
     call.check_match(_etag(node))
     await call.engine.definitions.drop(node.id)
-    return Response(204, charge=budget.METADATA)
+    return metadata.removed(_place(owner))
 
 
-def _rid(owner: Owner) -> str:
-    return user_rid(owner.database.id, owner.user.id)
+def _place(owner: Owner) -> metadata.Owner:
+    path = f"dbs/{owner.database.name}/users/{owner.user.name}"
+    return metadata.Owner(path, user_rid(owner.database.id, owner.user.id))
 
 
 def _etag(node: Node) -> str:

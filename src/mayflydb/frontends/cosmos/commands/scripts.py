@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.companions import Judge, home_of
 from mayflydb.frontends.cosmos import policies
@@ -17,7 +16,7 @@ from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import RidKind, parse_rid, script_body
 from mayflydb.frontends.cosmos.scripting.functions import row_name, script_at
 from mayflydb.frontends.cosmos.views import ContainerView
-from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound, TooLarge
 
 
@@ -82,13 +81,13 @@ async def _bodies(call: Call, view: ContainerView, kind: Kind) -> list[dict[str,
 async def read_feed(call: Call) -> Response:
     """GET …/sprocs, …/triggers or …/udfs."""
     view, kind = await call.owner(), KINDS[call.target.resource]
-    return metadata.feed(call, kind.feed, view.owner.rid, await _bodies(call, view, kind))
+    return metadata.feed(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
 
 
 async def query(call: Call) -> Response:
     """POST of the same with a query."""
     view, kind = await call.owner(), KINDS[call.target.resource]
-    return metadata.query(call, kind.feed, view.owner.rid, await _bodies(call, view, kind))
+    return metadata.query(call, kind.feed, metadata.in_container(view), await _bodies(call, view, kind))
 
 
 async def create(call: Call) -> Response:
@@ -133,7 +132,7 @@ async def delete(call: Call) -> Response:
     node = await stored(call, view, kind, call.target.id or "")
     call.check_match(body_of(view, kind, node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return Response(204, charge=budget.METADATA)
+    return metadata.removed(metadata.in_container(view))
 
 
 def _parse(call: Call, kind: Kind) -> tuple[str, dict[str, Any]]:
@@ -166,5 +165,4 @@ def _judge(call: Call, view: ContainerView, kind: Kind, body: dict[str, Any]) ->
 
 
 def _answer(status: int, view: ContainerView, kind: Kind, node: Node) -> Response:
-    body = body_of(view, kind, node)
-    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)
+    return metadata.answer(status, body_of(view, kind, node), metadata.in_container(view))

@@ -168,6 +168,5 @@ def _answer(call: Call, view: ContainerView, done: Committed[Result], lsn: int) 
         return Response(204 if body is None else 200, body or b"", headers, charge)
     headers += ((b"etag", item_etag(view.owner, record).encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
     if body is None:
-        quiet = call.request.headers.get(b"prefer") == b"return=minimal"
-        body = b"" if quiet else item_body(view.owner, record)
+        body = b"" if call.request.minimal else item_body(view.owner, record)
     return Response(201 if written.created else 200, body, headers, charge)

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from mayflydb.engine import budget
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.companions import Judge, home_of
 from mayflydb.frontends.cosmos import policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, USERS, Call
 from mayflydb.frontends.cosmos.commands import metadata
-from mayflydb.frontends.cosmos.resources import RidKind, database_rid, parse_rid, user_body
-from mayflydb.frontends.cosmos.wire import Response, json_response
+from mayflydb.frontends.cosmos.resources import RidKind, parse_rid, user_body
+from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound
 
 
@@ -43,13 +42,13 @@ async def _bodies(call: Call, database: Node) -> list[dict[str, Any]]:
 async def read_feed(call: Call) -> Response:
     """GET /dbs/{d}/users."""
     database = await call.owning_database()
-    return metadata.feed(call, "Users", database_rid(database.id), await _bodies(call, database))
+    return metadata.feed(call, "Users", metadata.in_database(database), await _bodies(call, database))
 
 
 async def query(call: Call) -> Response:
     """POST /dbs/{d}/users with a query."""
     database = await call.owning_database()
-    return metadata.query(call, "Users", database_rid(database.id), await _bodies(call, database))
+    return metadata.query(call, "Users", metadata.in_database(database), await _bodies(call, database))
 
 
 async def create(call: Call) -> Response:
@@ -86,7 +85,7 @@ async def delete(call: Call) -> Response:
     node = await user_of(call, database)
     call.check_match(body_of(database, node)["_etag"])
     await call.engine.definitions.drop(node.id)
-    return Response(204, charge=budget.METADATA)
+    return metadata.removed(metadata.in_database(database))
 
 
 async def _place(call: Call) -> tuple[Node, str, Node]:
@@ -117,5 +116,4 @@ def _judge(call: Call, database: Node) -> Judge:
 
 
 def _answer(status: int, database: Node, node: Node) -> Response:
-    body = body_of(database, node)
-    return json_response(status, body, [(b"etag", body["_etag"].encode())], budget.METADATA)
+    return metadata.answer(status, body_of(database, node), metadata.in_database(database))

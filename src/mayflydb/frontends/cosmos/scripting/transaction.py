@@ -25,7 +25,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
 from mayflydb.store.interface import Get, Holders, Load, Order, Position, Read, Scan
 
-FIRST_SEQ: Final = 1 << 59
+FIRST_SEQ: Final = 1 << 57
 FIRST_LSN: Final = 0xFFFF << 32
 """Numbers from here on are for the time being: no container comes to them."""
 
@@ -178,9 +178,10 @@ async def _nothing() -> AsyncIterator[Batch]:
 
 def _pattern(view: ContainerView) -> re.Pattern[bytes]:
     """Finds rids and etags that are for the time being."""
-    # Rids of 16 bytes are 22 characters; the number is in the last 8 bytes, and the first it can differ in comes late.
-    lowest, highest = item_rid(view.owner, FIRST_SEQ), item_rid(view.owner, FIRST_SEQ | 0xFFFFFFFF)
-    common = next(n for n in range(24) if lowest[n] != highest[n])
-    rid = re.escape(lowest[:common]).encode() + rb"[A-Za-z0-9+-]{%d}==" % (22 - common)
+    # The numbers differ in the middle of their rids: in less than 32 bits, least significant byte first.
+    lowest, highest = item_rid(view.owner, FIRST_SEQ), item_rid(view.owner, FIRST_SEQ | 0x7FFFFFFF)
+    differing = [n for n in range(24) if lowest[n] != highest[n]]
+    first, end = differing[0], differing[-1] + 1
+    rid = re.escape(lowest[:first]).encode() + rb"[A-Za-z0-9+-]{%d}" % (end - first) + re.escape(lowest[end:]).encode()
     middle = etag(FIRST_LSN, view.owner.container, 0)[9:25].encode()
     return re.compile(rid + rb"|[0-9a-f]{8}" + re.escape(middle) + rb"[0-9a-f]{8}0000")
