@@ -7,9 +7,10 @@ SHELL := bash
 help:
 	@echo 'make serve [ARGS="--memory -p 0"]   start a server'
 	@echo 'make test  [ONLY=path|word] [SEED=n] lint, types, import rules and all tests'
+	@echo 'make test ONLY=clients               clients in Go, Rust and Java, a step of its own'
 	@echo 'make lint | format                   check, or rewrite, the form of the code'
 	@echo 'make bench [ARGS=...]                measure against another server'
-	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb ...'
+	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb, clients ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
 	@echo 'make lock                            resolve requirements*.lock anew'
 	@echo 'make clean                           remove everything that was made'

@@ -1,8 +1,10 @@
 """Run clients' own test suites against Mayfly, and write docs/compatibility.md.
 
     python compatibility/run.py [cosmos|mongo|ydb|sqlalchemy] [WORD...]
+    python compatibility/run.py clients
 
-Of all suites or of one; with words only the files whose names hold one of them, and then no document is written.
+Of all suites or of one, or the checks of clients in other languages; with words only the files whose names hold one of them,
+and then no document is written.
 Started by tools/compatibility.sh, which fetches the suites: COMPATIBILITY_PLACE is where they lie.
 """
 
@@ -16,6 +18,7 @@ from pathlib import Path
 from time import monotonic
 
 import files
+import languages
 import outcomes
 import report
 from reasons import sifted
@@ -49,12 +52,29 @@ def measure(suite: Suite, place: Path, wanted: list[str]) -> list[outcomes.File]
         return list(pool.map(one, chosen))
 
 
+def publish(section: str) -> None:
+    """Write one section of the document anew."""
+    DOCUMENT.parent.mkdir(exist_ok=True)
+    before = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
+    DOCUMENT.write_text(report.document(before, section), encoding="utf-8")
+
+
+def measure_languages(place: Path) -> int:
+    """The checks of clients in other languages, and their sections."""
+    code = languages.run(ROOT)
+    for section in languages.sections(place / "clients"):
+        publish(section)
+    return code
+
+
 def main() -> int:
     """1 when there was nothing to run, or a file had no whole report; tests that fail are what the document is for."""
     # A shell ignores it for what it runs in the background, and so would the pytests that are interrupted with it.
     signal.signal(signal.SIGINT, signal.default_int_handler)
     place = Path(os.environ.get("COMPATIBILITY_PLACE", ROOT / ".compatibility"))
     words = sys.argv[1:]
+    if words == [languages.WORD]:
+        return measure_languages(place)
     suites = [suite for suite in ALL if suite.word in words] or list(ALL)
     wanted = [word for word in words if word not in {suite.word for suite in ALL}]
     whole, found = True, False
@@ -67,9 +87,7 @@ def main() -> int:
         if wanted:
             print(report.failures(measured))
         else:
-            DOCUMENT.parent.mkdir(exist_ok=True)
-            before = DOCUMENT.read_text(encoding="utf-8") if DOCUMENT.exists() else ""
-            DOCUMENT.write_text(report.document(before, report.section(suite, measured)), encoding="utf-8")
+            publish(report.section(suite, measured))
     if not found:
         print("no such file in the suites", file=sys.stderr)
     return 0 if whole and found else 1

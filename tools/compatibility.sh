@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # tools/compatibility.sh [cosmos|mongo|ydb|sqlalchemy] [WORD...]: run the clients' own test suites against Mayfly, all or one of them, and
-# write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write nothing.
+# write docs/compatibility.md; with other words, run only the files whose names hold one of them, and write nothing. With `clients`,
+# run the checks of clients in other languages, and write their sections.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -8,6 +9,11 @@ place=.compatibility
 tools/venv.sh test
 mkdir -p "$place"
 echo '*' >"$place/.gitignore"
+
+if [[ $* == clients ]]; then
+    tools/clients.sh
+    exec .venv/bin/python compatibility/run.py clients
+fi
 
 # An environment that uv made has no pip of its own.
 if .venv/bin/python -m pip --version >/dev/null 2>&1; then

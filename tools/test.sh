@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # tools/test.sh: everything that `make test` does. ONLY: a path below tests/, or a word in the names of tests. SEED: repeats a run.
+# ONLY=clients is a step of its own: clients in other languages, whose toolchains and downloads nothing else needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -9,11 +10,20 @@ only=${ONLY:-}
 
 echo "SEED=$SEED"
 tools/venv.sh test
-tools/system-packages.sh strace chromium
-tools/javascript.sh
 
 code=0
-selection=()
+share=worksteal
+if [[ $only == clients || $only == tests/clients* || $only == clients/* ]]; then
+    tools/clients.sh
+    # One test runs all checks of a language; each check is a subtest of it, and counted.
+    share=loadfile
+    selection=(-o verbosity_subtests=1)
+else
+    tools/system-packages.sh strace chromium
+    tools/javascript.sh
+    selection=(--ignore=tests/clients)
+    echo "Clients in Go, Rust and Java are a step of their own: make test ONLY=clients"
+fi
 if [[ -n $only ]]; then
     place=
     for candidate in "$only" "tests/$only" "tests/reliability/$only"; do
@@ -22,13 +32,13 @@ if [[ -n $only ]]; then
             break
         fi
     done
-    if [[ -n $place ]]; then selection=("$place"); else selection=(-k "$only"); fi
+    if [[ -n $place ]]; then selection+=("$place"); else selection+=(-k "$only"); fi
 else
     tools/lint.sh || code=1
 fi
 
 echo "--- tests"
-.venv/bin/pytest -n "${WORKERS:-2}" --dist worksteal --hypothesis-seed="$SEED" ${selection[@]+"${selection[@]}"} || code=1
+.venv/bin/pytest -n "${WORKERS:-2}" --dist "$share" --hypothesis-seed="$SEED" "${selection[@]}" || code=1
 
 if [[ $code != 0 ]]; then
     echo "REPLAY: make test SEED=$SEED COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)${only:+ ONLY=$only}"
