@@ -28,6 +28,20 @@ def pytest_configure(config: pytest.Config) -> None:
     )
 
 
+    _steady(config)
+
+
+def _steady(config: pytest.Config) -> None:
+    """Hypothesis draws from SEED too, and no example fails for having been slow on a machine with other work."""
+    if not config.pluginmanager.hasplugin("hypothesispytest"):
+        return
+    from hypothesis import HealthCheck, core, settings
+
+    settings.register_profile("mayfly", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+    settings.load_profile("mayfly")
+    core.global_force_seed = SEED
+
+
 def pytest_report_header(config: pytest.Config) -> str:
     chosen = f"stores: {config.getoption('stores') or stores.everything()}"
     return chosen if citus.named() else f"{chosen}; not on Citus: {citus.URL} is not set"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -14,9 +13,10 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
+import planted
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Scope
-from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed, Unavailable
+from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import Allocate, Get, Holders, Load, Order, Position, Row, Scan
 from mayflydb.store.postgres import reads
@@ -166,20 +166,18 @@ def skipping(self: Transaction, request: Allocate) -> Awaitable[tuple[int, int]]
 
 
 holders, allocate = reads.holders, Transaction._allocate
-FAULTS: dict[str, tuple[AbstractContextManager[object], str]] = {
-    "no lock": (patch.object(reads, "lock_rows", unlocked), "duplicate key|AssertionError|Corrupt"),
-    "a guess believed": (
-        patch.object(reads, "locked_gets", believing),
-        "duplicate key|AssertionError|Corrupt|changed by somebody",
-    ),
-    "unique values": (patch.dict(reads.ANSWERS, {Holders: forgetful}), "hold one value"),
-    "an lsn twice": (patch.object(Transaction, "_allocate", skipping), "AssertionError"),
+FAULTS: dict[str, AbstractContextManager[object]] = {
+    "no lock": patch.object(reads, "lock_rows", unlocked),
+    "a guess believed": patch.object(reads, "locked_gets", believing),
+    "unique values": patch.dict(reads.ANSWERS, {Holders: forgetful}),
+    "an lsn twice": patch.object(Transaction, "_allocate", skipping),
 }
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_the_checks_see(fault: str, seed: int, postgres: Cluster) -> None:
-    planted, symptom = FAULTS[fault]
-    with planted, pytest.raises((ExceptionGroup, AssertionError, Unavailable)) as caught:
-        asyncio.run(crowd(postgres.fresh(), 2, seed, OPERATIONS // 2))
-    assert re.search(symptom, repr(caught.value)), repr(caught.value)
+def test_the_checks_see(fault: str, postgres: Cluster, figure: Callable[[str], None]) -> None:
+    """Nodes meet as they happen to, so that the symptom that comes first differs, and a run may pass without any."""
+    with FAULTS[fault]:
+        found = planted.found(lambda seed: asyncio.run(crowd(postgres.fresh(), 2, seed, OPERATIONS // 2)), range(5))
+    assert found, f"{fault}: nothing was found"
+    figure(f"{fault}: {found}")
