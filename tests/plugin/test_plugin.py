@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
@@ -16,6 +17,8 @@ import pytest
 # `http.cookiejar` of the run before. What is loaded here stays.
 from azure.core.pipeline.transport import RequestsTransport  # noqa: F401
 from azure.cosmos import CosmosClient  # noqa: F401
+
+import mayflydb
 
 pytest_plugins = ["pytester"]
 
@@ -212,6 +215,39 @@ def test_loading_the_plugin_loads_nothing_else() -> None:
     command = [sys.executable, "-c", code]
     found = subprocess.run(command, capture_output=True, text=True, check=True, env=environment).stdout.split()
     assert set(found) <= {"mayflydb", "mayflydb.testing", PLUGIN}
+
+
+AS_COMPILED = """
+import sys
+from pathlib import Path
+
+def test_here(mayfly):
+    loaded = [module for name, module in sys.modules.items() if name.startswith("mayflydb.")]
+    assert Path(sys.modules["mayflydb"].__file__).is_relative_to(SITE)
+    rewritten = {module.__name__ for module in loaded if "Rewriting" in type(module.__spec__.loader).__name__}
+    assert rewritten <= {"mayflydb.testing", "mayflydb.testing.plugin"}
+    assert len(loaded) > 100
+"""
+
+
+def test_an_installed_package_is_not_rewritten(run: pytest.Pytester, tmp_path: Path) -> None:
+    """pytest rewrites whole distributions that bring a plugin; parsing all of Mayfly took as long as a first test run."""
+    site = tmp_path / "site"
+    shutil.copytree(Path(mayflydb.__file__).parent, site / "mayflydb", ignore=shutil.ignore_patterns("__pycache__"))
+    about = site / "mayflydb-0.1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.4\nName: mayflydb\nVersion: 0.1.0\n")
+    (about / "entry_points.txt").write_text(f"[pytest11]\nmayflydb = {PLUGIN}\n")
+    (about / "RECORD").write_text("".join(f"{file.relative_to(site)},,\n" for file in site.rglob("*.py")))
+    run.makepyfile(AS_COMPILED.replace("SITE", repr(str(site))))
+    run.makeconftest("import mayflydb.model.instant")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(site), *sys.path])}
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
+    done = subprocess.run(command, cwd=run.path, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    written = {file.name.partition(".")[0] for file in site.rglob("*-pytest-*.pyc")}
+    assert written <= {"__init__", "plugin"}
 
 
 @pytest.mark.mayfly(start="2026-01-01T00:00:00Z")
