@@ -27,19 +27,17 @@ def pytest_configure(config: pytest.Config) -> None:
         "markers", "everywhere: a wire test that `make test` runs on every store, not on memory alone"
     )
 
-
     _steady(config)
 
 
 def _steady(config: pytest.Config) -> None:
-    """Hypothesis draws from SEED too, and no example fails for having been slow on a machine with other work."""
+    """No example of Hypothesis fails for having been slow on a machine with other work."""
     if not config.pluginmanager.hasplugin("hypothesispytest"):
         return
-    from hypothesis import HealthCheck, core, settings
+    from hypothesis import HealthCheck, settings
 
     settings.register_profile("mayfly", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
     settings.load_profile("mayfly")
-    core.global_force_seed = SEED
 
 
 def pytest_report_header(config: pytest.Config) -> str:
