@@ -6,7 +6,7 @@ import re
 from typing import Any
 
 import pytest
-from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
@@ -75,8 +75,8 @@ EQUALITY: list[Row] = [
     ({"a": {"$ne": 1}}, {}, True),
     ({"a": {"$ne": 1}}, {"a": [1, 2]}, False),
     ({"a": {"$ne": None}}, {}, False),
-    ({"a": DBRef("c", 1)}, {"a": DBRef("c", 1)}, True),
-    ({"a.$id": 1}, {"a": DBRef("c", 1)}, True),
+    ({"a": {"$ref": "c", "$id": 1}}, {"a": {"$ref": "c", "$id": 1}}, True),
+    ({"a.$id": 1}, {"a": {"$ref": "c", "$id": 1}}, True),
     ({"a": MinKey()}, {"a": MinKey()}, True),
     ({"": 1}, {"": 1}, True),
 ]

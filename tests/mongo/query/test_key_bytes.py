@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
-from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.indexes.key_bytes import after, descending, encode_value, id_key
 from mayflydb.query.mongo.values import MISSING, order_key
@@ -82,7 +82,7 @@ OTHERS: list[Any] = [
     {"a": 1, "b": None},
     {"b": 1},
     {"a": {"b": [1]}},
-    DBRef("c", 1),
+    {"$ref": "c", "$id": 1},
     [],
     [None],
     [1, 2],

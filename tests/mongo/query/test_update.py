@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
+from bson import DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Timestamp
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -46,8 +46,8 @@ SET: list[Row] = [
     ({"a": [[1], [2]]}, {"$set": {"a.1.0": 7}}, {"a": [[1], [7]]}),
     ({"a": {"0": 1}}, {"$set": {"a.0": 2}}, {"a": {"0": 2}}),
     ({}, {"$set": {"a.0": 2}}, {"a": {"0": 2}}),
-    ({"a": DBRef("c", 1)}, {"$set": {"a.$id": 2}}, {"a": {"$ref": "c", "$id": 2}}),
-    ({"a": DBRef("c", 1)}, {"$set": {"a.$id": 1}}, {"a": DBRef("c", 1)}),
+    ({"a": {"$ref": "c", "$id": 1}}, {"$set": {"a.$id": 2}}, {"a": {"$ref": "c", "$id": 2}}),
+    ({"a": {"$ref": "c", "$id": 1}}, {"$set": {"a.$id": 1}}, {"a": {"$ref": "c", "$id": 1}}),
     ({"_id": 1}, {"$set": {"_id": 1}}, {"_id": 1}),
     ({"_id": OID, "a": 1}, {"$set": {"_id": OID, "a": 2}}, {"_id": OID, "a": 2}),
     ({"_id": {"x": 1}}, {"$set": {"_id.x": 1}}, {"_id": {"x": 1}}),

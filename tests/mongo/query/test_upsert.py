@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from bson import DBRef, Int64, ObjectId, Regex
+from bson import Int64, ObjectId, Regex
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -53,7 +53,6 @@ OID = ObjectId("0123456789abcdef01234567")
         ({"a": {"$eq": Regex("x")}}, {"$set": {"c": 2}}, {"_id": OID, "a": Regex("x"), "c": 2}),
         ({"a": [1, 2]}, {"$push": {"a": 3}}, {"_id": OID, "a": [1, 2, 3]}),
         ({"a": {}}, {"$set": {"a.b": 3}}, {"_id": OID, "a": {"b": 3}}),
-        ({"a": DBRef("c", 1)}, {"$set": {"b": 3}}, {"_id": OID, "a": DBRef("c", 1), "b": 3}),
         ({"a": {"$ref": "c", "$id": 1}}, {"$set": {"b": 3}}, {"_id": OID, "a": {"$ref": "c", "$id": 1}, "b": 3}),
         ({"$comment": "x", "a": 1}, {"$set": {"b": 3}}, {"_id": OID, "a": 1, "b": 3}),
         ({"a": 1, "$and": [{"a": 2}]}, {"$set": {"c": 2}}, 54),

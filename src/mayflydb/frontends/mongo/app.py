@@ -20,7 +20,6 @@ from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.errors import answer_to, refusal
 from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
 from mayflydb.frontends.mongo.options import Options
-from mayflydb.frontends.mongo.protocol import raw
 from mayflydb.frontends.mongo.protocol.deadlines import within
 from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
 from mayflydb.frontends.mongo.sessions.registry import Sessions, session_id
@@ -29,6 +28,7 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
+from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, is_number, type_name
 

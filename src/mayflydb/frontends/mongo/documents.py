@@ -9,10 +9,10 @@ from typing import Any, Final
 
 from bson import Binary, Int64, ObjectId, Timestamp
 
-from mayflydb.frontends.mongo.protocol.raw import check_depth, elements
 from mayflydb.model.instant import Instant, to_seconds
 from mayflydb.model.record import IGNORED, NEVER
 from mayflydb.query.mongo.faults import bad_value
+from mayflydb.query.mongo.raw import check_depth, elements
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import INT32_MAX, Document, decode, encode
 

@@ -12,7 +12,6 @@ from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
-from bson import DBRef
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, shell, type_name
@@ -91,9 +90,7 @@ class Collation(msgspec.Struct, frozen=True):
             return _STRING, _key(value, self.strength, self.numeric)
         if kind is list:
             return _ARRAY, tuple([self.order_key(each) for each in value])
-        if kind is DBRef:
-            value = value.as_doc()
-        elif kind is not dict:
+        if kind is not dict:
             return order_key(value)
         fields = []
         for name, each in value.items():

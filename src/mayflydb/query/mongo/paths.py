@@ -8,14 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any, TypeAlias
-
-from bson import DBRef
+from typing import Any, Final, TypeAlias
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Parts: TypeAlias = tuple[str, ...]
+
+REFERENCE: Final = ("$ref", "$id", "$db")
+"""Names of the fields of a database reference: those that begin with a dollar and may stand in any path.
+
+https://www.mongodb.com/docs/manual/reference/database-references/#dbrefs
+"""
 
 
 @lru_cache(maxsize=4096)
@@ -34,7 +38,7 @@ def field_path(path: str) -> Parts:
     for part in parts:
         if not part:
             raise MqlError(15998, "FieldPath field names may not be empty strings.")
-        if part.startswith("$"):
+        if part.startswith("$") and part not in REFERENCE:
             raise MqlError(
                 16410, "FieldPath field names may not start with '$'. Consider using $getField or $setField."
             )
@@ -52,10 +56,8 @@ def index_of(part: str) -> int | None:
 
 
 def fields_of(value: Value) -> Document | None:
-    """The fields of a document, of a database reference too; None for what has none."""
-    if type(value) is dict:
-        return value
-    return dict(value.as_doc()) if type(value) is DBRef else None
+    """The fields of a document; None for what has none."""
+    return value if type(value) is dict else None
 
 
 def lookup(document: Document, parts: Parts, spread: bool = True) -> list[Value]:
@@ -74,11 +76,10 @@ def _in_document(document: Document, parts: Parts, at: int, spread: bool, found:
         value = document.get(parts[at], MISSING)
         if type(value) is list or at == last:
             break
-        fields = fields_of(value)
-        if fields is None:
+        if type(value) is not dict:
             found.append(MISSING)
             return
-        document, at = fields, at + 1
+        document, at = value, at + 1
     if at < last:
         _in_array(value, parts, at + 1, spread, found)
         return

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import msgspec
-from bson import DBRef
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
@@ -130,10 +129,10 @@ class _Parser:
         positional = name == "$" or name.endswith(".$") or ".$." in name
         if positional and not self.find:
             raise MqlError(31324, "Cannot use positional projection in aggregation projection")
-        if type(operand) in (dict, DBRef):
+        if type(operand) is dict:
             if positional:
                 raise MqlError(31271, "positional projection cannot be used with an expression or sub object")
-            self._object(name, operand if type(operand) is dict else dict(operand.as_doc()), tree, parent)
+            self._object(name, operand, tree, parent)
         elif type(operand) is bool or is_number(operand):
             self._flag(name, truthy(operand), positional, tree, parent)
         else:

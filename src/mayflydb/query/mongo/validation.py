@@ -12,6 +12,7 @@ from typing import Final
 from bson import Regex
 
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.values import Document, Value, type_name
 
 MAX_DATABASE: Final = 63
@@ -59,16 +60,13 @@ def check_id(value: Value) -> None:
     _check_names(value)
 
 
-_REFERENCE: Final = ("$ref", "$id", "$db")
-
-
 def _check_names(value: Value) -> None:
     if type(value) is list:
         for each in value:
             _check_names(each)
     elif type(value) is dict:
         for name, each in value.items():
-            if name.startswith("$") and name not in _REFERENCE:
+            if name.startswith("$") and name not in REFERENCE:
                 raise MqlError(52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.")
             _check_names(each)
 

@@ -20,7 +20,6 @@ from bson import (
     Binary,
     Code,
     DatetimeMS,
-    DBRef,
     Decimal128,
     Int64,
     MaxKey,
@@ -40,6 +39,7 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.raw import ARRAY, EMBEDDED, SCOPED, elements, scope_of, without
 
 
 class Missing(Enum):
@@ -65,12 +65,43 @@ OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
 )
 
 
+_REFERENCE: Final = b"\x02$ref\0"
+
+
 def decode(data: bytes) -> Document:
     """The document these bytes are. MqlError 22 if they are none."""
     try:
-        return _decode(data, OPTIONS)
+        # bson makes objects of database references, which lose the order of their fields.
+        return _decode(data, OPTIONS) if _REFERENCE not in data else _with_references(data)
     except (BSONError, ValueError, OverflowError, RecursionError) as error:
         raise MqlError(22, f"invalid BSON: {error}") from None
+
+
+def _with_references(data: bytes) -> Document:
+    """A document in which database references, at any depth, are plain documents: bson leaves alone the outermost."""
+    parts = list(elements(data))
+    apart = [part for part in parts if part.type in _HOLDERS and _REFERENCE in data[part.value : part.end]]
+    if not apart:
+        return _decode(data, OPTIONS)
+    rest = _decode(without(data, apart), OPTIONS)
+    document: Document = {}
+    for part in parts:
+        name = part.name.decode("utf-8", "surrogateescape")
+        document[name] = rest[name] if part not in apart else _HOLDERS[part.type](data[part.value : part.end])
+    return document
+
+
+def _scoped_code(value: bytes) -> Code:
+    scope = scope_of(value)
+    text = value[8 : len(value) - len(scope) - 1]
+    return Code(text.decode("utf-8", "surrogateescape"), _with_references(scope))
+
+
+_HOLDERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
+    EMBEDDED: _with_references,
+    ARRAY: lambda value: list(_with_references(value).values()),
+    SCOPED: _scoped_code,
+}
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
@@ -102,7 +133,6 @@ _NAMES: Final[Mapping[type, str]] = {
     type(None): "null",
     Regex: "regex",
     re.Pattern: "regex",
-    DBRef: "object",
     Int64: "long",
     Timestamp: "timestamp",
     Decimal128: "decimal",
@@ -249,7 +279,6 @@ _KEYS: Final[Mapping[type, Callable[[Any], OrderKey]]] = {
     Decimal128: _decimal_key,
     str: lambda value: (_STRING, value),
     dict: _document_key,
-    DBRef: lambda value: _document_key(value.as_doc()),
     list: lambda value: (_ARRAY, tuple([order_key(each) for each in value])),
     bytes: _binary_key,
     Binary: _binary_key,
@@ -270,7 +299,6 @@ _CLASSES: Final[Mapping[type, int]] = {
     Decimal128: _NUMBER,
     str: _STRING,
     dict: _OBJECT,
-    DBRef: _OBJECT,
     list: _ARRAY,
     bytes: _BINARY,
     Binary: _BINARY,
@@ -292,9 +320,8 @@ def truthy(value: Value) -> bool:
 def shell(value: Value) -> str:
     """A value as the server prints it in messages: `{ key: { t: 1 }, name: "t_1" }`, `ObjectId('...')`, `new Date(0)`."""
     kind = type(value)
-    if kind in (dict, DBRef):
-        fields = (value if kind is dict else value.as_doc()).items()
-        return "{ " + ", ".join(f"{name}: {shell(each)}" for name, each in fields) + " }" if fields else "{}"
+    if kind is dict:
+        return "{ " + ", ".join(f"{name}: {shell(each)}" for name, each in value.items()) + " }" if value else "{}"
     if kind is list:
         return "[ " + ", ".join(map(shell, value)) + " ]" if value else "[]"
     if kind is str:

@@ -16,7 +16,6 @@ from mayflydb.frontends.mongo.commands.queries import session_of
 from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Outcome, insert_some, statement_ids, statements
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.protocol import raw
 from mayflydb.frontends.mongo.sessions.transactions import check_database
 from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.statements import (
@@ -27,6 +26,7 @@ from mayflydb.frontends.mongo.statements import (
     on_standing,
     writable_in,
 )
+from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
 

@@ -6,10 +6,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, TypeAlias
 
 import msgspec
-from bson import DatetimeMS, DBRef
+from bson import DatetimeMS
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
+from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, order_key, shell, type_name
 
 
@@ -83,7 +84,7 @@ def field_names(path: str) -> tuple[str, ...]:
     for part in parts:
         if not part:
             raise MqlError(15998, "FieldPath field names may not be empty strings.")
-        if part[0] == "$":
+        if part[0] == "$" and part not in REFERENCE:
             raise MqlError(
                 16410, f"FieldPath field names may not start with '$'. Consider using $getField or $setField. ({part})"
             )
@@ -100,8 +101,6 @@ def walk(value: Value, parts: Sequence[str], at: int = 0) -> Value:
         elif type(value) is list:
             found = [walk(each, parts, index) for each in value if type(each) is dict]
             return [each for each in found if each is not MISSING]
-        elif type(value) is DBRef:
-            value = value.as_doc().get(parts[index], MISSING)
         else:
             return MISSING
     return value

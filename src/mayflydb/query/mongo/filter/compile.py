@@ -8,12 +8,14 @@ from typing import Any, Final
 import msgspec
 from bson import Decimal128
 
+from mayflydb.query.mongo.collation import SIMPLE
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.filter.comparisons import equality
 from mayflydb.query.mongo.filter.fields import Scope, element_test, field_condition
-from mayflydb.query.mongo.filter.nodes import Match, Node, always, both, either, neither, never, on_path
+from mayflydb.query.mongo.filter.nodes import Leaf, Match, Node, always, both, either, neither, never, on_path
 from mayflydb.query.mongo.operands import whole
-from mayflydb.query.mongo.paths import split
+from mayflydb.query.mongo.paths import REFERENCE, split
 from mayflydb.query.mongo.schema import compile_schema
 from mayflydb.query.mongo.text import TextIndex, TextSearch, compile_text
 from mayflydb.query.mongo.values import Document, Value, is_number, shell, truthy
@@ -156,6 +158,17 @@ def _constant(name: str, match: Match) -> Callable[[Value, Scope], Node]:
     return compile_constant
 
 
+def _part_of_reference(name: str) -> Callable[[Value, Scope], Node]:
+    """`$ref`, `$id` and `$db` in a query: equality of the field of that name; only `$id` goes by the collation."""
+
+    def compile_part(operand: Value, scope: Scope) -> Node:
+        scope.named.add(name)
+        collation = scope.env.collation if name == "$id" else SIMPLE
+        return on_path(Leaf(equality(operand, collation)), (name,))
+
+    return compile_part
+
+
 _PATHLESS: Final[Mapping[str, Callable[[Value, Scope], Node]]] = {
     "$and": lambda operand, scope: both(_branches("$and", operand, scope)),
     "$or": lambda operand, scope: either(_branches("$or", operand, scope)),
@@ -167,4 +180,5 @@ _PATHLESS: Final[Mapping[str, Callable[[Value, Scope], Node]]] = {
     "$sampleRate": _sample_rate,
     "$alwaysTrue": _constant("$alwaysTrue", always),
     "$alwaysFalse": _constant("$alwaysFalse", never),
+    **{name: _part_of_reference(name) for name in REFERENCE},
 }

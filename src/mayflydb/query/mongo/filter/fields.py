@@ -13,7 +13,6 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
 from mayflydb.query.mongo.filter.nodes import Condition, Every, Leaf, Negated, Node, Test, never, on_value
 from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
-from mayflydb.query.mongo.paths import fields_of
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, truthy
@@ -225,8 +224,7 @@ def element_test(operand: Value, scope: Scope) -> Test:
     def test(element: Value) -> bool:
         if type(element) is list:
             return matches({str(index): each for index, each in enumerate(element)})
-        fields = fields_of(element)
-        return fields is not None and matches(fields)
+        return type(element) is dict and matches(element)
 
     return test
 

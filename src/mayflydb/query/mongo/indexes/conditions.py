@@ -21,10 +21,9 @@ from mayflydb.query.mongo.indexes.bounds import (
     matches,
     united,
 )
-from mayflydb.query.mongo.paths import index_of, split
+from mayflydb.query.mongo.paths import REFERENCE, index_of, split
 from mayflydb.query.mongo.values import Document, Value, equal, truthy
 
-_REFERENCE: Final = ("$ref", "$id", "$db")
 _LOGICAL: Final = ("$and", "$or", "$nor")
 _COMPARISONS: Final = ("$gt", "$gte", "$lt", "$lte")
 
@@ -88,7 +87,7 @@ def _of_field(path: str, value: Value) -> Iterator[Condition]:
 def is_operators(value: Value) -> bool:
     """Whether it is `{$gt: 1}` and not a value to be equal to."""
     first = next(iter(value), "") if type(value) is dict else ""
-    return first.startswith("$") and first not in _REFERENCE
+    return first.startswith("$") and first not in REFERENCE
 
 
 def _matching(path: str, value: Value) -> Condition:
@@ -109,7 +108,7 @@ def _expression(value: Value, options: str) -> tuple[str, int]:
 
 def _of_element(path: str, operand: Document) -> Iterator[Condition]:
     first = next(iter(operand), "")
-    if first.startswith("$") and first not in _LOGICAL:
+    if first.startswith("$") and first not in _LOGICAL and first not in REFERENCE:
         yield Condition(path, "$elemMatch", operand)
         return
     group = object()

@@ -18,7 +18,7 @@ from decimal import Decimal
 from struct import Struct
 from typing import Any, Final
 
-from bson import Binary, Code, DatetimeMS, DBRef, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
+from bson import Binary, Code, DatetimeMS, Decimal128, Int64, MaxKey, MinKey, ObjectId, Regex, Timestamp
 
 from mayflydb.model.keys import complement, floor, signed
 from mayflydb.query.mongo.collation import SIMPLE, Collation
@@ -153,7 +153,6 @@ def _code(value: Code, collation: Collation) -> bytes:
 
 _CONTAINERS: Final[Mapping[type, Callable[[Any, Collation], bytes]]] = {
     dict: _document,
-    DBRef: lambda value, collation: _document(value.as_doc(), collation),
     list: _array,
     Code: _code,
 }

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.indexes.options import must_be, refused
+from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.values import Value, is_number, order_key, shell, type_name
 
 KeyPattern: TypeAlias = tuple[tuple[str, int | str], ...]
@@ -17,7 +18,6 @@ KeyPattern: TypeAlias = tuple[tuple[str, int | str], ...]
 MOST_FIELDS: Final = 32
 _PLUGINS: Final = ("hashed", "text")
 _ABSENT_PLUGINS: Final = ("2d", "2dsphere", "geoHaystack", "columnstore")
-_DBREF: Final = ("$id", "$ref", "$db")
 
 
 def key_pattern(pattern: Value, given: bool) -> KeyPattern:
@@ -81,7 +81,11 @@ def _check_path(path: str, way: int | str) -> None:
         if not part:
             raise refused("Index keys cannot contain an empty field.")
         last = n == len(parts) - 1
-        if part[0] == "$" and not (n and part in _DBREF) and not (last and part == "$**" and not isinstance(way, str)):
+        if (
+            part[0] == "$"
+            and not (n and part in REFERENCE)
+            and not (last and part == "$**" and not isinstance(way, str))
+        ):
             raise refused("Index key contains an illegal field name: field name starts with '$'.")
 
 

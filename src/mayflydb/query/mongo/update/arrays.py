@@ -10,6 +10,7 @@ from bson import Decimal128, Regex
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
 from mayflydb.query.mongo.update.neighbours import filter_of
@@ -202,7 +203,9 @@ def pop(path: str, argument: Value, _env: Env) -> Leaf:
     return Leaf(act)
 
 
-_WHOLE_QUERIES: Final = frozenset({"$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$where", "$text"})
+_WHOLE_QUERIES: Final = frozenset(
+    {"$and", "$or", "$nor", "$expr", "$jsonSchema", "$comment", "$where", "$text", *REFERENCE}
+)
 
 
 def pull(_path: str, argument: Value, env: Env) -> Leaf:

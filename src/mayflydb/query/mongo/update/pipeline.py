@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final, TypeAlias
 
 import msgspec
-from bson import DBRef
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.update.neighbours import expression_of, projection_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
 
@@ -98,7 +98,7 @@ class _Added(msgspec.Struct, frozen=True):
         """`old` with the fields in it: an array with them in every element, what holds no fields replaced by a document."""
         if type(old) is list:
             return [self.put(element, root) for element in old]
-        new = dict(old) if type(old) is dict else dict(old.as_doc()) if type(old) is DBRef else {}
+        new = dict(old) if type(old) is dict else {}
         for name, what in self.fields.items():
             value = what.put(new.get(name, MISSING), root) if isinstance(what, _Added) else what(root)
             if value is MISSING:
@@ -125,7 +125,7 @@ def _grow(tree: _Added, stage: str, path: str, value: Any, env: Env, above: str 
     for part in parts:
         if not part:
             raise _invalid(stage, 40352 if path == "" else 15998, "FieldPath field names may not be empty strings.")
-        if part.startswith("$"):
+        if part.startswith("$") and part not in REFERENCE:
             raise _invalid(stage, 16410, f"FieldPath field names may not start with '$', found '{whole}'.")
     for part in parts[:-1]:
         below = tree.fields.setdefault(part, _Added({}))
@@ -197,8 +197,6 @@ def _replace_with(name: str, spec: Any, env: Env) -> Stage:
         value = evaluate(document)
         if type(value) is dict:
             return value
-        if type(value) is DBRef:
-            return dict(value.as_doc())
         raise MqlError(
             40228,
             f"{subject}must evaluate to an object, but resulting value was: "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from bson import DBRef
-
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
@@ -62,8 +60,6 @@ def _found(parts: list[str], root: Document) -> Value:
         index = as_index(part) if kind is list else None
         if kind is dict:
             value = value.get(part, MISSING)
-        elif kind is DBRef:
-            value = value.as_doc().get(part, MISSING)
         elif index is not None:
             value = value[index] if index < len(value) else MISSING
         else:

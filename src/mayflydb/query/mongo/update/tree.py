@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Final, TypeAlias
 
 import msgspec
-from bson import DBRef
 
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update.neighbours import Filter
@@ -68,10 +67,6 @@ class Fields(msgspec.Struct, frozen=True):
             return made or MISSING
         if kind is list:
             return _in_array(children, old, trail, run)
-        if kind is DBRef:
-            opened = dict(old.as_doc())
-            changed = _in_document(children, opened, trail, run)
-            return old if changed is opened else changed
         for name, child in children:
             _refuse(child, old, trail, (*trail, name), run)
         return old

@@ -10,11 +10,10 @@ from bson import Regex
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.update.compile import Update, compile_update
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import Document, Value
-
-_REFERENCE = ("$ref", "$id", "$db")
 
 
 def upserted(
@@ -65,7 +64,7 @@ def _stated(query: Document) -> Iterator[tuple[str, Value]]:
 def _values(condition: Value) -> Iterator[Value]:
     """What a condition on one field says that its value is."""
     first = next(iter(condition), "") if type(condition) is dict else ""
-    if not first.startswith("$") or first in _REFERENCE:
+    if not first.startswith("$") or first in REFERENCE:
         if not isinstance(condition, Regex | re.Pattern):
             yield condition
         return

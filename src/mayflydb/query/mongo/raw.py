@@ -15,7 +15,7 @@ DEEPEST: Final = 200
 
 SMALLEST: Final = 5
 
-_EMBEDDED, _ARRAY, _SCOPED = 0x03, 0x04, 0x0F
+EMBEDDED, ARRAY, SCOPED = 0x03, 0x04, 0x0F
 
 _FIXED: Final[Mapping[int, int]] = {
     0x01: 8,
@@ -117,7 +117,7 @@ def documents(data: bytes, field: str) -> list[bytes]:
     """The documents in the bytes of an array. MqlError 14 for what is none of them; `field` is `<command>.<field>`."""
     found = []
     for element in elements(data):
-        if element.type != _EMBEDDED:
+        if element.type != EMBEDDED:
             place = f"{field}.{element.name.decode('utf-8', 'replace')}"
             raise type_mismatch(place, TYPES[element.type], "object")
         document = data[element.value : element.end]
@@ -155,8 +155,8 @@ def check_depth(data: bytes, deepest: int = DEEPEST) -> None:
             open_documents.append((level + 1, elements(inner), inner))
 
 
-def _scope(value: bytes) -> bytes:
-    """The document behind the code."""
+def scope_of(value: bytes) -> bytes:
+    """The document that a value of code with a scope ends with. MqlError 22 for code longer than its value."""
     code = int.from_bytes(value[4:8], "little", signed=True)
     if not 0 < code <= len(value) - 8:
         raise _invalid("code is longer than its value")
@@ -167,7 +167,7 @@ def _itself(value: bytes) -> bytes:
     return value
 
 
-_OPENS: Final[Mapping[int, Callable[[bytes], bytes]]] = {_EMBEDDED: _itself, _ARRAY: _itself, _SCOPED: _scope}
+_OPENS: Final[Mapping[int, Callable[[bytes], bytes]]] = {EMBEDDED: _itself, ARRAY: _itself, SCOPED: scope_of}
 
 
 def _invalid(what: str) -> MqlError:
