@@ -105,8 +105,6 @@ def _fill(document: Document, tree: Tree, frame: Frame) -> Document:
 
 
 def _tree_of(spec: Mapping[str, Value], env: Env) -> Tree:
-    if not spec:
-        raise MqlError(40177, "specification must have at least one field")
     tree: Tree = {}
     for path, value in spec.items():
         _plant(tree, field_path(path), path, value, env)
@@ -120,9 +118,7 @@ def _plant(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: Env
             raise _conflict(path)
         tree = branch
     last = parts[-1]
-    if type(value) is dict and not (value and next(iter(value)).startswith("$")):
-        if not value:
-            raise MqlError(40180, f"an empty object is not a valid value. Found empty object at path {path}")
+    if type(value) is dict and value and not next(iter(value)).startswith("$"):
         branch = tree.setdefault(last, {})
         if type(branch) is not dict:
             raise _conflict(path)

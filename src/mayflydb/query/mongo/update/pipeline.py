@@ -111,8 +111,6 @@ class _Added(msgspec.Struct, frozen=True):
 def _add_fields(name: str, spec: Any, env: Env) -> Stage:
     if type(spec) is not dict:
         raise MqlError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
-    if not spec:
-        raise _invalid(name, 51269, "specification must have at least one field")
     tree = _Added({})
     for path, value in spec.items():
         _grow(tree, name, path, value, env)
@@ -133,11 +131,7 @@ def _grow(tree: _Added, stage: str, path: str, value: Any, env: Env, above: str 
             raise _collision(stage, whole)
         tree = below
     last = parts[-1]
-    if type(value) is dict and not next(iter(value), "").startswith("$"):
-        if not value:
-            raise _invalid(
-                stage, 51270, f"An empty sub-projection is not a valid value. Found empty object at path {whole}"
-            )
+    if type(value) is dict and value and not next(iter(value)).startswith("$"):
         below = tree.fields.setdefault(last, _Added({}))
         if not isinstance(below, _Added):
             raise _collision(stage, whole)
