@@ -6,6 +6,7 @@ from random import Random
 from typing import Any
 
 import pytest
+
 from mayflydb.query.mongo.paths import extract, fields_of, index_of, located, lookup, split
 from mayflydb.query.mongo.values import MISSING, order_key
 

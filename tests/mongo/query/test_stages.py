@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from types import coroutine
 from typing import Any
 
 import pytest
@@ -424,3 +425,81 @@ def test_a_sample_is_as_likely_as_any_other() -> None:
             drawn[each["_id"]] += 1
     assert sum(drawn) == 1200
     assert all(140 < count < 260 for count in drawn)
+
+
+LONG: dict[str, Document] = {
+    "$addFields": {"$addFields": {"n": {"$add": ["$n", 1]}}},
+    "$match": {"$match": {"n": 1}},
+    "$unionWith": {"$unionWith": "d"},
+    "$skip": {"$skip": 0},
+    "$group": {"$group": {"_id": "$_id", "n": {"$max": "$n"}}},
+    "$lookup": {"$lookup": {"from": "d", "pipeline": [], "as": "n"}},
+}
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_a_pipeline_may_have_a_thousand_stages(name: str) -> None:
+    found = run({"c": [{"_id": 1, "n": 1}], "d": [{"_id": 2}]}, [LONG[name]] * 1000)
+    assert len(found) == (1001 if name == "$unionWith" else 1)
+    if name == "$addFields":
+        assert found == [{"_id": 1, "n": 1001}]
+
+
+@pytest.mark.parametrize(
+    "pipeline",
+    [
+        [{"$skip": 0}] * 1001,
+        [{"$facet": {"a": [{"$skip": 0}] * 1001}}],
+        [{"$lookup": {"from": "c", "pipeline": [{"$skip": 0}] * 1001, "as": "a"}}],
+        [{"$unionWith": {"coll": "c", "pipeline": [{"$skip": 0}] * 1001}}],
+    ],
+    ids=["top", "$facet", "$lookup", "$unionWith"],
+)
+def test_a_pipeline_has_a_limit(pipeline: list[Document]) -> None:
+    assert outcome({"c": [{}]}, pipeline) == 7749501
+
+
+@pytest.mark.parametrize(("depth", "expected"), [(20, [{"a": []}]), (21, 232), (90, 232)])
+def test_pipelines_nest_to_a_limit(depth: int, expected: Any) -> None:
+    pipeline: list[Document] = []
+    for _ in range(depth):
+        pipeline = [{"$lookup": {"from": "none", "pipeline": pipeline, "as": "a"}}]
+    assert outcome({"c": [{}]}, pipeline) == expected
+
+
+@pytest.mark.parametrize("ending", [MqlError(292, "late"), KeyError("x"), GeneratorExit()], ids=repr)
+def test_what_ends_a_stage_ends_the_chain_and_closes_its_beginning(ending: BaseException) -> None:
+    closed: list[int] = []
+
+    async def failing() -> Any:
+        try:
+            yield [{"n": 0}]
+            raise ending
+        finally:
+            closed.append(1)
+
+    pipe = made(Memory({}), [{"$set": {"a": 1}}, {"$match": {}}, {"$unwind": "$n"}])
+    with pytest.raises(type(ending)):
+        driven(collect(pipe.over(failing())))
+    assert closed == [1]
+
+
+def test_what_a_stage_waits_for_reaches_who_runs_the_chain_and_back() -> None:
+    @coroutine
+    def waiting() -> Any:
+        answer = yield "outside"
+        return answer
+
+    async def source() -> Any:
+        yield [{"n": await waiting()}]
+        with pytest.raises(KeyError):
+            await waiting()
+        yield [{"n": 3}]
+
+    inner = made(Memory({}), [{"$set": {"b": 1}}]).over(source())
+    outer = collect(made(Memory({}), [{"$set": {"a": 1}}, {"$skip": 0}]).over(inner))
+    assert outer.send(None) == "outside"
+    assert outer.send(2) == "outside"
+    with pytest.raises(StopIteration) as stop:
+        outer.throw(KeyError("answer"))
+    assert stop.value.value == [{"n": 2, "b": 1, "a": 1}, {"n": 3, "b": 1, "a": 1}]

@@ -13,9 +13,9 @@ import pytest
 from bson import encode
 
 from mayflydb.frontends.mongo.protocol import messages as wire
-from mayflydb.query.mongo import raw
 from mayflydb.frontends.mongo.protocol.compression import Codecs, installed
 from mayflydb.frontends.mongo.protocol.messages import BadFrame, Framer, Message
+from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError
 
 PING = encode({"ping": 1, "$db": "admin"})

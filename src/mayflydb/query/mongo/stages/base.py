@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Final, Protocol, TypeAlias
 
 import msgspec
@@ -44,7 +44,8 @@ class Inner(Protocol):
 class Scope(msgspec.Struct, frozen=True):
     """Where a stage is compiled.
 
-    `inside`: the stage whose sub-pipeline this is, "" at the top; `memory_limit` in bytes; `compile_inner`: for sub-pipelines;
+    `inside`: the stage whose sub-pipeline this is, "" at the top; `depth`: how many sub-pipelines are around it;
+    `memory_limit` in bytes; `compile_inner`: for sub-pipelines;
     `text`: the collection's text index, while `$text` may be asked; `score`: a document's, while documents are as they were read.
     """
 
@@ -53,12 +54,13 @@ class Scope(msgspec.Struct, frozen=True):
     compile_inner: Callable[[Value, Scope], Inner]
     memory_limit: int = MEMORY_LIMIT
     inside: str = ""
+    depth: int = 0
     text: TextIndex | None = None
     score: Callable[[Document], float] | None = None
 
     def inner(self, pipeline: Value, stage: str) -> Inner:
         """Compiles a sub-pipeline of `stage`."""
-        return self.compile_inner(pipeline, replace(self, inside=stage, text=None, score=None))
+        return self.compile_inner(pipeline, replace(self, inside=stage, depth=self.depth + 1, text=None, score=None))
 
     def with_variables(self, variables: Mapping[str, Value]) -> Scope:
         """The same with more variables."""
@@ -158,19 +160,6 @@ def required(spec: Document, name: str, stage: str) -> Value:
     if name not in spec:
         raise MqlError(40414, f"BSON field '{stage}.{name}' is missing but a required field")
     return spec[name]
-
-
-async def chained(stages: Sequence[Stage], batches: Batches) -> Batches:
-    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
-    chain = [batches]
-    for stage in stages:
-        chain.append(stage.run(chain[-1]))
-    try:
-        async for batch in chain[-1]:
-            yield batch
-    finally:
-        for part in reversed(chain):
-            await close(part)
 
 
 async def close(batches: Batches) -> None:

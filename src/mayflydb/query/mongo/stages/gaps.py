@@ -12,7 +12,8 @@ from mayflydb.query.mongo.dates import UTC_ZONE, shift, unit_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.numbers import add, integral
 from mayflydb.query.mongo.paths import field_path
-from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, chained, in_batches, only, required
+from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, in_batches, only, required
+from mayflydb.query.mongo.stages.chain import chained
 from mayflydb.query.mongo.stages.fields import add_fields, plain_value_at, with_field
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields

@@ -11,8 +11,9 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import text_search
 from mayflydb.query.mongo.stages import basic, buckets, combine, gaps, group, shapes
-from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage, Where, chained
+from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage, Where
 from mayflydb.query.mongo.stages.basic import Match
+from mayflydb.query.mongo.stages.chain import chained
 from mayflydb.query.mongo.stages.combine import Documents, Special, Write, special
 from mayflydb.query.mongo.stages.fields import add_fields
 from mayflydb.query.mongo.stages.graph import compile_graph_lookup
@@ -66,6 +67,12 @@ UNSUPPORTED: Final = frozenset({
 
 ATLAS: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
 """Those that Atlas alone has, refused with the code that a server outside of it has for them."""
+
+LONGEST: Final = 1000
+"""Stages of one pipeline."""
+
+DEEPEST: Final = 20
+"""Pipelines within a pipeline's stages, within each other."""
 
 _FIRST: Final = frozenset({"$documents", *_SPECIAL})
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -156,6 +163,10 @@ def compile_pipeline(
 def _compile(pipeline: Value, scope: Scope) -> Pipeline:
     if type(pipeline) is not list:
         raise MqlError(14, "'pipeline' option must be specified as an array")
+    if len(pipeline) > LONGEST:
+        raise MqlError(7749501, f"Pipeline length must be no longer than {LONGEST} stages.")
+    if scope.depth > DEEPEST:
+        raise MqlError(232, f"Maximum number of nested sub-pipelines exceeded. Limit is {DEEPEST}")
     stages: list[Stage] = []
     for at, spec in enumerate(pipeline):
         if type(spec) is not dict:

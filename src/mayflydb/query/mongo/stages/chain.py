@@ -1,0 +1,85 @@
+"""Stages run one behind the other. The stack does not grow with them: a pipeline may have a thousand."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Generator, Sequence
+from types import coroutine
+from typing import Any, Final
+
+from mayflydb.query.mongo.stages.base import Stage, close
+from mayflydb.query.mongo.stages.source import Batches
+from mayflydb.query.mongo.values import Document
+
+_END: Final = None
+
+
+class _Feed:
+    """What a stage reads from. It asks whoever runs the chain for the next batch of `step`, and does not run it itself."""
+
+    __slots__ = ("chain", "step")
+
+    def __init__(self, step: Batches, chain: object) -> None:
+        self.step = step
+        self.chain = chain
+
+    def __aiter__(self) -> AsyncIterator[list[Document]]:
+        return self
+
+    async def __anext__(self) -> list[Document]:
+        batch = await _asked(self)
+        if batch is _END:
+            raise StopAsyncIteration
+        return batch
+
+
+@coroutine
+def _asked(feed: _Feed) -> Generator[Any, Any, list[Document] | None]:
+    batch: list[Document] | None = yield feed
+    return batch
+
+
+@coroutine
+def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | None]:
+    """The next batch of a step; _END behind its last one. What a step waits for outside of the chain is waited for."""
+    running: list[Any] = [last.__anext__().__await__()]
+    answer: Any = None
+    error: BaseException | None = None
+    while running:
+        try:
+            asked = running[-1].send(answer) if error is None else running[-1].throw(error)
+        except StopIteration as done:
+            running.pop()
+            answer, error = done.value, None
+        except StopAsyncIteration:
+            running.pop()
+            answer, error = _END, None
+        except BaseException as raised:  # noqa: BLE001 - it goes on to the step that waits, and out in the end
+            running.pop()
+            error = raised
+        else:
+            answer, error = None, None
+            if type(asked) is _Feed and asked.chain is chain:
+                running.append(asked.step.__anext__().__await__())
+                continue
+            try:
+                answer = yield asked
+            except BaseException as thrown:  # noqa: BLE001 - it goes on to the step that waits
+                error = thrown
+    if error is not None:
+        raise error
+    batch: list[Document] | None = answer
+    return batch
+
+
+async def chained(stages: Sequence[Stage], batches: Batches) -> Batches:
+    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
+    chain = object()
+    steps = [batches]
+    for stage in stages:
+        steps.append(stage.run(_Feed(steps[-1], chain)))
+    try:
+        while (batch := await _next(steps[-1], chain)) is not _END:
+            yield batch
+    finally:
+        for step in reversed(steps):
+            await close(step)
