@@ -67,3 +67,19 @@ def test_indexes_change_no_answer(
         for field, _ in by[:1]:
             if field == "_id":
                 assert found == expected, (asked, by)
+
+
+@pytest.mark.everywhere
+def test_a_hint_gives_the_order_of_its_index(mongo_client: MongoClient[dict[str, Any]]) -> None:
+    found = mongo_client.hints.c
+    mongo_client.drop_database("hints")
+    found.insert_many([{"_id": id, "n": n, "s": "x" * 2000 + str(n)} for id, n in enumerate([3, 1, 2, 5, 4])])
+    for key in ([("n", -1)], [("n", 1)], [("s", -1)]):
+        found.create_index(key)
+    assert [each["n"] for each in found.find().hint([("n", -1)])] == [5, 4, 3, 2, 1]
+    assert [each["n"] for each in found.find().hint("n_1")] == [1, 2, 3, 4, 5]
+    assert [each["n"] for each in found.find({"n": {"$in": [4, 1, 5]}}).hint("n_-1")] == [5, 4, 1]
+    assert [each["n"] for each in found.aggregate([{"$match": {"n": {"$gt": 1}}}], hint="n_1")] == [2, 3, 4, 5]
+    # Keys that are too long to be held whole tell no order by themselves.
+    assert [each["n"] for each in found.find().hint("s_-1")] == [5, 4, 3, 2, 1]
+    assert [each["n"] for each in found.find().hint("n_1").sort("n", -1)] == [5, 4, 3, 2, 1]

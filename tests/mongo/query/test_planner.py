@@ -133,9 +133,9 @@ def test_a_collation_bounds_strings_if_the_query_has_the_same() -> None:
 @pytest.mark.parametrize(
     ("hint", "kind", "name"),
     [
-        ("a_1", "seek", "a_1"),
-        ({"a": 1}, "seek", "a_1"),
-        ({"b": 1, "a": 1}, "seek", "b_1_a_1"),
+        ("a_1", "walk", "a_1"),
+        ({"a": 1}, "walk", "a_1"),
+        ({"b": 1, "a": 1}, "walk", "b_1_a_1"),
         ("_id_", "scan", None),
         ({"$natural": 1}, "scan", None),
     ],
@@ -143,6 +143,12 @@ def test_a_collation_bounds_strings_if_the_query_has_the_same() -> None:
 def test_a_hint_is_followed(hint: Any, kind: str, name: str | None) -> None:
     found = plan({"c": 1}, None, hint, [A, BA], ENV)
     assert (found.kind, found.index.name if found.index else None) == (kind, name)
+
+
+def test_a_hint_gives_the_order_of_its_index_unless_another_is_asked_for() -> None:
+    assert not plan({}, None, {"a": 1}, [A], ENV).descending
+    assert plan({}, {"a": -1}, {"a": 1}, [A], ENV).descending
+    assert plan({"a": 5}, {"c": 1}, {"a": 1}, [A], ENV).kind == "seek"
 
 
 @pytest.mark.parametrize("hint", ["x", {"a": -1}, {"x": 1}])

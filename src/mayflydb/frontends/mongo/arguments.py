@@ -22,8 +22,8 @@ def document(given: Mapping[str, Any], field: str, command: str) -> Document | N
 
 
 def text(given: Mapping[str, Any], field: str, command: str) -> str:
-    """A string. MqlError 40414 where it is missing, 14 for anything else."""
-    if field not in given:
+    """A string. MqlError 40414 where it is missing or null, 14 for anything else."""
+    if field not in given or (given[field] is None and field != command):
         raise missing(field, command)
     value = given[field]
     if type(value) is not str:
@@ -32,8 +32,8 @@ def text(given: Mapping[str, Any], field: str, command: str) -> str:
 
 
 def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
-    """An array. MqlError 40414 where it is missing, 14 for anything else."""
-    if field not in given:
+    """An array. MqlError 40414 where it is missing or null, 14 for anything else."""
+    if field not in given or (given[field] is None and field != command):
         raise missing(field, command)
     value = given[field]
     if type(value) is not list:

@@ -33,7 +33,7 @@ from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.keys import compile_keys, keys_of
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.text import TextIndex
-from mayflydb.query.mongo.validation import check_collection, check_database
+from mayflydb.query.mongo.validation import check_collection, check_database, check_new_collection
 from mayflydb.query.mongo.values import Document, Value, decode, encode
 
 SPACE: Final = "mongo"
@@ -321,7 +321,7 @@ class Collections:
         `offer`: its own throughput, as `engine.throughput` stores it.
         """
         check_database(database)
-        check_collection(database, name)
+        check_new_collection(database, name)
         body: dict[str, Any] = {"uuid": self._uuid().hex()}
         if options:
             body["options"] = packed(options)
@@ -465,7 +465,7 @@ class Collections:
     ) -> None:
         """Give a collection another name, in the place of another one or of none, in one row. MqlError 48, 26, 73."""
         check_database(database)
-        check_collection(database, name)
+        check_new_collection(database, name)
         parent = await self._database(database, collection.node.definition.written)
         old = None if replacing is None else replacing.id
 

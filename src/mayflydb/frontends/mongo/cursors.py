@@ -170,10 +170,14 @@ class Cursors:
 
     async def kill(self, ids: Sequence[int]) -> tuple[list[int], list[int]]:
         """Close them: (those that were open, those that were not)."""
-        killed = [id for id in ids if id in self._open]
-        for id in dict.fromkeys(killed):
-            await self._open.pop(id).close()
-        return killed, [id for id in ids if id not in killed]
+        killed: list[int] = []
+        unknown: list[int] = []
+        for id in ids:
+            cursor = self._open.pop(id, None)
+            (unknown if cursor is None else killed).append(id)
+            if cursor is not None:
+                await cursor.close()
+        return killed, unknown
 
     def leave(self, cursor: Cursor) -> None:
         """It is at its end."""

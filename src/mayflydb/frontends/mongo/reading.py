@@ -23,7 +23,7 @@ from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.keys import run_of
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
-from mayflydb.query.mongo.sort import Sort
+from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.values import Document, decode
 from mayflydb.store.interface import KeyRange
 
@@ -223,7 +223,7 @@ class Committed:
         index = index_of(collection, plan)
         batch = min(SCAN_BATCH, max(16, 2 * (select.skip + select.limit))) if select.limit else SCAN_BATCH
         seen: set[int] = set()
-        run = Run(select.sort if plan.sorted else None)
+        run = Run(_order_of(plan, select))
         for lower, upper in reversed(plan.ranges) if plan.descending else plan.ranges:
             within = KeyRange(lower, upper)
             found = self._engine.indexes.walk(collection.node, index, within, plan.descending, moment.now, batch)
@@ -254,6 +254,14 @@ class Committed:
         """An index that was dropped while it was read has not told everything."""
         if not await self._engine.indexes.stand(collection.id, (index,)):
             raise MqlError(175, f"query plan killed :: caused by :: index of {collection.namespace} dropped")
+
+
+def _order_of(plan: Plan, select: Select) -> Sort | None:
+    """The order that a walk has to keep: the one that is asked for, or that of a hinted index."""
+    if select.hint is None or select.sort is not None or plan.index is None:
+        return select.sort if plan.sorted else None
+    env = msgspec.structs.replace(select.env, collation=plan.index.collator)
+    return compile_sort({path: way for path, way in plan.index.key if type(way) is int}, env)
 
 
 class Run:

@@ -8,13 +8,14 @@ from typing import Any, Final
 
 from bson import DatetimeMS, Int64
 
+from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
-from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.stages.source import Batches
-from mayflydb.query.mongo.values import Document, Value
+from mayflydb.query.mongo.values import Document, Value, type_name
 from mayflydb.store.interface import Count
 
 
@@ -82,10 +83,10 @@ async def _local_sessions(call: Call, spec: Value) -> list[Document]:
         if field not in ("allUsers", "users"):
             raise MqlError(40415, f"BSON field '$listLocalSessions.{field}' is an unknown field.")
     owners: list[str] | None = [call.owner]
-    if spec.get("allUsers") or spec.get("users"):
+    everybody, named = arguments.flag(spec, "allUsers", "$listLocalSessions"), _users(spec)
+    if everybody or named:
         call.require("server", "admin")
-        named = [f"{each.get('db')}.{each.get('user')}" for each in spec.get("users") or () if type(each) is dict]
-        owners = None if spec.get("allUsers") else named
+        owners = None if everybody else named
     return [
         {
             "_id": {"id": binary_uuid(session.id), "uid": sha256(session.owner.encode()).digest()},
@@ -93,6 +94,16 @@ async def _local_sessions(call: Call, spec: Value) -> list[Document]:
         }
         for session, idle in call.app.sessions.idle(owners)
     ]
+
+
+def _users(spec: Document) -> list[str]:
+    """`users: [{user, db}]`. MqlError 14, 40414."""
+    field = "$listLocalSessions.users"
+    users = arguments.array(spec, "users", "$listLocalSessions") if spec.get("users") is not None else []
+    for each in users:
+        if type(each) is not dict:
+            raise type_mismatch(field, type_name(each), "object")
+    return [f"{arguments.text(each, 'db', field)}.{arguments.text(each, 'user', field)}" for each in users]
 
 
 _REPORTS: Final[Mapping[str, Callable[[Call, Any], Awaitable[list[Document]]]]] = {

@@ -162,10 +162,14 @@ class Statement(msgspec.Struct, frozen=True):
         # The writer may be further on than this command: what has died for it must not be found again.
         return max(self.call.now, await self.call.app.data.engine.now())
 
-    def environment(self, collection: Collection) -> Env:
+    def check(self) -> None:
+        """MqlError as `run` has it for a statement that can never be carried out, where there is no collection."""
+        self.select(None, self.environment(None))
+
+    def environment(self, collection: Collection | None) -> Env:
         return environment(self.call, collection, self.given)
 
-    def select(self, collection: Collection, env: Env) -> Select:
+    def select(self, collection: Collection | None, env: Env) -> Select:
         limit = 0 if self.many else 1
         return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_place=True)
 
@@ -217,16 +221,22 @@ class Modification(Statement, frozen=True):
             constants=arguments.document(given, "c", name) or {},
         )
 
+    def check(self) -> None:
+        super().check()
+        self.compiled(self.environment(None))
+
     def compiled(self, env: Env) -> Update:
         """MqlError as `compile_update` has them, and 14 for what is no update at all."""
         if type(self.updates) not in (dict, list):
             raise type_mismatch("update.updates.u", type_name(self.updates), "object", "array")
-        filters = self.given.get("arrayFilters") or ()
+        filters = self.given.get("arrayFilters")
+        if filters is not None and type(filters) is not list:
+            raise type_mismatch("update.updates.arrayFilters", type_name(filters), "array")
         if self.constants:
             if type(self.updates) is not list:
                 raise MqlError(51198, "Constant values may only be specified for pipeline updates")
             env = msgspec.structs.replace(env, variables={**env.variables, **self.constants})
-        return compile_update(self.updates, env, filters)
+        return compile_update(self.updates, env, filters or ())
 
     async def run(self, work: Work, collection: Collection, id: int) -> tuple[Updated, bool]:
         """What it did, and whether it had been done before. `id`: its number within a numbered write. MqlError 16500."""

@@ -53,6 +53,17 @@ def check_collection(database: str, name: Value) -> str:
     return name
 
 
+_SYSTEM: Final = frozenset({"system.views", "system.profile", "system.js", "system.users", "system.version"})
+
+
+def check_new_collection(database: str, name: Value) -> str:
+    """`check_collection`, and MqlError 73 for a name that only the server gives."""
+    text = check_collection(database, name)
+    if text.startswith("system.") and text not in _SYSTEM:
+        raise MqlError(73, f"Invalid system namespace: {database}.{text}")
+    return text
+
+
 def check_id(value: Value) -> None:
     """MqlError 53 for an array or a regular expression as `_id`, 52 for an `_id` whose fields begin with a dollar."""
     if type(value) is list or isinstance(value, Regex | re.Pattern):

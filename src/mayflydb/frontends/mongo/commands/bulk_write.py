@@ -21,7 +21,6 @@ from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.statements import (
     Deletion,
     Modification,
-    environment,
     existing_in,
     on_standing,
     writable_in,
@@ -220,7 +219,7 @@ async def _update(call: Call, work: Work, results: Results, operation: Operation
         lambda collection: modification.run(work, collection, operation.id),
     )
     if ran is None:
-        modification.compiled(environment(call, None, statement))
+        modification.check()
         results.add(operation, 0, False, {}, nModified=0)
         return
     done, retried = ran
@@ -240,6 +239,8 @@ async def _delete(call: Call, work: Work, results: Results, operation: Operation
         lambda: existing_in(call, *operation.namespace),
         lambda collection: deletion.run(work, collection, operation.id),
     )
+    if ran is None:
+        deletion.check()
     count, _, retried = (0, None, False) if ran is None else ran
     results.add(operation, count, retried, {"nDeleted": count})
 
@@ -250,6 +251,7 @@ async def _reply(call: Call, results: Results) -> bytes:
 
     options = arguments.document(call.body, "cursor", call.name) or {}
     cursor = Cursor(NAMESPACE, lines(), Moment(call.now), lambda: (), 0, session_of(call))
+    cursor.transaction = call.transaction
     # Without a size, as much as fits: nobody wants to ask again for what is known already.
     batch = await cursor.batch(arguments.whole(options, "batchSize", call.name), call.now)
     id = 0 if cursor.exhausted else call.app.data.cursors.keep(cursor)

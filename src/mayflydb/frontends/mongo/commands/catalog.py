@@ -16,11 +16,12 @@ from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_kept
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
+from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.values import Document, encode
+from mayflydb.query.mongo.values import Document, encode, is_number, shell, type_name
 from mayflydb.store.interface import Count
 
 OPTIONS: Final = (
@@ -47,6 +48,20 @@ UNSUPPORTED: Final = (
 """Refused by name, unless they are off."""
 
 
+OF_VIEWS: Final = ("viewOn", "pipeline", "collation")
+"""Options that a view has; the others say nothing of one."""
+
+
+async def view_options_of(call: Call, name: str) -> Document:
+    """What `create` is told of a view, checked."""
+    if call.body.get("idIndex") is not None:
+        raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
+    options = options_of(call)
+    options = {field: options[field] for field in OF_VIEWS if field in options}
+    await check_view(call, name, options)
+    return options
+
+
 def options_of(call: Call) -> Document:
     """What `create` is told of a collection, checked. MqlError 72 for what does not go together, 238 for what is not built."""
     body = call.body
@@ -57,6 +72,9 @@ def options_of(call: Call) -> Document:
     if "expireAfterSeconds" in body:
         raise MqlError(72, "'expireAfterSeconds' is only supported on time-series collections or clustered collections")
     options: Document = {name: body[name] for name in OPTIONS if name in body and body[name] is not None}
+    if "viewOn" in options:
+        for name in ("capped", "size", "max"):
+            options.pop(name, None)
     if not arguments.flag(options, "capped", call.name):
         options.pop("capped", None)
         if "max" in options or "size" in options:
@@ -93,11 +111,44 @@ def _check_compiled(call: Call, options: Document) -> None:
             raise bad_value(f"Enumeration value '{options[name]}' for field 'create.{name}' is not a valid value.")
 
 
+def _check_id_index(call: Call, options: Document) -> None:
+    """`idIndex`, which can say nothing but what the index of `_id` is. MqlError 14, 9, 2, 67, 197."""
+    given = arguments.document(call.body, "idIndex", call.name)
+    if given is None:
+        return
+    for field, shape in (("key", dict), ("name", str)):
+        if field not in given:
+            raise failed_to_parse(f"The '{field}' field is a required property of an index specification")
+        if type(given[field]) is not shape:
+            expected = "object" if shape is dict else "string"
+            raise type_mismatch(f"{call.name}.idIndex.{field}", type_name(given[field]), expected)
+    key = given["key"]
+    if list(key) != ["_id"] or not is_number(key["_id"]) or key["_id"] != 1:
+        raise bad_value(f"The field 'key' for an _id index must be {{_id: 1}}, but got {shell(key)}")
+    if not given["name"]:
+        raise MqlError(67, "index names cannot be empty")
+    for field in given:
+        if field not in ("key", "name", "v", "ns", "collation"):
+            raise MqlError(197, f"The field '{field}' is not valid for an _id index specification")
+    version = given.get("v", 2)
+    if not is_number(version):
+        raise type_mismatch(f"{call.name}.idIndex.v", type_name(version), *arguments.NUMERIC)
+    if version not in (1, 2):
+        raise MqlError(67 if arguments.integer(version) == version else 2, f"Invalid index version {version}")
+    own = arguments.document(given, "collation", f"{call.name}.idIndex")
+    if own is not None and Collation.parse(own) != Collation.parse(options.get("collation", {"locale": "simple"})):
+        raise bad_value("The collation of the _id index must be that of the collection")
+
+
 async def create(call: Call) -> Document:
     """A collection or view. The same options again are no error."""
     call.fields({*OPTIONS, *UNSUPPORTED, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"})
     name = arguments.text(call.body, call.name, call.name)
-    options = options_of(call)
+    if call.body.get("viewOn") is not None:
+        options = await view_options_of(call, name)
+    else:
+        options = options_of(call)
+        _check_id_index(call, options)
     collections = call.app.data.collections
     try:
         await collections.create(call.database, name, options, call.now)

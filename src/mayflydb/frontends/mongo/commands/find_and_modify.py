@@ -66,6 +66,8 @@ async def _remove(call: Call, work: Work, id: int) -> Document:
     deletion = Deletion(call, body, query, arguments.document(body, "sort", name))
     collection = await existing(call)
     ran = await on_standing(work, lambda: existing(call), lambda found: deletion.run(work, found, id))
+    if ran is None:
+        deletion.check()
     count, last, retried = (0, None, False) if ran is None else ran
     return _answer(call, collection, {"n": count}, last, [id] if retried else [])
 
@@ -85,7 +87,7 @@ async def _update(call: Call, work: Work, id: int) -> Document:
             lambda found: modification.run(work, found, id),
         )
     if ran is None:
-        modification.compiled(environment(call, None, body))
+        modification.check()
         return _answer(call, None, {"n": 0, "updatedExisting": False}, None, [])
     done, retried = ran
     inserted = done.upserted is not MISSING

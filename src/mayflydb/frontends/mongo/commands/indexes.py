@@ -16,6 +16,7 @@ from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.indexing import counted
 from mayflydb.frontends.mongo.statements import existing
+from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
@@ -136,7 +137,10 @@ async def coll_mod(call: Call) -> Document:
         answer = await call.app.data.indexing.modify(collection, change, call.now, dry)
     options = {field: call.body[field] for field in COLL_MOD - {"index", "dryRun"} if field in call.body}
     if options:
-        await call.app.data.collections.change(collection, _options(call, collection, options), call.now)
+        changed = _options(call, collection, options)
+        if collection.view_on is not None:
+            await check_view(call, collection.name, changed)
+        await call.app.data.collections.change(collection, changed, call.now)
     told = {**options, **({} if change is None else {"index": change})}
     if not call.body.get("dryRun"):
         await call.app.data.collections.tell(collection, "modify", told, call.now)
@@ -151,8 +155,9 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
         if of_views != view:
             text = "'viewOn' requires a view" if of_views else "option not supported on a view"
             raise MqlError(72 if of_views else 167, f"{text}: {field}")
-    if given.get("validator"):
-        compile_filter(given["validator"], Env(milliseconds(call.now)))
+    validator = arguments.document(given, "validator", call.name)
+    if validator:
+        compile_filter(validator, Env(milliseconds(call.now)))
     for field, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
         if field in given and given[field] not in allowed:
             raise bad_value(f"Enumeration value '{given[field]}' for field 'collMod.{field}' is not a valid value.")

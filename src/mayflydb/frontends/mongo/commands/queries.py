@@ -212,7 +212,11 @@ async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds:
 async def kill_cursors(call: Call) -> Document:
     """Close cursors."""
     call.fields({"cursors"})
-    ids = [int(each) for each in arguments.array(call.body, "cursors", call.name)]
+    given = list(enumerate(arguments.array(call.body, "cursors", call.name)))
+    for place, each in given:
+        if each is not None and type(each) is not Int64:
+            raise type_mismatch(f"{call.name}.cursors.{place}", type_name(each), "long")
+    ids = [int(each) for _, each in given if each is not None]
     killed, unknown = await call.app.data.cursors.kill(ids)
     return {
         "cursorsKilled": [Int64(id) for id in killed],

@@ -273,6 +273,7 @@ async def _update_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
         lambda collection: modification.run(work, collection, id),
     )
     if ran is None:
+        modification.check()
         return False
     done, retried = ran
     outcome.n += done.matched
@@ -289,6 +290,7 @@ async def _delete_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
     ran = await on_standing(work, lambda: existing(call), lambda collection: deletion.run(work, collection, id))
     if ran is None:
+        deletion.check()
         return False
     count, _, retried = ran
     outcome.n += count

@@ -219,6 +219,9 @@ def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _C
         return _Candidate(1 << 20, Plan("none", sorted=True))
     bounded = fields[0].intervals != ALL
     way = _sort_way(question, spec, fields, by)
+    if forced and not question.sort and spec.kind == "ordered":
+        # Where no order is asked for, a hint gives that of its index.
+        way = 1
     if not (bounded or way or forced or spec.sparse or spec.partial is not None):
         return None
     return _Candidate(_score(fields, way, spec), _plan_of(question, spec, fields, way), bounded)

@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.expressions.core import check_variable
-from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.paths import field_path
 from mayflydb.query.mongo.stages.base import (
     Inner,
@@ -80,6 +80,8 @@ def special(name: str) -> Callable[[Value, Scope], Stage]:
     def compile_special(spec: Value, scope: Scope) -> Stage:
         if scope.inside:
             raise MqlError(238, f"{name} within {scope.inside} is not supported")
+        if type(spec) is not dict and name in ("$listLocalSessions", "$listSessions"):
+            raise type_mismatch(name, type_name(spec), "object")
         if type(spec) is not dict:
             raise failed_to_parse(f"{name} must take a nested object but found: {shell({name: spec})[2:-2]}")
         return Special(name, spec, scope.source)

@@ -1,0 +1,75 @@
+"""Definitions of views, checked when they are made or changed: a broken one would fail at every read.
+
+Rules: https://www.mongodb.com/docs/manual/core/views/create-view/
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collections
+from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.pipelines import DEEPEST, Collected
+from mayflydb.frontends.mongo.sessions.work import Single
+from mayflydb.frontends.mongo.statements import environment
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
+from mayflydb.query.mongo.stages import compile_pipeline
+from mayflydb.query.mongo.text import TextIndex
+from mayflydb.query.mongo.validation import check_collection
+from mayflydb.query.mongo.values import Document, encode, type_name
+
+LARGEST: Final = 16 * 1024 * 1024
+
+_OF_NO_COLLECTION: Final = frozenset({"$currentOp", "$listSessions", "$listLocalSessions", "$documents"})
+_WRITING: Final = frozenset({"$out", "$merge"})
+
+
+async def check_view(call: Call, name: str, options: Document) -> None:
+    """Whether `viewOn` and `pipeline` make a view called `name`; nulls are taken out of the pipeline.
+
+    MqlError 14, 2 and 73 for what is no collection, 5 for a view of itself, 165 for one too deep, 195 for one too large, and
+    those of pipelines.
+    """
+    below = arguments.text(options, "viewOn", call.name)
+    if not below:
+        raise bad_value("'viewOn' cannot be empty")
+    check_collection(call.database, below)
+    stages = arguments.array(options, "pipeline", call.name) if options.get("pipeline") is not None else []
+    stages = options["pipeline"] = [each for each in stages if each is not None]
+    for place, stage in enumerate(stages):
+        if type(stage) is not dict:
+            raise type_mismatch(f"{call.name}.pipeline.{place}", type_name(stage), "object")
+    _check_stages(call, stages)
+    if len(encode({"pipeline": stages})) > LARGEST:
+        raise MqlError(195, f"The view pipeline is too large: it exceeds {LARGEST} bytes")
+    source = Collected(call, Single(call.app.data, call.now), environment(call, None, {}), Moment(call.now))
+    compile_pipeline(stages, environment(call, None, {}), source, text=TextIndex({}))
+    await _check_chain(call.app.data.collections, call.database, name, below)
+
+
+def _check_stages(call: Call, stages: list[Any]) -> None:
+    first = next(iter(stages[0]), "") if stages else ""
+    if first == "$changeStream":
+        raise MqlError(40573, "$changeStream cannot be used in a view definition")
+    if first in _OF_NO_COLLECTION:
+        raise MqlError(73, f"{first} cannot be used in a view definition: it reads no collection")
+    if stages and next(iter(stages[-1]), "") in _WRITING:
+        raise MqlError(167, f"{next(iter(stages[-1]))} cannot be used in a view definition: {call.database}")
+
+
+async def _check_chain(collections: Collections, database: str, name: str, below: str) -> None:
+    """The views that a view stands on."""
+    path = [name]
+    while True:
+        if below in path:
+            cycle = " => ".join(f"{database}.{each}" for each in (*path, below))
+            raise MqlError(5, f"View cycle detected: {cycle}")
+        path.append(below)
+        found = await collections.find(database, below)
+        if found is None or found.view_on is None:
+            return
+        if len(path) > DEEPEST:
+            raise MqlError(165, f"View depth limit exceeded; maximum depth is {DEEPEST}")
+        below = found.view_on

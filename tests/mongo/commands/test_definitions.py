@@ -1,0 +1,258 @@
+"""What create and collMod refuse, so that nothing stands that no read could use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from bson import Int64
+from pymongo import MongoClient
+from pymongo.errors import OperationFailure
+
+Client = MongoClient[dict[str, Any]]
+Document = dict[str, Any]
+
+ID_KEY = {"key": {"_id": 1}, "name": "_id_"}
+NESTED: list[Document] = []
+for _ in range(21):
+    NESTED = [{"$lookup": {"from": "c", "pipeline": NESTED, "as": "a"}}]
+
+
+@pytest.fixture
+def client(mongo_client: Client) -> Client:
+    """A collection `c` and a view `v` of it."""
+    mongo_client.drop_database("made")
+    mongo_client.made.c.insert_one({"_id": 1, "x": 1})
+    mongo_client.made.command("create", "v", viewOn="c", pipeline=[{"$match": {"x": 1}}])
+    return mongo_client
+
+
+def code_of(client: Client, command: Document) -> int:
+    """Of the refusal; 0 for success."""
+    try:
+        client.made.command(command)
+    except OperationFailure as refusal:
+        return int(refusal.code or 0)
+    return 0
+
+
+VIEWS: list[tuple[Document, int]] = [
+    ({"viewOn": 5}, 14),
+    ({"viewOn": {"$literal": "c"}}, 14),
+    ({"viewOn": ""}, 2),
+    ({"viewOn": "a$b"}, 73),
+    ({"viewOn": "c", "pipeline": 5}, 14),
+    ({"viewOn": "c", "pipeline": {}}, 14),
+    ({"viewOn": "c", "pipeline": [5]}, 14),
+    ({"viewOn": "c", "pipeline": [{}]}, 40323),
+    ({"viewOn": "c", "pipeline": [{"$nope": 1}]}, 40324),
+    ({"viewOn": "c", "pipeline": [{"$match": {"$bad": 1}}]}, 2),
+    ({"viewOn": "c", "pipeline": [{"$project": {}}]}, 51272),
+    ({"viewOn": "c", "pipeline": [{"$out": "o"}]}, 167),
+    ({"viewOn": "c", "pipeline": [{"$merge": "o"}]}, 167),
+    ({"viewOn": "c", "pipeline": [{"$out": "o"}, {"$skip": 1}]}, 40601),
+    ({"viewOn": "c", "pipeline": [{"$changeStream": {}}]}, 40573),
+    ({"viewOn": "c", "pipeline": [{"$documents": [{}]}]}, 73),
+    ({"viewOn": "c", "pipeline": [{"$currentOp": {}}]}, 73),
+    ({"viewOn": "c", "pipeline": [{"$skip": 0}] * 1001}, 7749501),
+    ({"viewOn": "c", "pipeline": NESTED}, 232),
+    ({"viewOn": "w"}, 5),
+    ({"viewOn": "c", "idIndex": ID_KEY}, 72),
+    ({"viewOn": "c", "validationLevel": "x"}, 2),
+    ({"pipeline": []}, 72),
+    ({"viewOn": "c"}, 0),
+    ({"viewOn": "none", "pipeline": None}, 0),
+    ({"viewOn": "v", "pipeline": [None, {"$skip": 0}, None]}, 0),
+    ({"viewOn": "c", "pipeline": [{"$match": {"$text": {"$search": "x"}}}]}, 0),
+    ({"viewOn": "c", "capped": True, "size": 5}, 0),
+]
+
+
+@pytest.mark.parametrize(("options", "code"), VIEWS, ids=lambda value: str(value)[:80])
+def test_a_view_is_checked_when_it_is_made(client: Client, options: Document, code: int) -> None:
+    assert code_of(client, {"create": "w", **options}) == code
+    assert ("w" in client.made.list_collection_names()) == (not code)
+    if not code and "$text" not in str(options):
+        list(client.made.w.find())
+
+
+@pytest.mark.parametrize(
+    ("options", "code"),
+    [
+        ({"viewOn": 5, "pipeline": []}, 14),
+        ({"viewOn": "", "pipeline": []}, 2),
+        ({"viewOn": "v", "pipeline": []}, 5),
+        ({"viewOn": "c", "pipeline": [{"$nope": 1}]}, 40324),
+        ({"viewOn": "c", "pipeline": [{"$match": {"x": 2}}]}, 0),
+    ],
+    ids=str,
+)
+def test_a_view_is_checked_when_it_is_changed(client: Client, options: Document, code: int) -> None:
+    before = client.made.command("listCollections", filter={"name": "v"})["cursor"]["firstBatch"]
+    assert code_of(client, {"collMod": "v", **options}) == code
+    after = client.made.command("listCollections", filter={"name": "v"})["cursor"]["firstBatch"]
+    assert (before == after) == bool(code)
+
+
+def test_views_stand_on_each_other_to_a_limit_without_a_circle(client: Client) -> None:
+    database = client.made
+    for n in range(21):
+        code = code_of(client, {"create": f"v{n}", "viewOn": "v" if not n else f"v{n - 1}"})
+        assert code == (0 if n < 19 else 165 if n == 19 else 0), n
+    assert code_of(client, {"collMod": "v", "viewOn": "v5", "pipeline": []}) == 5
+    assert database.v18.count_documents({}) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        (5, 14),
+        ({}, 9),
+        ({"key": {"_id": 1}}, 9),
+        ({"name": "_id_"}, 9),
+        ({"key": 5, "name": "_id_"}, 14),
+        ({"key": {"_id": 1}, "name": 5}, 14),
+        ({"key": {"x": 1}, "name": "_id_"}, 2),
+        ({"key": {"_id": 1, "x": 1}, "name": "_id_"}, 2),
+        ({"key": {"_id": -1}, "name": "_id_"}, 2),
+        ({"key": {"_id": "hashed"}, "name": "_id_"}, 2),
+        ({"key": {"_id": 1}, "name": ""}, 67),
+        ({**ID_KEY, "v": 3}, 67),
+        ({**ID_KEY, "v": 1.5}, 2),
+        ({**ID_KEY, "v": "2"}, 14),
+        ({**ID_KEY, "unique": True}, 197),
+        ({**ID_KEY, "expireAfterSeconds": 5}, 197),
+        ({**ID_KEY, "collation": {"locale": "en"}}, 2),
+        (None, 0),
+        (ID_KEY, 0),
+        ({"key": {"_id": 1}, "name": "other", "v": Int64(1)}, 0),
+        ({**ID_KEY, "collation": {"locale": "simple"}}, 0),
+    ],
+    ids=str,
+)
+def test_the_index_of_ids_is_what_it_is(client: Client, given: Any, code: int) -> None:
+    assert code_of(client, {"create": "w", "idIndex": given}) == code
+    assert ("w" in client.made.list_collection_names()) == (not code)
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("system.foo", 73),
+        ("system.buckets.a", 73),
+        ("system.indexes", 73),
+        ("system.js", 0),
+        ("system.views", 0),
+        ("system", 0),
+        ("System.foo", 0),
+        ("systems.foo", 0),
+    ],
+)
+def test_names_of_the_server_are_its_own(client: Client, name: str, code: int) -> None:
+    assert code_of(client, {"create": name}) == code
+    assert code_of(client, {"insert": name, "documents": [{}]}) == code
+    if code:
+        assert client.admin.command("listDatabases")["ok"] == 1
+        with pytest.raises(OperationFailure) as caught:
+            client.made.c.rename(name)
+        assert caught.value.code == code
+
+
+@pytest.mark.parametrize("validator", [5, "x", [], False, 1.5], ids=str)
+def test_a_validator_is_a_document(client: Client, validator: Any) -> None:
+    assert code_of(client, {"collMod": "c", "validator": validator}) == 14
+    assert code_of(client, {"create": "w", "validator": validator}) == 14
+
+
+STATEMENTS: list[tuple[Document, int]] = [
+    ({"update": "none", "updates": [{"q": {}, "u": {"$bad": 1}}]}, 9),
+    ({"update": "none", "updates": [{"q": {"$bad": 1}, "u": {"$set": {"a": 1}}}]}, 2),
+    ({"update": "none", "updates": [{"q": {}, "u": [{"$nope": 1}]}]}, 40324),
+    ({"update": "none", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "arrayFilters": 5}]}, 14),
+    ({"update": "none", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "arrayFilters": None}]}, 0),
+    ({"update": "none", "updates": [{"q": {}, "u": {"$set": {"a": 1}}, "sort": {"a": 5}}]}, 15975),
+    ({"delete": "none", "deletes": [{"q": {"a": {"$bad": 1}}, "limit": 1}]}, 2),
+    ({"delete": "none", "deletes": [{"q": {"a": 1}, "limit": 1}]}, 0),
+    ({"findAndModify": "none", "query": {"$bad": 1}, "remove": True}, 2),
+    ({"findAndModify": "none", "query": {"$bad": 1}, "update": {"$set": {"a": 1}}}, 2),
+    ({"findAndModify": "none", "query": {}, "update": {"$bad": 1}}, 9),
+    ({"find": "none", "filter": {"$bad": 1}}, 2),
+    ({"count": "none", "query": {"$bad": 1}}, 2),
+    ({"distinct": "none", "key": "a", "query": {"$bad": 1}}, 2),
+    ({"aggregate": "none", "pipeline": [{"$match": {"$bad": 1}}], "cursor": {}}, 2),
+    ({"aggregate": "none", "pipeline": [{"$set": {"a": {"$bad": 1}}}], "cursor": {}}, 168),
+    ({"aggregate": "none", "pipeline": [{"$group": {"a": 1}}], "cursor": {}}, 15955),
+    ({"aggregate": "none", "pipeline": [{"$lookup": {"from": "c", "pipeline": [{"$bad": 1}], "as": "a"}}], "cursor": {}},
+     40324),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("command", "code"), STATEMENTS, ids=lambda value: str(value)[:80])
+def test_a_statement_on_no_collection_is_read_all_the_same(client: Client, command: Document, code: int) -> None:
+    assert statement_code(client, command) == code
+    assert "none" not in client.made.list_collection_names()
+
+
+def statement_code(client: Client, command: Document) -> int:
+    """Of the refusal of a command, or of its only statement."""
+    try:
+        reply = client.made.command(command)
+    except OperationFailure as refusal:
+        return int(refusal.code or 0)
+    return int(reply.get("writeErrors", [{"code": 0}])[0]["code"])
+
+
+@pytest.mark.parametrize("filters", [5, 1.5, "x", True, {"x": 1}], ids=str)
+def test_array_filters_of_a_bulk_write_are_an_array(client: Client, filters: Any) -> None:
+    operation = {"update": 0, "filter": {}, "updateMods": {"$set": {"x": 1}}, "arrayFilters": filters}
+    reply = client.admin.command("bulkWrite", 1, ops=[operation], nsInfo=[{"ns": "made.c"}])
+    assert reply["cursor"]["firstBatch"][0]["code"] == 14
+
+
+@pytest.mark.parametrize(
+    ("cursors", "code"),
+    [
+        (None, 40414),
+        (5, 14),
+        ([5], 14),
+        ([5.0], 14),
+        (["5"], 14),
+        ([Int64(5), {}], 14),
+        ([None, True], 14),
+        ([None, Int64(5), None], 0),
+        ([], 0),
+    ],
+    ids=str,
+)
+def test_cursors_are_killed_by_their_ids(client: Client, cursors: Any, code: int) -> None:
+    assert code_of(client, {"killCursors": "c", "cursors": cursors}) == code
+
+
+def test_a_cursor_is_killed_once(client: Client) -> None:
+    client.made.c.insert_many([{} for _ in range(3)])
+    id = client.made.command("find", "c", batchSize=1)["cursor"]["id"]
+    reply = client.made.command("killCursors", "c", cursors=[Int64(id), Int64(id)])
+    assert (reply["cursorsKilled"], reply["cursorsNotFound"]) == ([id], [id])
+
+
+@pytest.mark.parametrize(
+    ("spec", "code"),
+    [
+        (None, 14),
+        ([], 14),
+        ({"users": 5}, 14),
+        ({"users": {"user": "a", "db": "b"}}, 14),
+        ({"users": [5]}, 14),
+        ({"users": [{"user": 5, "db": "b"}]}, 14),
+        ({"users": [{"user": None, "db": "b"}]}, 40414),
+        ({"users": [{"user": "a"}]}, 40414),
+        ({"allUsers": "x"}, 14),
+        ({"users": [{"user": "a", "db": "b"}]}, 0),
+        ({"users": []}, 0),
+        ({"allUsers": True}, 0),
+    ],
+    ids=str,
+)
+def test_sessions_are_listed_by_users(client: Client, spec: Any, code: int) -> None:
+    pipeline = [{"$listLocalSessions": spec}]
+    assert code_of(client, {"aggregate": 1, "pipeline": pipeline, "cursor": {}}) == code
