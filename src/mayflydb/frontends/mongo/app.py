@@ -8,14 +8,12 @@ from random import Random  # noqa: TID251 - the type; what draws comes in from o
 from typing import Any
 from uuid import UUID
 
-from bson import Decimal128
-
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.accounts.users import Accounts, User
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
-from mayflydb.frontends.mongo.concerns import check_read_concern, check_version
+from mayflydb.frontends.mongo.concerns import check_concerns, check_version, time_limit
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.errors import answer_to, refusal
 from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
@@ -30,7 +28,7 @@ from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
-from mayflydb.query.mongo.values import Document, decode, encode, is_number, type_name
+from mayflydb.query.mongo.values import Document, decode, encode, type_name
 
 log = logging.getLogger(__name__)
 
@@ -42,8 +40,6 @@ ARRAYS: Mapping[bytes, bytes] = {
     b"\x04nsInfo\0": b"nsInfo",
 }
 """Array arguments that stay bytes wherever they come: how each begins as an element, and its name."""
-
-MOST_MILLISECONDS = (1 << 31) - 1
 
 HELLO = frozenset({"hello", "isMaster", "ismaster"})
 QUERIES = frozenset({"$query", "query"})
@@ -144,7 +140,7 @@ class MongoApp:
         call.require(command.right)
         self.tallies.count(call)
         check_version(call)
-        check_read_concern(call)
+        check_concerns(call)
         if "lsid" in call.body:
             self._enter_session(call)
         if self.sessions.ended:
@@ -153,10 +149,10 @@ class MongoApp:
             await self.data.transactions.expire()
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
-        limit = 0 if command.own_time or "maxTimeMS" not in call.body else _milliseconds(call)
+        limit = 0 if "maxTimeMS" not in call.body else time_limit(call)
         answering = self._handle(call, command) if not self.failpoints.active else self._rehearse(call, command)
         try:
-            answer = await (answering if not limit else within(limit, answering))
+            answer = await (answering if not limit or command.own_time else within(limit, answering))
         finally:
             if call.name in PRICED:
                 settle(call)
@@ -241,14 +237,3 @@ def _database_of(message: Message, name: str, body: Document) -> str:
         text = f"Unsupported OP_QUERY command: {name}. The client driver may require an upgrade."
         raise MqlError(352, text)
     return message.collection.partition(".")[0]
-
-
-def _milliseconds(call: Call) -> int:
-    """`maxTimeMS`; 0 is no limit."""
-    limit = call.body["maxTimeMS"]
-    if not is_number(limit):
-        raise type_mismatch(f"{call.name}.maxTimeMS", type_name(limit), "long", "int", "decimal", "double")
-    number = float(limit.to_decimal()) if isinstance(limit, Decimal128) else limit
-    if not 0 <= number <= MOST_MILLISECONDS or number != int(number):
-        raise MqlError(2, f"{limit} value for maxTimeMS is out of range [0, {MOST_MILLISECONDS}]")
-    return int(number)

@@ -1,12 +1,18 @@
-"""What every command may be told: of which version of the API it is, and how fresh what it reads is to be."""
+"""What every command may be told: its version of the API, how long it may take, how fresh its reads and how durable its
+writes are to be. Which command takes what is a table here."""
 
 from __future__ import annotations
 
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from decimal import ROUND_HALF_EVEN
+from typing import Any, Final, TypeAlias
 
+from bson import Decimal128, Timestamp
+
+from mayflydb.frontends.mongo.arguments import NUMERIC, integer
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.values import type_name
+from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
+from mayflydb.query.mongo.values import Document, Value, is_number, type_name
 
 API_VERSION_1: Final = frozenset({
     "abortTransaction", "aggregate", "authenticate", "bulkWrite", "collMod", "commitTransaction", "count", "create",
@@ -19,9 +25,6 @@ API_VERSION_1: Final = frozenset({
 _STAGES_OUTSIDE: Final = frozenset(
     {"$currentOp", "$indexStats", "$listLocalSessions", "$listSessions", "$planCacheStats"}
 )
-
-_LEVELS: Final = ("local", "available", "majority", "linearizable", "snapshot")
-_OF_SNAPSHOTS: Final = ("find", "aggregate", "distinct")
 
 
 def check_version(call: Call) -> None:
@@ -44,19 +47,175 @@ def check_version(call: Call) -> None:
             raise MqlError(323, f"stage {name} is not allowed with 'apiStrict: true' in API Version 1")
 
 
-def check_read_concern(call: Call) -> None:
-    """All levels read what is committed last. MqlError 2 for one nobody knows, 246 or 72 for a snapshot outside transactions."""
-    concern: Any = call.body.get("readConcern")
-    if concern is None:
+# --- maxTimeMS -------------------------------------------------------------------------------------------------------
+
+MOST_MILLISECONDS: Final = (1 << 31) - 1
+
+
+def time_limit(call: Call) -> int:
+    """`maxTimeMS`; 0 is no limit. MqlError 14, 9 for a part of a millisecond, 2 beyond 32 bits."""
+    given = call.body.get("maxTimeMS")
+    if given is None:
+        return 0
+    if not is_number(given):
+        raise type_mismatch(f"{call.name}.maxTimeMS", type_name(given), *NUMERIC)
+    whole = integer(given)
+    if whole is None or whole != (given.to_decimal() if type(given) is Decimal128 else given):
+        raise failed_to_parse(f"Expected an integer for maxTimeMS, but got {given}")
+    if not 0 <= whole <= MOST_MILLISECONDS:
+        raise bad_value(f"{whole} value for maxTimeMS is out of range [0, {MOST_MILLISECONDS}]")
+    return whole
+
+
+# --- concerns --------------------------------------------------------------------------------------------------------
+
+WRITE_CONCERN: Final = frozenset({
+    "abortTransaction", "aggregate", "bulkWrite", "collMod", "commitTransaction", "create", "createIndexes",
+    "createSearchIndexes", "createUser", "customAction", "delete", "deleteIndexes", "drop", "dropAllUsersFromDatabase",
+    "dropDatabase", "dropIndexes", "dropSearchIndex", "dropUser", "findAndModify", "findandmodify", "grantRolesToUser",
+    "insert", "renameCollection", "revokeRolesFromUser", "shardCollection", "update", "updateSearchIndex", "updateUser",
+})  # fmt: skip
+"""Commands that may be told how durable what they do is to be. https://www.mongodb.com/docs/manual/reference/write-concern/"""
+
+READ_CONCERN: Final = frozenset({"aggregate", "count", "distinct", "explain", "find"})
+"""Commands that may be told how fresh what they read is to be; any other takes `local` alone outside of transactions.
+
+https://www.mongodb.com/docs/manual/reference/read-concern/
+"""
+
+_LEVELS: Final = ("local", "available", "majority", "linearizable", "snapshot")
+_OF_SNAPSHOTS: Final = ("find", "aggregate", "distinct")
+_PROVENANCES: Final = ("clientSupplied", "implicitDefault", "customDefault", "getLastErrorDefaults")
+_MOST_MEMBERS: Final = 50
+
+
+def _choice(field: str, value: Value, allowed: Sequence[str]) -> None:
+    if value is None:
         return
-    if type(concern) is not dict:
-        raise type_mismatch(f"{call.name}.readConcern", type_name(concern), "object")
+    if type(value) is not str:
+        raise type_mismatch(field, type_name(value), "string")
+    if value not in allowed:
+        raise bad_value(f"Enumeration value '{value}' for field '{field}' is not a valid value.")
+
+
+def _level(field: str, value: Value) -> None:
+    _choice(field, value, _LEVELS)
+
+
+def _provenance(field: str, value: Value) -> None:
+    _choice(field, value, _PROVENANCES)
+
+
+def _flag(field: str, value: Value) -> None:
+    if value is not None and type(value) is not bool and not is_number(value):
+        raise type_mismatch(field, type_name(value), "bool", *NUMERIC)
+
+
+def _timestamp(field: str, value: Value) -> None:
+    if type(value) is not Timestamp:
+        raise type_mismatch(field, type_name(value), "timestamp")
+    if not value.time:
+        raise MqlError(72, f"{field} cannot be a null timestamp")
+
+
+def _object(field: str, value: Value) -> None:
+    if type(value) is not dict:
+        raise type_mismatch(field, type_name(value), "object")
+
+
+def _members(field: str, value: Value) -> None:
+    """`w`: a number of members, the name of a mode, or numbers by tag. Null counts as a mode without a name."""
+    if is_number(value):
+        number = members_of(value)
+        if number is None or not 0 <= number <= _MOST_MEMBERS:
+            text = f"w has to be a non-negative number and not greater than {_MOST_MEMBERS}"
+            raise failed_to_parse(f"{text}; found: {value}")
+    elif type(value) is dict:
+        if not value:
+            raise failed_to_parse("tagged write concern requires tags")
+        if not all(map(is_number, value.values())):
+            raise failed_to_parse("tags must be a single level document with only numeric values")
+    elif value is not None and type(value) is not str:
+        raise failed_to_parse(f"{field}: w has to be a number, string, or object; found: {type_name(value)}")
+
+
+def members_of(value: Value) -> int | None:
+    """A number of members, brought to a whole one as the server does: Decimal128 half to even, the others towards zero."""
+    if type(value) is Decimal128:
+        number = value.to_decimal()
+        return int(number.to_integral_value(ROUND_HALF_EVEN)) if number.is_finite() else None
+    return integer(value)
+
+
+def _timeout(field: str, value: Value) -> None:
+    """Milliseconds; what is no number is none."""
+    if not is_number(value):
+        return
+    number = float(value.to_decimal()) if type(value) is Decimal128 else float(value)
+    if number > MOST_MILLISECONDS:
+        raise failed_to_parse(f"{field} must be a 32-bit integer, found: {value}")
+
+
+Check: TypeAlias = Callable[[str, Value], None]
+"""Refuses a value of the field named."""
+
+WRITE_FIELDS: Final[Mapping[str, Check]] = {
+    "w": _members,
+    "j": _flag,
+    "fsync": _flag,
+    "wtimeout": _timeout,
+    "provenance": _provenance,
+}
+
+READ_FIELDS: Final[Mapping[str, Check]] = {
+    "level": _level,
+    "afterClusterTime": _timestamp,
+    "atClusterTime": _timestamp,
+    "afterOpTime": _object,
+    "provenance": _provenance,
+}
+
+
+def check_concerns(call: Call) -> None:
+    """MqlError 14, 9, 2, 40415 and 72 for a writeConcern or readConcern that is none, or that the command does not take.
+
+    All levels read what is committed last: 246 for a snapshot outside of transactions, and for one of another time.
+    """
+    body = call.body
+    if body.get("writeConcern") is not None:
+        # In a transaction no command but its last takes one; that it came ends the transaction.
+        _check_fields(call, "writeConcern", WRITE_FIELDS, call.name in WRITE_CONCERN or "autocommit" in body)
+        if body["writeConcern"].get("j") and body["writeConcern"].get("fsync"):
+            raise failed_to_parse("fsync and j options cannot be used together")
+    if body.get("readConcern") is not None:
+        _check_fields(call, "readConcern", READ_FIELDS, True)
+        _check_level(call, body["readConcern"])
+
+
+def _check_fields(call: Call, argument: str, fields: Mapping[str, Check], taken: bool) -> None:
+    given = call.body[argument]
+    if type(given) is not dict:
+        raise type_mismatch(f"{call.name}.{argument}", type_name(given), "object")
+    if not taken:
+        raise MqlError(72, f"Command {call.name} does not support {argument}")
+    for name, value in given.items():
+        check = fields.get(name)
+        if check is None:
+            raise MqlError(40415, f"BSON field '{argument}.{name}' is an unknown field.")
+        check(f"{argument}.{name}", value)
+
+
+def _check_level(call: Call, concern: Document) -> None:
     level = concern.get("level")
-    if level is None:
+    if "atClusterTime" in concern:
+        if level != "snapshot":
+            raise MqlError(72, "readConcern.atClusterTime can only be given with level 'snapshot'")
+        raise MqlError(246, "reads of a snapshot at a cluster time are not supported by Mayfly")
+    if "autocommit" in call.body or level in (None, "local"):
         return
-    if level not in _LEVELS:
-        raise bad_value(f"Enumeration value '{level}' for field 'readConcern.level' is not a valid value.")
-    if level == "snapshot" and "autocommit" not in call.body:
+    if call.name not in READ_CONCERN:
+        raise MqlError(72, f"Command {call.name} does not support readConcern level {level}")
+    if level == "snapshot":
         if call.name in _OF_SNAPSHOTS:
             raise MqlError(246, "reads of a snapshot outside a transaction are not supported by Mayfly")
         raise MqlError(72, f"{call.name} does not support read concern level snapshot")

@@ -50,7 +50,7 @@ async def aggregate(call: Call) -> Document | bytes:
     stages = arguments.array(body, "pipeline", name)
     options = arguments.document(body, "cursor", name)
     if explains(body, name):
-        return await explained(call, "queryPlanner")
+        return await _explanation(call)
     if options is None:
         raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
     collection, namespace = None, f"{call.database}.$cmd.aggregate"
@@ -86,6 +86,12 @@ async def aggregate(call: Call) -> Document | bytes:
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
     return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))
+
+
+async def _explanation(call: Call) -> Document:
+    if call.body.get("writeConcern") is not None:
+        raise failed_to_parse("Aggregation explain does not support the 'writeConcern' option")
+    return await explained(call, "queryPlanner")
 
 
 def _check_inside(stage: Document, refused: frozenset[str]) -> None:

@@ -14,16 +14,16 @@ from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.charges import QUERY, afford
 from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.concerns import time_limit
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.protocol.deadlines import within
 from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.sessions.work import Work, begin
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.model.instant import MILLISECOND, Span
-from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.projection import Projection, compile_projection
@@ -170,7 +170,9 @@ async def get_more(call: Call) -> bytes:
     size = arguments.whole(call.body, "batchSize", call.name) or None
     cursors = call.app.data.cursors
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
-    limit = arguments.whole(call.body, "maxTimeMS", call.name)
+    limit = time_limit(call) if call.body.get("maxTimeMS") is not None else None
+    if limit is not None and not cursor.waits:
+        raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")
     call.app.failpoints.strike_get_more()
     payer = None if cursor.payer is None else await call.app.data.collections.find(*cursor.payer)
     if payer is not None:
@@ -181,7 +183,7 @@ async def get_more(call: Call) -> bytes:
         if cursor.waits:
             batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
         else:
-            batch = await (within(limit, cursor.batch(size, call.now)) if limit else cursor.batch(size, call.now))
+            batch = await cursor.batch(size, call.now)
     except BaseException:
         # What it reads has ended with this: another batch would look like the last one.
         cursors.leave(cursor)

@@ -7,6 +7,7 @@ from typing import Any, Final, Protocol, TypeVar
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import Spent
+from mayflydb.frontends.mongo.concerns import members_of
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.sessions import retries
@@ -14,7 +15,7 @@ from mayflydb.frontends.mongo.sessions.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body, Steps
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import Document
+from mayflydb.query.mongo.values import Document, is_number
 
 T = TypeVar("T")
 
@@ -99,14 +100,16 @@ async def _begun(call: Call) -> Work:
 def concern_error(call: Call) -> Document | None:
     """What a write concern that cannot be met makes of a write that was done. MqlError 79 for a mode nobody knows."""
     concern: Any = call.body.get("writeConcern")
-    wanted = None if not isinstance(concern, dict) else concern.get("w")
+    if not isinstance(concern, dict) or "w" not in concern:
+        return None
+    wanted = "" if concern["w"] is None else concern["w"]
     if isinstance(wanted, str) and wanted not in _KNOWN_MODES:
         return {
             "code": 79,
             "codeName": "UnknownReplWriteConcern",
             "errmsg": f"No write concern mode named '{wanted}' found in replica set configuration",
         }
-    if isinstance(wanted, int) and wanted > 1:
+    if isinstance(wanted, dict) or (is_number(wanted) and (members_of(wanted) or 0) > 1):
         text = "Not enough data-bearing nodes"
         return {"code": 100, "codeName": "UnsatisfiableWriteConcern", "errmsg": text}
     return None
