@@ -33,9 +33,9 @@ find_python() {
 
 echo "installing into .venv ($lock)" >&2
 if command -v uv >/dev/null; then
-    # uv makes the environment from the same Python, and fetches one only where there is none.
+    # uv makes the environment from the same Python, and fetches one only where there is none. With pip, which README names.
     python=$(find_python 2>/dev/null || echo 3.11)
-    uv venv --quiet --allow-existing --python "$python" .venv
+    uv venv --quiet --seed --allow-existing --python "$python" .venv
     uv pip install --quiet --python .venv/bin/python --require-hashes -r "$lock"
     uv pip install --quiet --python .venv/bin/python --no-deps --no-build-isolation -e .
 else

@@ -39,11 +39,11 @@ _HELP: dict[str, tuple[str, str]] = {
     ),
     "erase_rows_Processed": ("counter", "Rows that runs have looked at since the server started."),
     "erase_rows_Erased": ("counter", "Rows that runs have erased since the server started."),
-    "mayfly_cosmos_request_units_total": (
+    "mayfly_request_units_total": (
         "counter",
         "Request units spent since the server started; purge: by what expired.",
     ),
-    "mayfly_throttled_requests_total": ("counter", "Requests answered 429 since the server started."),
+    "mayfly_throttled_requests_total": ("counter", "Requests answered 429, or 16500, since the server started."),
 }
 
 _EARLIEST = (
@@ -100,8 +100,9 @@ async def _containers(admin: Admin) -> list[Sample]:
         counts = [
             (family, (("protocol", protocol), *names), value) for family, value in await _counts(admin, place, now)
         ]
-        units = _units(admin, place, names) if protocol == "cosmos" else []
-        for family, labels, value in [*counts, *units]:
+        units = [] if place.targets.space == "ydb" else _units(admin, place)
+        priced = [(family, (("protocol", protocol), *names, *more), value) for family, more, value in units]
+        for family, labels, value in [*counts, *priced]:
             before = folded.get((family, labels))
             folded[family, labels] = value if before is None else _fold(family, before, value)
     return [(family, dict(labels), value) for (family, labels), value in folded.items()]
@@ -162,13 +163,14 @@ def _range(lag: Span | None) -> str:
     return next((str(each) for each in LAGS if lag is not None and lag <= each * SECOND), "inf")
 
 
-def _units(admin: Admin, place: Place, names: Labels) -> list[tuple[str, Labels, float]]:
+def _units(admin: Admin, place: Place) -> list[tuple[str, Labels, float]]:
+    """By operation of Cosmos DB, or command of MongoDB; requests of YDB's have no price."""
     meter, id = admin.engine.meter, place.node.id
     units: list[tuple[str, Labels, float]] = [
-        ("mayfly_cosmos_request_units_total", (*names, ("operation", operation)), round(value, 2))
+        ("mayfly_request_units_total", (("operation", operation),), round(value, 2))
         for operation, value in sorted(meter.units.get(id, {}).items())
     ]
-    return [*units, ("mayfly_throttled_requests_total", names, meter.throttled[id])]
+    return [*units, ("mayfly_throttled_requests_total", (), meter.throttled[id])]
 
 
 def _fold(family: str, before: float, value: float) -> float:

@@ -91,7 +91,7 @@ def test_purging_waits_for_what_requests_leave_over(service: Service, watch: Wat
     assert removed[-3:] == [70, 60, 0]
     assert metric(server, "mayfly_ttl_backlog_items", **where) == 0
     assert len(service.deaths()) == 200
-    purged = metric(server, "mayfly_cosmos_request_units_total", **where, operation="purge")
+    purged = metric(server, "mayfly_request_units_total", **where, operation="purge")
     assert purged == pytest.approx(200 * PRICE)
     assert metric(server, "mayfly_throttled_requests_total", **where) >= 6
 
@@ -189,6 +189,6 @@ def test_purging_that_does_not_wait(charged: tuple[str, RunningServer]) -> None:
     if budgets is not None:
         spend_all(service, proxy)
     assert turn(server) == 60
-    paid = metric(server, "mayfly_cosmos_request_units_total", operation="purge")
+    paid = metric(server, "mayfly_request_units_total", operation="purge")
     assert paid == pytest.approx(0 if charge == "free" else 60 * PRICE)
     service.close()

@@ -79,10 +79,10 @@ def test_what_is_spent_is_counted_by_operation(service: Service) -> None:
     _, database, _, container = proxy.container_link.split("/")
     for operation, units in charged.items():
         found = metric(
-            service.server, "mayfly_cosmos_request_units_total", db=database, container=container, operation=operation
+            service.server, "mayfly_request_units_total", db=database, container=container, operation=operation
         )
         assert found == pytest.approx(units), operation
     assert min(charged.values()) > 0
-    assert metric(service.server, "mayfly_cosmos_request_units_total") == pytest.approx(sum(charged.values()))
+    assert metric(service.server, "mayfly_request_units_total") == pytest.approx(sum(charged.values()))
     service.server.reset()
-    assert metric(service.server, "mayfly_cosmos_request_units_total") == 0
+    assert metric(service.server, "mayfly_request_units_total") == 0

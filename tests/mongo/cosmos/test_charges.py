@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import socket
 import struct
+import urllib.request
 from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
@@ -82,10 +83,17 @@ def test_what_a_transaction_does_has_its_price(client: Client) -> None:
         assert price(client) == ("find", 1.0)
 
 
-def test_prices_are_metered_by_collection(server: RunningServer, client: Client) -> None:
-    client["db"]["metered"].insert_one({"_id": 1})
-    engine = server._admin.engine
-    assert {"insert": budget.create(10)} in [dict(each) for each in engine.meter.units.values()]
+def test_prices_are_metered_by_collection_and_command(server: RunningServer, client: Client) -> None:
+    coll = client["db"]["metered"]
+    coll.insert_one({"_id": 1})
+    coll.insert_one({"_id": 2})
+    coll.find_one({"_id": 1})
+    with urllib.request.urlopen(server.announcement.metrics or "") as answer:
+        lines = answer.read().decode().splitlines()
+    labels = 'protocol="mongo",db="db",container="metered"'
+    assert f'mayfly_request_units_total{{{labels},operation="insert"}} {2 * budget.create(10)}' in lines
+    assert f'mayfly_request_units_total{{{labels},operation="find"}} 1' in lines
+    assert f"mayfly_throttled_requests_total{{{labels}}} 0" in lines
 
 
 @pytest.fixture(scope="module")
