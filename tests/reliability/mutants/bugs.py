@@ -15,7 +15,7 @@ from mayflydb.engine import reaper as reaping
 from mayflydb.engine import workspace
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft
-from mayflydb.engine.decide import NOT_UNIQUE, TAKEN, drafted, obituary
+from mayflydb.engine.decide import TAKEN, drafted, obituary
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.reaper import Reaper
@@ -142,13 +142,13 @@ def default_copied() -> Iterator[None]:
 def answer_before_commit() -> Iterator[None]:
     """Clients are told of success while the commit is still on its way."""
 
-    async def commit(self: Writer, done: list[tuple[Any, Any, Any]], held_since: int | None = None) -> None:
+    async def commit(self: Writer, done: list[tuple[Any, Any, Any]], *rest: Any, **named: Any) -> None:
         for job, reply, purged in done:
             if not job.future.done() and not isinstance(reply, Refusal):
                 job.future.set_result(Committed(reply, self._transaction.commit_seq + 1, purged, 0))
         for _ in range(10):
             await asyncio.sleep(0)
-        await original(self, done, held_since)
+        await original(self, done, *rest, **named)
 
     original = Writer._commit
     with patch.object(Writer, "_commit", commit):
@@ -185,10 +185,10 @@ def scan_shows_the_dead() -> Iterator[None]:
 def the_dead_hold_unique_values() -> Iterator[None]:
     """The unique check without the filter."""
 
-    def rivals(holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant) -> list[Record]:
-        if any(visible is None or holder.seq != visible.seq for holder in holders):
-            raise Conflict(NOT_UNIQUE)
-        return []
+    def rivals(
+        holders: Sequence[Record], visible: Record | None, rules: Sequence[Rule], now: Instant
+    ) -> tuple[list[Record], list[Record]]:
+        return [], [holder for holder in holders if visible is None or holder.seq != visible.seq]
 
     with patch.object(workspace, "rivals", rivals):
         yield
@@ -299,11 +299,10 @@ def no_event_for_the_overwritten() -> Iterator[None]:
     """A write over a dead record leaves no event."""
 
     def bury(self: Workspace, dead: Record) -> Any:
-        self._remove(dead, dead.lsn)
-        return
-        yield
+        lsn, _ = yield from ask(Allocate(self._container, seq=False))
+        yield from self._remove(dead, lsn)
 
-    with patch.object(Workspace, "_bury", bury):
+    with patch.object(Workspace, "bury", bury):
         yield
 
 
@@ -336,8 +335,8 @@ def any_number_is_a_ttl() -> AbstractContextManager[object]:
 def horizon_ignored() -> Iterator[None]:
     """Purging goes by the present, whatever the clock's fence says."""
 
-    def purge(nodes: Any, container: int, horizon: Instant, now: Instant, limit: int, how: str) -> Decision[None]:
-        return purge_due(nodes, container, now, now, limit, how)
+    def purge(nodes: Any, container: int, horizon: Instant, now: Instant, *rest: Any) -> Decision[None]:
+        return purge_due(nodes, container, now, now, *rest)
 
     with patch.object(reaping, "purge_due", purge):
         yield
