@@ -28,7 +28,7 @@ import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions, version
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -148,7 +148,7 @@ class Newcomer:
         return None
 
     @contextlib.contextmanager
-    def serving(self, command: str) -> Iterator[dict[str, str]]:
+    def serving(self, command: str) -> Iterator[dict[str, Any]]:
         """A server, as it is written; its ready document."""
         if command == "make serve" and Path(sys.prefix) != ROOT / ".venv":
             command = ".venv/bin/mayfly serve"
@@ -220,9 +220,9 @@ def test_every_block_runs_twice(newcomer: Newcomer) -> None:
     shell = shutil.which("node") is not None and SHELL.exists()
     with newcomer.serving(first.text.partition(" #")[0].strip()) as ready:
         newcomer.ports = {
-            "localhost:8081": ready["cosmos"]["endpoint"].rstrip("/").removeprefix("http://"),  # type: ignore[index]
-            "localhost:27017": re.sub(r"^mongodb://([^/]*)/.*", r"\1", ready["mongo"]["uri"]),  # type: ignore[index]
-            "localhost:2136": ready["ydb"]["endpoint"].removeprefix("grpc://"),  # type: ignore[index]
+            "localhost:8081": ready["cosmos"]["endpoint"].rstrip("/").removeprefix("http://"),
+            "localhost:27017": re.sub(r"^mongodb://([^/]*)/.*", r"\1", ready["mongo"]["uri"]),
+            "localhost:2136": ready["ydb"]["endpoint"].removeprefix("grpc://"),
         }
         for _ in range(2):
             for block in rest:
