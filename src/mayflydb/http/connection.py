@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 from httptools import HttpParserError, HttpParserInvalidURLError, HttpParserUpgrade, HttpRequestParser, parse_url
 
+from mayflydb.http import http2
 from mayflydb.http.messages import Handler, Request, Response, render
 from mayflydb.sockets.work import Served, Work, resumed
 
@@ -89,6 +90,7 @@ class Connection(Served):
         self._stage = HEAD
         self._receiving: Request | None = None
         self._refused = False
+        self._declining: http2.Declining | None = None
         self._paused = False
         # What goes out.
         self._waiting: deque[Request | Response] = deque()
@@ -121,6 +123,8 @@ class Connection(Served):
 
     def data_received(self, data: bytes) -> None:
         if self._refused:
+            if self._declining is not None:
+                self._decline(self._declining, data)
             return
         if self._arrived > self._limits.head:
             # The parser keeps headers and trailers that never end, so it gets no more of them.
@@ -171,7 +175,25 @@ class Connection(Served):
         except HttpParserUpgrade as upgrade:
             self._stay(data[upgrade.args[0] :])
         except HttpParserError as error:
-            self._refuse(_refusal(error))
+            rest = self._after_preface(data)
+            if rest is None:
+                self._refuse(_refusal(error))
+                return
+            self._refused = True
+            self._write(http2.SETTINGS)
+            self._declining = http2.Declining()
+            self._decline(self._declining, rest)
+
+    def _after_preface(self, data: bytes) -> bytes | None:
+        """What follows the preface of HTTP/2 in `data`, at which the parser has stopped; None where it is something else."""
+        asked = self._current is not None or self._waiting
+        return None if asked or self._parser.get_method() != http2.METHOD else http2.after_preface(data)
+
+    def _decline(self, declining: http2.Declining, data: bytes) -> None:
+        """Tell a client of HTTP/2 to use HTTP/1.1. The client closes; until then it has the time of a request's head."""
+        answer = declining.feed(data)
+        if answer:
+            self._write(answer)
 
     def _stay(self, rest: bytes) -> None:
         """Nothing but HTTP/1.1 is spoken here, so an upgrade is not taken up (RFC 9110, 7.8), while the parser thinks it is."""

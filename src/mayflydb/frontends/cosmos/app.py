@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from mayflydb import __version__
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.cosmos import auth, emulator_tokens, errors, resource_tokens
+from mayflydb.frontends.cosmos import auth, binary_json, emulator_tokens, errors, resource_tokens
 from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import Command, command_for, with_triggers
@@ -74,6 +74,8 @@ class CosmosApp:
         request = Request(http.method, http.path, http.scheme, http.headers, target, activity)
         who = self._authorize(request)
         request.body = await http.read(MAX_BODY)
+        if request.body.startswith(binary_json.PREAMBLE):
+            request.body = await binary_json.to_text(request.body, MAX_BODY)
         command = command_for(request)
         headers = http.headers
         if headers.get(b"x-ms-consistency-level") != USUAL_WISH or not WISHES.isdisjoint(headers):

@@ -1,0 +1,260 @@
+"""Cosmos DB's binary JSON, as clients send it, to text.
+
+A body that begins with 0x80 is binary: a marker introduces each value and says how it goes on; numbers are little-endian. Some
+clients send items so by default. Answers are text, which these clients take as well. The format is that of the vendor's
+clients (azure-cosmos-dotnet-v3, Json/JsonBinaryEncoding; azure_data_cosmos_driver, binary_json).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Iterator
+from math import copysign, isfinite
+from typing import Final, NoReturn
+
+import msgspec
+
+from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
+
+PREAMBLE: Final = b"\x80"
+
+SLICE: Final = 1000
+"""Values, and characters of compressed strings, that are read in one turn of the event loop."""
+
+DEEPEST: Final = 256
+"""Levels of arrays and objects; what items may have is decided later, about their text."""
+
+SWITCH: Final = "AZURE_COSMOS_BINARY_ENCODING_ENABLED=false in its environment has the client send text"
+
+# fmt: off
+SYSTEM_STRINGS: Final = (
+    "$s", "$t", "$v", "_attachments", "_etag", "_rid", "_self", "_ts", "attachments/", "coordinates", "geometry",
+    "GeometryCollection", "id", "url", "Value", "label", "LineString", "link", "MultiLineString", "MultiPoint", "MultiPolygon",
+    "name", "Name", "Type", "Point", "Polygon", "properties", "type", "value", "Feature", "FeatureCollection", "_id",
+)
+# fmt: on
+"""Markers from 0x20 on stand for these."""
+
+_LENGTHS = {1: struct.Struct("<B"), 2: struct.Struct("<H"), 4: struct.Struct("<I")}
+
+_NUMBERS: Final = {
+    marker: struct.Struct("<" + code)
+    for markers, codes in ((range(0xC7, 0xCF), "QBhiqdfd"), (range(0xD7, 0xDD), "BbhiqI"))
+    for marker, code in zip(markers, codes, strict=True)
+}
+_WORDS: Final = {0xD0: b"null", 0xD1: b"false", 0xD2: b"true", 0xE0: b"[]", 0xE8: b"{}"}
+_TABLES: Final = {0x78: "0123456789abcdef", 0x79: "0123456789ABCDEF", 0x7A: " 0123456789:-.TZ"}
+_GUIDS: Final = {0x75: ("%s", 0x78), 0x76: ("%s", 0x79), 0x77: ('"%s"', 0x78)}
+_PACKED: Final = {0x7B: (4, 1, 1), 0x7C: (5, 1, 1), 0x7D: (6, 1, 1), 0x7E: (7, 0, 1), 0x7F: (7, 0, 2)}
+"""Bits of a character, bytes of what is added to each, bytes of the length."""
+_BASE64: Final = {
+    0x71: (b64encode, 1),
+    0x72: (b64encode, 2),
+    0x73: (urlsafe_b64encode, 1),
+    0x74: (urlsafe_b64encode, 2),
+}
+_STRINGS: Final = {0xC0: 1, 0xC1: 2, 0xC2: 4}
+_REFERENCES: Final = range(0xC3, 0xC7)
+
+_encode = msgspec.json.Encoder().encode
+
+
+async def to_text(body: bytes, max_bytes: int) -> bytes:
+    """The JSON text of a binary body; others have their turns meanwhile.
+
+    Raises:
+        BadRequest: it is cut short or contradicts itself.
+        TooLarge: the text is longer than `max_bytes`; references make it longer than the body.
+        Unsupported: it holds a kind of value that Mayfly does not read.
+    """
+    reader = _Reader(body, max_bytes)
+    for _ in reader.run():
+        await asyncio.sleep(0)
+    return b"".join(reader.parts)
+
+
+class _Frame(msgspec.Struct):
+    """An array or object that is being read. `end` in bytes, or None where it has one member; `count` None: not said."""
+
+    closing: bytes
+    end: int | None
+    count: int | None
+    members: int = 0
+
+
+class _Reader:
+    """The text so far is in `parts`."""
+
+    def __init__(self, body: bytes, max_bytes: int) -> None:
+        self.parts: list[bytes] = []
+        self._body = body
+        self._position = len(PREAMBLE)
+        self._room = max_bytes
+        self._frames: list[_Frame] = []
+        self._read = 0
+
+    def run(self) -> Iterator[None]:
+        """Reads all of it; stops for a moment now and then."""
+        while True:
+            self._read_value()
+            if not self._frames:
+                break
+            if self._read >= SLICE:
+                self._read = 0
+                yield
+        if self._position != len(self._body):
+            _refuse("something follows its value")
+
+    def _read_value(self) -> None:
+        self._read += 1
+        if self._frames:
+            self._begin_member(self._frames[-1])
+        marker = self._byte()
+        if 0xE0 <= marker <= 0xEF and marker not in _WORDS:
+            self._open(marker)
+        else:
+            self._write(self._scalar(marker))
+        while self._frames and self._is_complete(self._frames[-1]):
+            self._write(self._frames.pop().closing)
+
+    def _begin_member(self, frame: _Frame) -> None:
+        if frame.members:
+            self._write(b",")
+        frame.members += 1
+        if frame.closing == b"}":
+            self._write(_encode(self._string(self._byte())))
+            self._write(b":")
+
+    def _open(self, marker: int) -> None:
+        if len(self._frames) == DEEPEST:
+            _refuse(f"it is nested more than {DEEPEST} levels deep")
+        opening, closing = (b"[", b"]") if marker < 0xE8 else (b"{", b"}")
+        kind = marker & 7
+        end = count = None
+        if kind > 1:
+            width = (1, 2, 4)[(kind - 2) % 3]
+            length = self._length(width)
+            count = self._length(width) if kind > 4 else None
+            end = self._position + length
+        self._frames.append(_Frame(closing, end, count))
+        self._write(opening)
+
+    def _is_complete(self, frame: _Frame) -> bool:
+        if frame.end is None:
+            return frame.members == 1
+        if self._position > frame.end:
+            _refuse("a value is longer than what it is part of")
+        if self._position == frame.end and frame.count not in (None, frame.members):
+            _refuse("an array or object has another number of members than it says")
+        return self._position == frame.end
+
+    def _scalar(self, marker: int) -> bytes:
+        if marker < 0x20:
+            return b"%d" % marker
+        if marker in _WORDS:
+            return _WORDS[marker]
+        if marker in _NUMBERS:
+            layout = _NUMBERS[marker]
+            return _number(layout.unpack(self._take(layout.size))[0])
+        return _encode(self._string(marker))
+
+    def _string(self, marker: int) -> str:
+        if marker in _REFERENCES:
+            return self._referenced(int.from_bytes(self._take(marker - 0xC2), "little"))
+        if 0x20 <= marker < 0x40:
+            return SYSTEM_STRINGS[marker - 0x20]
+        if 0x80 <= marker < 0xC0:
+            return _decoded(self._take(marker - 0x80))
+        if marker in _STRINGS:
+            return _decoded(self._take(self._length(_STRINGS[marker])))
+        return self._compressed(marker)
+
+    def _referenced(self, target: int) -> str:
+        """The string at an offset of the body, itself no reference."""
+        marker = self._body[target] if target < len(self._body) else None
+        if marker is None or marker in _REFERENCES or not 0x20 <= marker < 0xC7:
+            _refuse("a reference leads to no string")
+        following, self._position = self._position, target + 1
+        found = self._string(marker)
+        self._position = following
+        return found
+
+    def _compressed(self, marker: int) -> str:
+        if marker in _TABLES:
+            length = self._length(1)
+            return _digits(self._take((length + 1) // 2), _TABLES[marker])[:length]
+        if marker in _GUIDS:
+            form, table = _GUIDS[marker]
+            digits = _digits(self._take(16), _TABLES[table])
+            return form % "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+        if marker in _PACKED:
+            return self._unpacked(*_PACKED[marker])
+        if marker in _BASE64:
+            return self._base64(*_BASE64[marker])
+        raise Unsupported(f"Binary JSON's type marker 0x{marker:02X} is not supported by Mayfly; {SWITCH}.")
+
+    def _unpacked(self, bits: int, base_width: int, width: int) -> str:
+        length = self._length(width)
+        base = self._byte() if base_width else 0
+        self._read += length
+        stream = int.from_bytes(self._take((length * bits + 7) // 8), "little")
+        # The first character has the last bits.
+        text = f"{stream:0{length * bits}b}"
+        ends = range(len(text), len(text) - length * bits, -bits)
+        return bytes((base + int(text[end - bits : end], 2)) & 0xFF for end in ends).decode("latin-1")
+
+    def _base64(self, encode: Callable[[bytes], bytes], width: int) -> str:
+        length, padding = 4 * self._length(width), self._byte()
+        # Up to two padding characters; the complement of their number where the text goes without them.
+        missing = padding ^ 0xFF if padding > 2 else padding
+        if missing > min(2, length):
+            _refuse("a base64 string has more padding than text")
+        text = encode(self._take((length - missing) * 3 // 4)).decode("ascii")
+        return text[: length - missing] if padding > 2 else text
+
+    def _byte(self) -> int:
+        return self._take(1)[0]
+
+    def _length(self, width: int) -> int:
+        found: int = _LENGTHS[width].unpack(self._take(width))[0]
+        return found
+
+    def _take(self, length: int) -> bytes:
+        start, self._position = self._position, self._position + length
+        if self._position > len(self._body):
+            _refuse("it is cut short")
+        return self._body[start : self._position]
+
+    def _write(self, text: bytes) -> None:
+        self._room -= len(text)
+        if self._room < 0:
+            raise TooLarge("The request is larger than the limit, as text.")
+        self.parts.append(text)
+
+
+def _number(value: float) -> bytes:
+    if isinstance(value, int):
+        return b"%d" % value
+    if not isfinite(value):
+        _refuse("a number is not finite")
+    # The service writes whole numbers without a fraction.
+    whole = value.is_integer() and abs(value) < 2**53 and (value != 0 or copysign(1, value) > 0)
+    return b"%d" % value if whole else repr(value).encode("ascii")
+
+
+def _digits(data: bytes, table: str) -> str:
+    """Two characters for each byte, that of the lower half first."""
+    return "".join(table[byte & 0xF] + table[byte >> 4] for byte in data)
+
+
+def _decoded(data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        _refuse("it is not UTF-8")
+
+
+def _refuse(reason: str) -> NoReturn:
+    raise BadRequest(f"The input content is invalid binary JSON: {reason}.")

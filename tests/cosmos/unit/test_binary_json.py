@@ -1,0 +1,207 @@
+"""Binary JSON as clients send it, byte by byte, and the text that is made of it."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+
+import pytest
+
+from mayflydb.frontends.cosmos import binary_json
+from mayflydb.frontends.cosmos.binary_json import DEEPEST, SLICE, SWITCH, SYSTEM_STRINGS
+from mayflydb.model.errors import BadRequest, TooLarge, Unsupported
+
+LIMIT = 1 << 20
+GUID = "00 01 02 03 04 05 06 07 08 09 0A 0B 0C 0D 0E 0F"
+
+
+def text(body: bytes, limit: int = LIMIT) -> str:
+    return asyncio.run(binary_json.to_text(b"\x80" + body, limit)).decode()
+
+
+# The bytes after the preamble, and the text.
+VALUES = [
+    ("D0", "null"),
+    ("D1", "false"),
+    ("D2", "true"),
+    ("00", "0"),
+    ("1F", "31"),
+    ("C8 C8", "200"),
+    ("C9 18 FC", "-1000"),
+    ("CA 70 11 01 00", "70000"),
+    ("CB 00 0E FA D5 FE FF FF FF", "-5000000000"),
+    ("CB FF FF FF FF FF FF FF 7F", "9223372036854775807"),
+    ("C7 FE FF FF FF FF FF FF FF", "18446744073709551614"),
+    ("CC 00 00 00 00 00 00 0C 40", "3.5"),
+    ("CC" + struct.pack("<d", 10.0).hex(), "10"),
+    ("CC" + struct.pack("<d", -10.0).hex(), "-10"),
+    ("CC" + struct.pack("<d", 0.0).hex(), "0"),
+    ("CC" + struct.pack("<d", -0.0).hex(), "-0.0"),
+    ("CC" + struct.pack("<d", 2.0**53 - 1).hex(), "9007199254740991"),
+    ("CC" + struct.pack("<d", 2.0**53).hex(), "9007199254740992.0"),
+    ("CC" + struct.pack("<d", 0.1).hex(), "0.1"),
+    ("CC" + struct.pack("<d", 1e300).hex(), "1e+300"),
+    ("D8 FB", "-5"),
+    ("D7 C8", "200"),
+    ("D9 18 FC", "-1000"),
+    ("DA 90 EE FE FF", "-70000"),
+    ("DB 00 0E FA D5 FE FF FF FF", "-5000000000"),
+    ("DC FE FF FF FF", "4294967294"),
+    ("CD 00 00 C0 3F", "1.5"),
+    ("CE 00 00 00 00 00 00 02 C0", "-2.25"),
+    ("20", '"$s"'),
+    ("2C", '"id"'),
+    ("3F", '"_id"'),
+    ("80", '""'),
+    ("82 68 69", '"hi"'),
+    ("82 22 0A", r'"\"\n"'),
+    ("84 F0 9F A6 8B", '"🦋"'),
+    ("C0 05 68 65 6C 6C 6F", '"hello"'),
+    ("C1 2C 01" + "61" * 300, f'"{"a" * 300}"'),
+    ("C2 05 00 00 00 68 65 6C 6C 6F", '"hello"'),
+    (f"75 {GUID}", '"00102030-4050-6070-8090-a0b0c0d0e0f0"'),
+    (f"76 {GUID}", '"00102030-4050-6070-8090-A0B0C0D0E0F0"'),
+    (f"77 {GUID}", r'"\"00102030-4050-6070-8090-a0b0c0d0e0f0\""'),
+    ("71 01 00 66 6F 6F", '"Zm9v"'),
+    ("71 01 01 66 6F", '"Zm8="'),
+    ("71 01 02 41", '"QQ=="'),
+    ("71 01 FD 41", '"QQ"'),
+    ("71 00 00", '""'),
+    ("72 02 00 00 66 6F 6F 62 61 72", '"Zm9vYmFy"'),
+    ("73 01 00 FB FF FE", '"-__-"'),
+    ("74 01 00 00 FB FF FE", '"-__-"'),
+    ("78 04 A1 B2", '"1a2b"'),
+    ("79 04 A1 B2", '"1A2B"'),
+    ("78 01 0F", '"f"'),
+    ("7A 07 13 53 1C 02", '"2024-01"'),
+    ("7B 04 30 10 32", '"0123"'),
+    ("7C 03 61 20 08", '"abc"'),
+    ("7D 04 61 40 20 0C", '"abcd"'),
+    ("7E 02 C8 34", '"Hi"'),
+    ("7E 00", '""'),
+    ("7F 02 00 C8 34", '"Hi"'),
+    ("E0", "[]"),
+    ("E8", "{}"),
+    ("E1 D2", "[true]"),
+    ("E1 E1 E1 00", "[[[0]]]"),
+    ("E9 2C D2", '{"id":true}'),
+    ("E9 2C E9 81 61 E0", '{"id":{"a":[]}}'),
+    ("E2 00", "[]"),
+    ("EA 00", "{}"),
+    ("E5 00 00", "[]"),
+    ("E2 03 00 01 D0", "[0,1,null]"),
+    ("E3 03 00 00 01 D0", "[0,1,null]"),
+    ("E4 03 00 00 00 00 01 D0", "[0,1,null]"),
+    ("E5 03 03 00 01 D0", "[0,1,null]"),
+    ("E6 03 00 03 00 00 01 D0", "[0,1,null]"),
+    ("E7 03 00 00 00 03 00 00 00 00 01 D0", "[0,1,null]"),
+    ("EA 04 2C 00 3B 01", '{"id":0,"type":1}'),
+    ("EB 04 00 2C 00 3B 01", '{"id":0,"type":1}'),
+    ("EC 04 00 00 00 2C 00 3B 01", '{"id":0,"type":1}'),
+    ("ED 04 02 2C 00 3B 01", '{"id":0,"type":1}'),
+    ("EE 04 00 02 00 2C 00 3B 01", '{"id":0,"type":1}'),
+    ("EF 04 00 00 00 02 00 00 00 2C 00 3B 01", '{"id":0,"type":1}'),
+    ("E2 05 E1 00 E9 2C 01", '[[0],{"id":1}]'),
+    ("E2 05 82 68 69 C3 03", '["hi","hi"]'),
+    ("E2 06 82 68 69 C4 03 00", '["hi","hi"]'),
+    ("E2 07 82 68 69 C5 03 00 00", '["hi","hi"]'),
+    ("E2 08 82 68 69 C6 03 00 00 00", '["hi","hi"]'),
+    ("E2 03 2C C3 03", '["id","id"]'),
+    # Where a name stands twice, the text has it twice, and is refused as any other.
+    ("EA 04 2C 00 2C 01", '{"id":0,"id":1}'),
+]
+
+
+@pytest.mark.parametrize(("sent", "expected"), VALUES)
+def test_a_value(sent: str, expected: str) -> None:
+    assert text(bytes.fromhex(sent)) == expected
+
+
+BROKEN = [
+    ("", "cut short"),
+    ("C8", "cut short"),
+    ("82 68", "cut short"),
+    ("C2 FF FF FF FF 61", "cut short"),
+    ("E1", "cut short"),
+    ("E9 2C", "cut short"),
+    ("E2 03 00 01", "cut short"),
+    ("D0 D0", "something follows"),
+    ("E2 01 00 01", "something follows"),
+    ("82 FF FE", "not UTF-8"),
+    ("CC 00 00 00 00 00 00 F0 7F", "not finite"),
+    ("CC 00 00 00 00 00 00 F8 7F", "not finite"),
+    ("CD 00 00 80 FF", "not finite"),
+    ("E2 01 C8 C8", "longer than what it is part of"),
+    ("E2 03 E2 02 00 01", "longer than what it is part of"),
+    ("EA 01 2C 00", "longer than what it is part of"),
+    ("E5 03 02 00 01 D0", "another number of members"),
+    ("ED 02 00 2C 00", "another number of members"),
+    ("71 00 01", "more padding than text"),
+    ("71 01 0A 41", "more padding than text"),
+    ("C3 01", "leads to no string"),
+    ("C3 7F", "leads to no string"),
+    ("E2 03 05 C3 03", "leads to no string"),
+]
+
+
+@pytest.mark.parametrize(("sent", "reason"), BROKEN)
+def test_what_is_broken(sent: str, reason: str) -> None:
+    with pytest.raises(BadRequest, match=reason):
+        text(bytes.fromhex(sent))
+
+
+@pytest.mark.parametrize("marker", [0x40, 0x67, 0x68, 0x70, 0xCF, 0xD3, 0xDD, 0xDF, 0xF0, 0xF3, 0xFF])
+def test_what_is_not_read_is_named_with_the_clients_switch(marker: int) -> None:
+    with pytest.raises(Unsupported) as refused:
+        text(bytes([marker]) + bytes(20))
+    assert f"0x{marker:02X} is not supported" in str(refused.value) and SWITCH in str(refused.value)
+    with pytest.raises(Unsupported):
+        text(bytes([0xE9, marker]) + bytes(20))
+
+
+@pytest.mark.parametrize("marker", [0x00, 0x1F, 0xC7, 0xCC, 0xD0, 0xE0, 0xE8])
+def test_a_name_is_a_string(marker: int) -> None:
+    with pytest.raises((BadRequest, Unsupported)):
+        text(bytes([0xE9, marker]) + bytes(20))
+
+
+@pytest.mark.parametrize("opening", [b"\xe1", b"\xe9\x2c"])
+def test_nesting_has_a_limit(opening: bytes) -> None:
+    assert text(opening * DEEPEST + b"\x00").count("0") == 1
+    with pytest.raises(BadRequest, match="nested more than"):
+        text(opening * (DEEPEST + 1) + b"\x00")
+
+
+def test_references_do_not_make_a_small_body_large() -> None:
+    long = b"\xc1" + (1000).to_bytes(2, "little") + b"a" * 1000
+    body = long + b"\xc3\x06" * 10
+    body = b"\xe4" + len(body).to_bytes(4, "little") + body
+    length = 11 * 1002 + 12
+    assert len(text(body, length)) == length
+    with pytest.raises(TooLarge):
+        text(body, length - 1)
+
+
+@pytest.mark.parametrize("member", [b"\x00", b"\x7f\xe8\x03" + b"a" * 875], ids=["values", "characters"])
+def test_others_have_their_turns(member: bytes) -> None:
+    async def read() -> int:
+        turns = 0
+
+        async def count() -> None:
+            nonlocal turns
+            while True:
+                turns += 1
+                await asyncio.sleep(0)
+
+        counting = asyncio.create_task(count())
+        times = 10 * SLICE if len(member) == 1 else 10
+        body = b"\x80\xe4" + (times * len(member)).to_bytes(4, "little") + member * times
+        await binary_json.to_text(body, LIMIT)
+        counting.cancel()
+        return turns
+
+    assert asyncio.run(read()) >= 9
+
+
+def test_system_strings_are_those_of_the_markers() -> None:
+    assert len(SYSTEM_STRINGS) == len(set(SYSTEM_STRINGS)) == 32
