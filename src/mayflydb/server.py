@@ -186,6 +186,7 @@ class Server:
             index_after=cosmos.index_after,
             told=self._settings.server.told,
             serverless=cosmos.capacity == "serverless",
+            lenient=cosmos.query_rules == "lenient",
         )
         return CosmosApp(engine, account, secrets.token_hex(16).encode())
 

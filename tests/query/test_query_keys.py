@@ -89,8 +89,11 @@ def test_how_a_query_is_executed(text: str, needs_merge: bool, streams: bool, is
 
 
 def test_sort_paths() -> None:
-    query = compile_query("SELECT * FROM c ORDER BY c.a.b DESC, ROOT['x'], LOWER(c.s), c.l[0]", {})
+    query = compile_query("SELECT * FROM c ORDER BY c.a.b DESC, ROOT['x'], LOWER(c.s), c.l[0]", {}, lenient=True)
     assert query.sort_paths() == ((("a", "b"), True), (("x",), False), (None, False), (None, False))
+    # Then ROOT is not the document.
+    query = compile_query("SELECT VALUE root.n FROM c JOIN root IN c.items ORDER BY root.a", {}, lenient=True)
+    assert query.sort_paths() == ((None, False),)
 
 
 def test_an_accumulator_says_when_it_is_full() -> None:

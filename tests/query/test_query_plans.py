@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.model.errors import BadQuery
+from mayflydb.model.errors import BadQuery, Unsupported
 from mayflydb.query.cosmos_sql import Context, compile_query, parse, plan, print_select
 from query.trees import without_places
 
@@ -18,7 +18,7 @@ SLOT = "{documentdb-formattableorderbyquery-filter}"
 
 
 def planned(text: str, features: frozenset[str] = FULL, **parameters: Any) -> dict[str, Any]:
-    query = compile_query(text, {f"@{name}": value for name, value in parameters.items()})
+    query = compile_query(text, {f"@{name}": value for name, value in parameters.items()}, lenient=True)
     return plan(query, features, [("pk",)], lambda key: (f"<{key[0]}>", f"<{key[0]}>"))
 
 
@@ -178,6 +178,71 @@ def test_every_key_is_present() -> None:
         },
         "queryRanges": [{"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}],
     }
+
+
+@pytest.mark.parametrize(
+    ("text", "ranges"),
+    [
+        # The service has one place for what is about no document, or none that could be: `[[],[]]`.
+        ("SELECT VALUE COUNT(1)", [("", "", True)]),
+        ("SELECT TOP 2 5", [("", "", True)]),
+        ("SELECT VALUE (SELECT VALUE 1)", [("", "", True)]),
+        ("SELECT * FROM c WHERE c.pk = 1 AND c.pk = undefined", [("", "", True)]),
+        ("SELECT VALUE COUNT(1) FROM c", [("", "FF", False)]),
+        ("SELECT * FROM c WHERE c.pk = 'a'", [("<a>", "<a>", True)]),
+    ],
+)
+def test_where_it_runs(text: str, ranges: list[tuple[str, str, bool]]) -> None:
+    found = planned(text)["queryRanges"]
+    assert [(each["min"], each["max"], each["isMaxInclusive"]) for each in found] == ranges
+
+
+DISTINCT_COUNTS = [
+    ("SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.g FROM c)", "SELECT DISTINCT c.g\nFROM c", ""),
+    (
+        "SELECT COUNT(1) FROM (SELECT DISTINCT VALUE t FROM c JOIN t IN c.tags WHERE t > 1) AS s",
+        "SELECT DISTINCT VALUE t\nFROM c\nJOIN t IN c.tags\nWHERE t > 1",
+        "$1",
+    ),
+    ("SELECT COUNT(true) AS n FROM (SELECT DISTINCT VALUE c.g FROM c)", "SELECT DISTINCT VALUE c.g\nFROM c", "n"),
+]
+
+
+@pytest.mark.parametrize(("text", "rewritten", "alias"), DISTINCT_COUNTS)
+def test_distinct_values_are_counted_by_clients(text: str, rewritten: str, alias: str) -> None:
+    query = compile_query(text, {})
+    for ranges in (1, 5):
+        (found,) = [plan(query, FULL | {"DCount"}, [("pk",)], lambda key: ("", ""), ranges)["queryInfo"]]
+        assert (found["distinctType"], found["rewrittenQuery"]) == ("Unordered", rewritten)
+        assert (found["dCountInfo"], found["aggregates"]) == ({"dCountAlias": alias}, [])
+    with pytest.raises(BadQuery, match="Query contained DCount, which the calling client does not support"):
+        planned(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SELECT VALUE SUM(s.g) FROM (SELECT DISTINCT c.g FROM c) AS s",
+        "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.g FROM c) AS s WHERE s.g > 1",
+        "SELECT VALUE COUNT(s.g) FROM (SELECT DISTINCT c.g FROM c) AS s",
+        "SELECT COUNT(1), 1 FROM (SELECT DISTINCT c.g FROM c) AS s",
+        "SELECT VALUE COUNT(1) FROM (SELECT COUNT(1) AS n FROM c GROUP BY c.g) AS s",
+        "SELECT * FROM (SELECT DISTINCT c.g FROM c) AS s",
+    ],
+)
+def test_what_no_merging_makes_up_for(text: str) -> None:
+    query = compile_query(text, {})
+    info = plan(query, frozenset(), [("pk",)], lambda key: ("", ""))["queryInfo"]
+    assert (info["rewrittenQuery"], info["aggregates"], info["distinctType"]) == ("", [], "None")
+    with pytest.raises(Unsupported, match="over several partition key ranges is not supported by Mayfly"):
+        plan(query, FULL | {"DCount"}, [("pk",)], lambda key: ("", ""), 2)
+
+
+def test_documents_are_distinct_without_being_compared() -> None:
+    text = 'SELECT VALUE r1 FROM (SELECT VALUE r0["list"] FROM (SELECT DISTINCT VALUE root FROM root) AS r0) AS r1'
+    query = compile_query(text, {})
+    assert query.streams and not query.needs_merge
+    assert planned(text)["queryRanges"][0]["max"] == "FF"
 
 
 PARTS = [

@@ -21,7 +21,7 @@ DOCUMENT: Any = {"id": "1", "n": 5, "s": "abc", "a": [1, 2, {"b": 3}], "o": {"k"
 
 
 def run(text: str, document: Any = DOCUMENT) -> list[Any]:
-    accumulator = compile_query(text, {"@p": 1}).accumulator(Context(0))
+    accumulator = compile_query(text, {"@p": 1}, lenient=True).accumulator(Context(0))
     accumulator.add(document)
     return accumulator.results()
 

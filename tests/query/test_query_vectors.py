@@ -61,7 +61,9 @@ def test_vectors_of_another_length_than_declared() -> None:
 
 @pytest.mark.parametrize(("path", "direction"), [("v", "Ascending"), ("in.w", "Descending"), ("plain", "Descending")])
 def test_the_direction_of_a_plan(path: str, direction: str) -> None:
-    query = compile_query(f"SELECT TOP 1 * FROM c ORDER BY VectorDistance(c.{path}, [1, 1])", {}, DECLARED)
+    query = compile_query(
+        f"SELECT TOP 1 * FROM c ORDER BY VectorDistance(c.{path}, [1, 1])", {}, DECLARED, lenient=True
+    )
     features = frozenset({"OrderBy", "Top", "NonStreamingOrderBy"})
     assert plan(query, features, [("pk",)], lambda key: ("", ""))["queryInfo"]["orderBy"] == [direction]
 

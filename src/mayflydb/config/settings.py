@@ -100,6 +100,7 @@ class CosmosSettings(msgspec.Struct, frozen=True):
     check_date: bool
     index_after: int
     capacity: Literal["provisioned", "serverless"]
+    query_rules: Literal["strict", "lenient"]
     throttling: bool
 
 

@@ -179,6 +179,14 @@ TABLE: tuple[Row, ...] = (
         "provisioned|serverless",
     ),
     Row(
+        "cosmos.query_rules",
+        ("--query-rules",),
+        "strict",
+        read.choice("strict", "lenient"),
+        "strict: queries that the service refuses are refused; lenient: those that can be run are run.",
+        "strict|lenient",
+    ),
+    Row(
         "cosmos.throttling",
         ("--throttling/--no-throttling",),
         False,

@@ -134,7 +134,7 @@ WITHIN: list[tuple[str, bool, list[Any]]] = [
     ("SELECT VALUE c.n FROM c ORDER BY c.n OFFSET 2 LIMIT 3", True, [11, 16, 21]),
     ("SELECT TOP 2 VALUE c.n FROM c", True, [1, 6]),
     ("SELECT VALUE COUNT(1) FROM c", True, [8]),
-    ("SELECT COUNT(1) AS k, MAX(c.n) AS top FROM c", True, [{"k": 8, "top": 36}]),
+    ("SELECT COUNT(1) AS k, MAX(c.n) AS most FROM c", True, [{"k": 8, "most": 36}]),
     ("SELECT c.s, COUNT(1) AS k, SUM(c.n) AS t FROM c GROUP BY c.s", False,
      [{"s": s, "k": sum(r["s"] == s for r in P1), "t": sum(r["n"] for r in P1 if r["s"] == s)} for s in "abc"]),
     ("SELECT VALUE COUNT(1) FROM c GROUP BY c.s", False, [sum(r["s"] == s for r in P1) for s in "abc"]),

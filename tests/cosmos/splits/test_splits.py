@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from azure.cosmos import ContainerProxy, CosmosClient, PartitionKey, ThroughputProperties
+from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from cosmos.service import BULK, Answer, Service, everywhere, ids, path_of
 
@@ -261,3 +262,66 @@ def test_another_client_that_knew_the_parent(service: Service) -> None:
     for text in TEXTS.values():
         assert ids(theirs.query_items(text, **CROSS)) == EVERYTHING
     other.__exit__()  # type: ignore[no-untyped-call]
+
+
+ROWS = [
+    ("SELECT VALUE COUNT(1)", [1]),
+    ("SELECT VALUE SUM(2)", [2]),
+    ("SELECT TOP 2 5", [{"$1": 5}]),
+    ("SELECT DISTINCT VALUE 5", [5]),
+    ("SELECT VALUE 5", [5]),
+    ("SELECT 1 AS a, 2 AS b OFFSET 0 LIMIT 3", [{"a": 1, "b": 2}]),
+    ("SELECT VALUE ARRAY(SELECT VALUE 1)", [[1]]),
+    ("SELECT VALUE COUNT(1) FROM c", [COUNT]),
+    ('SELECT VALUE COUNT(1) FROM c WHERE c.pk = "p1" AND c.pk = "p2"', [0]),
+]
+
+
+@pytest.mark.parametrize(("text", "rows"), ROWS)
+def test_a_query_without_from_runs_once(service: Service, flavour: str, text: str, rows: list[Any]) -> None:
+    proxy = filled(service, 30_000)
+    assert len(family(service, proxy)) == 5
+    assert client_of(service, proxy, flavour).call("query_items", text, **CROSS) == rows
+
+
+NESTED = "SELECT VALUE r1 FROM (SELECT VALUE r0.n FROM (SELECT DISTINCT VALUE root FROM root) AS r0) AS r1"
+WHOLE = "SELECT VALUE SUM(s.g) FROM (SELECT DISTINCT c.g FROM c) AS s"
+DISTINCT_COUNT = "SELECT VALUE COUNT(1) FROM (SELECT DISTINCT c.g FROM c)"
+
+
+def test_distinct_in_the_first_subquery(service: Service, flavour: str) -> None:
+    """Documents are distinct, wherever they lie. What else is distinct nothing but one range, or one key, can tell."""
+    proxy = filled(service)
+    client = client_of(service, proxy, flavour)
+    for text, rows in ((NESTED, list(range(COUNT))), (WHOLE, [3])):
+        assert sorted(client.call("query_items", text, **CROSS)) == rows
+    for text, rows in ((WHOLE, [3]), (DISTINCT_COUNT, [3]), (NESTED, [1, 21, 41])):
+        assert client.call("query_items", text, partition_key="p1") == rows
+    proxy.replace_throughput(50_000)
+    assert sorted(client.call("query_items", NESTED, **CROSS)) == list(range(COUNT))
+    assert client.call("query_items", DISTINCT_COUNT, partition_key="p1") == [3]
+    for text, reason in (
+        (WHOLE, "over several partition key ranges is not supported by Mayfly"),
+        (DISTINCT_COUNT, "DCount"),
+    ):
+        with pytest.raises(CosmosHttpResponseError, match=reason) as refused:
+            client.call("query_items", text, **CROSS)
+        assert refused.value.status_code == 400
+
+
+def test_distinct_values_are_counted_by_clients_that_can(service: Service) -> None:
+    """As .NET and Java do: the plan's text is asked of each range, and distinct rows of all of them are counted."""
+    proxy = filled(service, 50_000)
+    docs, asked = path_of(proxy, "docs"), {"query": DISTINCT_COUNT}
+    features: dict[str, str | bytes | None] = {
+        "x-ms-cosmos-is-query-plan-request": "True", "x-ms-cosmos-supported-query-features": "Distinct, DCount",
+    }  # fmt: skip
+    info = service.raw("POST", docs, asked, QUERY | features).json["queryInfo"]
+    assert (info["distinctType"], info["dCountInfo"]) == ("Unordered", {"dCountAlias": ""})
+    found = []
+    for range_id, _ in family(service, proxy):
+        answer = service.raw("POST", docs, {"query": info["rewrittenQuery"]}, QUERY | {RANGE: range_id})
+        found += [row["g"] for row in answer.json["Documents"]]
+        # A client that asks each range for the whole of it would add up what is not its own.
+        assert service.raw("POST", docs, {"query": WHOLE}, QUERY | {RANGE: range_id}).status == 400
+    assert len(found) > 3 and set(found) == {0, 1, 2}

@@ -47,7 +47,7 @@ def version_of(etag: str, container: int) -> int:
 
 class Account(msgspec.Struct, frozen=True):
     """How this account behaves. `secret` signs continuation tokens; `direct`: cross-partition queries are answered whole;
-    `serverless`: nothing has throughput.
+    `serverless`: nothing has throughput; `lenient`: queries are run that the service refuses, where they can be.
 
     `index_after`: how many items queries read in vain before an index is built (0: none ever is).
     `told`: where a client is to go that came by an address; both are `scheme://host:port`.
@@ -58,6 +58,7 @@ class Account(msgspec.Struct, frozen=True):
     direct: bool = False
     check_date: bool = False
     serverless: bool = False
+    lenient: bool = False
     limits: Limits = Limits()
     index_after: int = 10_000
     told: Callable[[str], str] = str

@@ -38,10 +38,10 @@ def _parameter(given: object) -> tuple[str, Any]:
 
 
 def over_documents(
-    text: str, parameters: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], now: Instant
+    text: str, parameters: Mapping[str, Any], documents: Sequence[Mapping[str, Any]], now: Instant, *, lenient: bool
 ) -> list[Any]:
     """All rows of a query over a few documents."""
-    return run(compile_query(text, parameters), documents, Context(now))
+    return run(compile_query(text, parameters, lenient=lenient), documents, Context(now))
 
 
 def check_order(query: Query, composite: Collection[SortKeys]) -> None:
@@ -51,7 +51,7 @@ def check_order(query: Query, composite: Collection[SortKeys]) -> None:
         raise BadRequest(NO_COMPOSITE)
 
 
-def condition(text: str, declared: Declared) -> Callable[[Mapping[str, Any], Instant], bool]:
+def condition(text: str, declared: Declared, *, lenient: bool) -> Callable[[Mapping[str, Any], Instant], bool]:
     """The condition of a patch, `from c where …`, as a test of a document at an instant."""
-    query = compile_query(f"SELECT * {text}", {}, declared)
+    query = compile_query(f"SELECT * {text}", {}, declared, lenient=lenient)
     return lambda document, now: query.matches(document, Context(now))

@@ -12,7 +12,7 @@ from mayflydb.query.cosmos_sql.index_keys import Span, cursor_key, index_key
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
 from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query, functions_in
-from mayflydb.query.cosmos_sql.query_plan import plan
+from mayflydb.query.cosmos_sql.query_plan import check_whole, plan
 from mayflydb.query.cosmos_sql.search import Search, run
 from mayflydb.query.cosmos_sql.syntax import Statement
 from mayflydb.query.cosmos_sql.values import UNDEFINED
@@ -37,6 +37,7 @@ __all__ = [
     "SortedPage",
     "Span",
     "Statement",
+    "check_whole",
     "compile_query",
     "computed_property",
     "cursor_key",

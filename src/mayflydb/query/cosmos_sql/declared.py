@@ -52,7 +52,7 @@ def computed_property(name: str, query: str) -> Computed:
     another moment answers differently.
     """
     try:
-        select = parse(query).select
+        select = parse(query, lenient=True).select
     except BadQuery as error:
         raise BadRequest(f"The query of the computed property '{name}' is not valid: {error}") from error
     found = _plain(select)

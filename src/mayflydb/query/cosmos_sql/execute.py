@@ -25,10 +25,22 @@ class Input(msgspec.Struct, frozen=True):
     values: Callable[[Frame], Iterable[Value]]
 
 
+class Whole(msgspec.Struct, frozen=True):
+    """The first source of FROM where it is a SELECT that gives no row before it has seen every document.
+
+    `unnest`: the alias, at `slot`, takes the elements of its rows.
+    """
+
+    slot: int
+    program: Program
+    unnest: bool
+
+
 class Program(msgspec.Struct, frozen=True):
     """A compiled SELECT. `take` None: all rows after `skip`. `orders`: sort keys and whether each is descending.
 
-    `nearest`: it is ordered by a distance, and rows that have none are left out.
+    `nearest`: it is ordered by a distance, and rows that have none are left out. `whole`: what it selects from, if that is not
+    one document after the other.
     """
 
     inputs: tuple[Input, ...]
@@ -40,11 +52,17 @@ class Program(msgspec.Struct, frozen=True):
     skip: int
     take: int | None
     nearest: bool = False
+    whole: Whole | None = None
 
     @property
     def streams(self) -> bool:
         """Whether each row of FROM gives its result row by itself; `skip` and `take` count result rows."""
-        return not self.orders and self.grouping is None and not self.distinct
+        return not self.orders and self.grouping is None and not self.distinct and self.whole is None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether it streams, and all its rows count."""
+        return self.streams and self.skip == 0 and self.take is None
 
     @property
     def stop(self) -> int | None:
@@ -87,8 +105,7 @@ def collect(program: Program, frame: Frame) -> list[Value]:
     if program.streams:
         return list(islice(rows(program, frame), program.skip, program.stop))
     accumulation = accumulate(program)
-    for row, _ in enumerate(frames(program, frame)):
-        accumulation.feed(frame, (0, row))
+    accumulation.take(frame, 0)
     return accumulation.results(frame)
 
 
@@ -105,6 +122,21 @@ class Accumulation:
     def full(self) -> bool:
         """Whether further rows cannot change the result."""
         return self.stop is not None and len(self.found) >= self.stop
+
+    def take(self, frame: Frame, tie: Any) -> int:
+        """Take the rows of the document in `frame`; how many of them WHERE kept."""
+        program = self.program
+        if not program.inputs:
+            # The usual case, a document that is its own only row, without the generators.
+            if program.where is not None and program.where(frame) is not True:
+                return 0
+            self.feed(frame, (tie, 0))
+            return 1
+        count = 0
+        for _ in frames(program, frame):
+            self.feed(frame, (tie, count))
+            count += 1
+        return count
 
     def feed(self, frame: Frame, tie: Any) -> None:
         """Take the row in `frame`; rows with the same sort keys come in the order of `tie` (document, row in it)."""
@@ -238,8 +270,47 @@ class Sorted(Accumulation):
         return [(value, Cursor(values, entry[-2], entry[-1])) for entry, value, values in cut]
 
 
+class Staged(Accumulation):
+    """A SELECT over the rows of another."""
+
+    def __init__(self, program: Program, whole: Whole) -> None:
+        super().__init__(program)
+        self.whole = whole
+        self.inner = accumulate(whole.program)
+        self.outer = _accumulate(program)
+
+    @property
+    def full(self) -> bool:
+        """Whether the inner one needs no further documents."""
+        return self.inner.full
+
+    def take(self, frame: Frame, tie: Any) -> int:
+        """Give the document to the inner one."""
+        return self.inner.take(frame, tie)
+
+    def results(self, frame: Frame) -> list[Value]:
+        """The rows of the outer one."""
+        place = 0
+        for row in self.inner.results(frame):
+            for value in _elements(row) if self.whole.unnest else (row,):
+                if self.outer.full:
+                    break
+                frame[self.whole.slot] = value
+                self.outer.take(frame, place)
+                place += 1
+        return self.outer.results(frame)
+
+
+def _elements(row: Value) -> list[Value]:
+    return row if type(row) is list else []
+
+
 def accumulate(program: Program) -> Accumulation:
     """The accumulation that a program needs."""
+    return _accumulate(program) if program.whole is None else Staged(program, program.whole)
+
+
+def _accumulate(program: Program) -> Accumulation:
     if program.grouping is not None:
         return Groups(program, program.grouping)
     return Sorted(program) if program.orders else Accumulation(program)

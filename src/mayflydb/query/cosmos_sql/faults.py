@@ -14,7 +14,11 @@ LIMIT_COUNT = "SC2061"
 OFFSET_COUNT = "SC2062"
 NESTED_AGGREGATES = "SC2101"
 NOT_GROUPED = "SC2102"
-UNSUPPORTED_ORDER_BY = "2206"
+ORDER_IN_SUBQUERY = "SC2202"
+TOP_IN_SUBQUERY = "SC2203"
+LIMIT_IN_SUBQUERY = "SC2204"
+UNMAPPED_ORDER_BY = 2206
+TUNING_RANGE = "SC2213"
 NO_SCORE = "SC2221"
 RANK_OF_ELEMENTS = "SC2223"
 RANK_WITH_JOIN = "SC2224"
@@ -22,6 +26,9 @@ RANK_OF_SUBQUERY = "SC2225"
 RANK_IN_SUBQUERY = "SC2228"
 WEIGHTS = "SC2229"
 SCORE_OUTSIDE_RANK = "SC2240"
+MEMBER_INDEXER = "SC2990"
+
+CARDINALITY = "The cardinality of a scalar subquery result set cannot be greater than one."
 
 
 def bad_query(message: str, start: int, end: int, code: str | None = None) -> BadQuery:
@@ -35,6 +42,12 @@ def syntax_error(near: str, start: int, end: int) -> BadQuery:
     """SC1001. `near` is the text that was not understood, shortened; empty at the end of the query."""
     shown = near if len(near) <= 40 else near[:37] + "..."
     return bad_query(f"Syntax error, incorrect syntax near '{shown}'.", start, end, SYNTAX)
+
+
+def unmapped_order() -> BadQuery:
+    """2206, of an ORDER BY that no index of a path can give; the service names no place."""
+    message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
+    return BadQuery(message, code=UNMAPPED_ORDER_BY)
 
 
 def unsupported(feature: str, start: int, end: int) -> Unsupported:

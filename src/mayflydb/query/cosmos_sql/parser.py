@@ -5,7 +5,13 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-from mayflydb.query.cosmos_sql.faults import bad_query, syntax_error
+from mayflydb.query.cosmos_sql.faults import (
+    LIMIT_IN_SUBQUERY,
+    ORDER_IN_SUBQUERY,
+    TOP_IN_SUBQUERY,
+    bad_query,
+    syntax_error,
+)
 from mayflydb.query.cosmos_sql.functions.vector import is_distance
 from mayflydb.query.cosmos_sql.lexer import Kind, Token, tokenize
 from mayflydb.query.cosmos_sql.syntax import (
@@ -35,6 +41,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     children,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import UNDEFINED
+from mayflydb.query.cosmos_sql.vocabulary import RESERVED, STRICTLY_RESERVED, is_reserved
 
 LONGEST_TEXT: Final = 512 * 1024
 """Bytes of UTF-8, as the service documents it."""
@@ -51,12 +58,6 @@ DEEPEST_NESTING: Final = 100
 TALLEST_TREE: Final = 150
 """Levels of the tree; chains of operators other than AND and OR count one each."""
 
-RESERVED: Final = frozenset({
-    "AND", "ARRAY", "AS", "ASC", "BETWEEN", "BY", "DESC", "DISTINCT", "ESCAPE", "EXISTS", "FROM", "GROUP", "IN", "JOIN", "LIKE",
-    "LIMIT", "NOT", "OFFSET", "OR", "ORDER", "SELECT", "TOP", "UDF", "VALUE", "WHERE",
-})  # fmt: skip
-"""Words that name nothing unless they stand after a dot or AS; with the lower-case literals."""
-
 LITERALS: Final = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
 
 _CONDITIONAL, _OR, _AND, _COMPARISON = 1, 3, 4, 10
@@ -69,24 +70,28 @@ POWERS: Final = {
 """How tightly infix operators bind; prefix operators bind tighter than all of them."""
 
 _AFTER_KEY = frozenset({"ASC", "DESC", "OFFSET"})
+_FUNCTIONS = frozenset({"LEFT", "RIGHT"})
 _SUBQUERY_FORMS = frozenset({"EXISTS", "ARRAY", "ALL", "FIRST", "LAST"})
 
 
-def parse(text: str) -> Statement:
-    """The syntax tree of `text`; BadQuery with code and place, or Unsupported for what Mayfly refuses by name."""
+def parse(text: str, lenient: bool = False) -> Statement:
+    """The syntax tree of `text`; BadQuery with code and place, or Unsupported for what Mayfly refuses by name.
+
+    `lenient`: names may be reserved words and aliases strings, and subqueries may have TOP, ORDER BY and OFFSET LIMIT.
+    """
     if len(text) > LONGEST_TEXT or len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
         raise bad_query(f"The query is longer than {LONGEST_TEXT} bytes.", 0, len(text))
-    return _remembered(text) if len(text) <= LONGEST_REMEMBERED else _parsed(text)
+    return _remembered(text, lenient) if len(text) <= LONGEST_REMEMBERED else _parsed(text, lenient)
 
 
 @lru_cache(maxsize=512)
-def _remembered(text: str) -> Statement:
-    return _parsed(text)
+def _remembered(text: str, lenient: bool) -> Statement:
+    return _parsed(text, lenient)
 
 
-def _parsed(text: str) -> Statement:
+def _parsed(text: str, lenient: bool) -> Statement:
     try:
-        select = Parser(text).statement()
+        select = Parser(text, lenient).statement()
     except RecursionError:
         raise _too_deep(0, len(text)) from None
     _check_height(select)
@@ -109,7 +114,11 @@ def _check_height(root: Node) -> None:
 class Parser:
     """Reads one query. Each method reads one construct and leaves the next token in `token`."""
 
-    def __init__(self, text: str) -> None:
+    def __init__(self, text: str, lenient: bool) -> None:
+        self.lenient = lenient
+        self.reserved = RESERVED if lenient else STRICTLY_RESERVED
+        self.subqueries = 0
+        """How many subqueries the current token stands in."""
         self.tokens = tokenize(text)
         self.place = 0
         self.token = self.tokens[0]
@@ -155,10 +164,21 @@ class Parser:
             raise self.unexpected()
         return self.advance().text
 
+    def name(self) -> str:
+        """A word where only a name can stand: after a dot, after AS, after `udf.`."""
+        if not self.lenient and is_reserved(self.token.text):
+            raise self.unexpected()
+        return self.word()
+
     def at_identifier(self) -> bool:
         """Whether the current token can name something."""
         token = self.token
-        return token.kind is Kind.WORD and token.upper not in RESERVED and token.text not in LITERALS
+        return token.kind is Kind.WORD and token.upper not in self.reserved and token.text not in LITERALS
+
+    def outermost(self, clause: str, start: int, code: str) -> None:
+        """Refuse the clause that ends before the current token if it stands in a subquery."""
+        if self.subqueries and not self.lenient:
+            raise bad_query(f"{clause} is not supported in subqueries.", start, self.last_end(), code)
 
     # Clauses.
 
@@ -174,21 +194,33 @@ class Parser:
         start = self.token.start
         self.expect("SELECT")
         distinct = self.accept("DISTINCT")
-        top = self.count() if self.accept("TOP") else None
+        top = self.top() if self.token.upper == "TOP" else None
         star, value, items = self.selection()
         sources = self.sources() if self.accept("FROM") else ()
         where = self.expression() if self.accept("WHERE") else None
         group_by = self.group_by() if self.accept("GROUP") else ()
         order_by = self.order_by() if self.accept("ORDER") else ()
-        offset = limit = None
-        if self.accept("OFFSET"):
-            offset = self.count()
-            self.expect("LIMIT")
-            limit = self.count()
+        offset, limit = self.window() if self.token.upper == "OFFSET" else (None, None)
         return Select(
             distinct=distinct, top=top, star=star, value=value, items=items, sources=sources, where=where,
             group_by=group_by, order_by=order_by, offset=offset, limit=limit, start=start, end=self.last_end(),
         )  # fmt: skip
+
+    def top(self) -> Expression:
+        """`TOP n`."""
+        start = self.advance().start
+        found = self.count()
+        self.outermost("'TOP'", start, TOP_IN_SUBQUERY)
+        return found
+
+    def window(self) -> tuple[Expression, Expression]:
+        """`OFFSET n LIMIT m`."""
+        start = self.advance().start
+        offset = self.count()
+        self.expect("LIMIT")
+        limit = self.count()
+        self.outermost("'OFFSET LIMIT' clause", start, LIMIT_IN_SUBQUERY)
+        return offset, limit
 
     def count(self) -> Expression:
         """The number of TOP, OFFSET or LIMIT: a literal or a parameter."""
@@ -208,13 +240,13 @@ class Parser:
         return False, None, tuple(items)
 
     def item(self) -> Item:
-        """`expression [[AS] alias]`; an alias may be quoted."""
+        """`expression [[AS] alias]`."""
         start = self.token.start
         expression = self.expression()
         alias: str | None = None
         if self.accept("AS"):
-            alias = self.quoted_or_word()
-        elif self.at_identifier() or self.token.kind is Kind.STRING:
+            alias = self.quoted_or_word() if self.lenient else self.name()
+        elif self.at_identifier() or (self.lenient and self.token.kind is Kind.STRING):
             alias = self.quoted_or_word()
         return Item(expression=expression, alias=alias, start=start, end=self.last_end())
 
@@ -239,7 +271,7 @@ class Parser:
         expression = self.collection()
         alias = None
         if self.accept("AS"):
-            alias = self.word()
+            alias = self.name()
         elif self.at_identifier():
             alias = self.word()
         return Source(expression=expression, alias=alias, unnest=False, start=start, end=self.last_end())
@@ -268,6 +300,7 @@ class Parser:
         orders = [self.order()]
         while self.accept(","):
             orders.append(self.order())
+        self.outermost("'ORDER BY'", start, ORDER_IN_SUBQUERY)
         return tuple(orders)
 
     def rank(self, start: int) -> Order:
@@ -302,10 +335,15 @@ class Parser:
     def expression(self, floor: int = 0) -> Expression:
         """An expression of operators that bind at least as tightly as `floor`."""
         left = self.operand()
+        predicated = False
         while True:
             power = POWERS.get(self.token.upper)
             if power is None or power < floor:
                 return left
+            predicate = power == _COMPARISON and self.token.kind is Kind.WORD
+            if predicate and predicated and not self.lenient:
+                raise self.unexpected()
+            predicated = predicate
             left = self.infix(left, power)
 
     def infix(self, left: Expression, power: int) -> Expression:
@@ -402,7 +440,7 @@ class Parser:
         """`.name` or `[expression]`."""
         if self.advance().upper == ".":
             token = self.token
-            return Literal(value=self.word(), start=token.start, end=token.end)
+            return Literal(value=self.name(), start=token.start, end=token.end)
         self.enter()
         found = self.expression()
         self.expect("]")
@@ -445,7 +483,9 @@ class Parser:
         self.depth += SUBQUERY_LEVELS - 1
         self.enter()
         self.expect("(")
+        self.subqueries += 1
         select = self.select()
+        self.subqueries -= 1
         self.expect(")")
         self.depth -= SUBQUERY_LEVELS
         return Subquery(form=form, select=select, start=start, end=self.last_end())
@@ -480,8 +520,8 @@ class Parser:
         if udf:
             self.advance()
             self.advance()
-            name = self.word()
-        elif token.upper in RESERVED:
+            name = self.name()
+        elif token.upper in self.reserved and not (token.upper in _FUNCTIONS and self.peek().upper == "("):
             raise self.unexpected()
         else:
             name = self.advance().text

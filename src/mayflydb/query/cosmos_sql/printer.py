@@ -33,6 +33,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     Unary,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED
+from mayflydb.query.cosmos_sql.vocabulary import is_reserved
 
 FILTER_SLOT: Final = "{documentdb-formattableorderbyquery-filter}"
 """What clients of the query plan replace in the rewritten text."""
@@ -77,7 +78,11 @@ def _item(item: Item) -> str:
     text = print_expression(item.expression)
     if item.alias is None:
         return text
-    return f"{text} AS {item.alias if item.alias.isidentifier() and item.alias.isascii() else _string(item.alias)}"
+    return f"{text} AS {item.alias if _is_name(item.alias) else _string(item.alias)}"
+
+
+def _is_name(word: str) -> bool:
+    return word.isidentifier() and word.isascii() and not is_reserved(word)
 
 
 def _source(source: Source) -> str:
@@ -123,7 +128,7 @@ def _literal(node: Literal) -> tuple[str, int]:
 def _path(node: Path) -> tuple[str, int]:
     parts = [_within(node.base, _PRIMARY)]
     for step in node.steps:
-        if isinstance(step, Literal) and type(step.value) is str and step.value.isidentifier() and step.value.isascii():
+        if isinstance(step, Literal) and type(step.value) is str and _is_name(step.value):
             parts.append("." + step.value)
         else:
             parts.append(f"[{print_expression(step)}]")
@@ -162,7 +167,9 @@ def _like(node: Like) -> tuple[str, int]:
 
 
 def _negatable(node: Between | In | Like) -> str:
-    return f"{_within(node.operand, _COMPARISON)} {'NOT ' if node.negated else ''}"
+    # A predicate is no operand of another without brackets.
+    floor = _COMPARISON + isinstance(node.operand, Between | In | Like)
+    return f"{_within(node.operand, floor)} {'NOT ' if node.negated else ''}"
 
 
 def _conditional(node: Conditional) -> tuple[str, int]:

@@ -8,7 +8,7 @@ from typing import Any
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
 from mayflydb.query.cosmos_sql.context import Context
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
-from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, frames, rows
+from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, collect, frames, rows
 from mayflydb.query.cosmos_sql.faults import bad_query
 from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, fixed_keys, sort_paths
 from mayflydb.query.cosmos_sql.operators import Frame
@@ -17,14 +17,16 @@ from mayflydb.query.cosmos_sql.ranking import nothing_counted, ranking_of
 from mayflydb.query.cosmos_sql.reads import properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.select import Selects
-from mayflydb.query.cosmos_sql.syntax import Call, Name, Node, Select, Statement, children
+from mayflydb.query.cosmos_sql.strict import check
+from mayflydb.query.cosmos_sql.syntax import Call, Node, Select, Statement, children, is_identity
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
 class Query:
     """A compiled query. It does not change; executions keep their state in a Context and an Accumulator.
 
-    `needs_merge`: the rows of several partitions must be merged, not only appended. `streams`: each document gives its rows by
+    `needs_merge`: the rows of several partitions must be merged, not only appended. `is_whole`: FROM begins with a subquery that
+    gives no row before it has seen every document, which no merging makes up for. `streams`: each document gives its rows by
     itself through `rows`; the caller then drops the first `skip` rows and stops after `take` more (None: never). `is_identity`: a
     streaming query whose rows are the documents themselves, so that whoever holds their bytes needs only `matches`.
     `reads`: the properties of the document that it looks at; None: any of them.
@@ -33,7 +35,7 @@ class Query:
     """
 
     __slots__ = (
-        "_blank", "_where", "declared", "is_identity", "needs_merge", "parameters", "program", "ranking", "reads",
+        "_blank", "_where", "declared", "is_identity", "is_whole", "needs_merge", "parameters", "program", "ranking", "reads",
         "reads_documents", "skip", "statement", "streams", "take",
     )  # fmt: skip
 
@@ -50,8 +52,9 @@ class Query:
         self.streams = program.streams and self.reads_documents and self.ranking is None
         self.skip = program.skip
         self.take = program.take
-        self.needs_merge = needs_merge(select)
-        self.is_identity = self.streams and _is_identity(select)
+        self.is_whole = program.whole is not None
+        self.needs_merge = self.is_whole or needs_merge(select)
+        self.is_identity = self.streams and is_identity(select)
         self.reads = properties(select, self.is_identity, declared.computed)
         self._where = program.where
         # The places of the frame after the context and the document.
@@ -59,6 +62,8 @@ class Query:
 
     def matches(self, document: Value, context: Context) -> bool:
         """Whether some row of the document passes WHERE."""
+        if self.is_whole:
+            return bool(collect(self.program, self._frame(document, context)))
         if self.program.inputs:
             return any(True for _ in frames(self.program, self._frame(document, context)))
         where = self._where
@@ -83,7 +88,8 @@ class Query:
     @property
     def resumes(self) -> bool:
         """Whether a page can begin behind a row by its sort values: ORDER BY, without groups and DISTINCT."""
-        return bool(self.program.orders) and self.program.grouping is None and not self.program.distinct
+        program = self.program
+        return bool(program.orders) and program.grouping is None and not program.distinct and program.whole is None
 
     def sorted_page(self, context: Context, after: Cursor | None, rows: int) -> SortedPage:
         """An accumulator for at most `rows` rows of a query that resumes, behind the row at `after`."""
@@ -144,15 +150,8 @@ class Accumulator:
             self._feed(document, self._count if tie is None else tie)
 
     def _feed(self, document: Value, tie: Any) -> None:
-        program, feed = self._query.program, self._accumulation.feed
         frame = self._query._frame(document, self._context)  # noqa: SLF001 -- the two are one unit
-        if program.inputs:
-            for row, _ in enumerate(frames(program, frame)):
-                self.matched += 1
-                feed(frame, (tie, row))
-        elif program.where is None or program.where(frame) is True:
-            self.matched += 1
-            feed(frame, (tie, 0))
+        self.matched += self._accumulation.take(frame, tie)
 
     def results(self) -> list[Value]:
         """The result rows. Call it once, after the last document."""
@@ -183,7 +182,7 @@ def functions_in(text: str) -> list[str]:
     if "udf" not in text.lower():
         return []
     found: list[str] = []
-    nodes: list[Node] = [parse(text).select]
+    nodes: list[Node] = [parse(text, lenient=True).select]
     while nodes:
         node = nodes.pop()
         if isinstance(node, Call) and node.udf:
@@ -205,20 +204,15 @@ def needs_merge(select: Select) -> bool:
     )
 
 
-def _is_identity(select: Select) -> bool:
-    source = select.sources[0]
-    if len(select.sources) > 1 or source.unnest or not isinstance(source.expression, Name):
-        return False
-    alias = source.expression.name if source.alias is None else source.alias
-    return select.star or (isinstance(select.value, Name) and select.value.name == alias)
-
-
-def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHING) -> Query:
+def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHING, *, lenient: bool = False) -> Query:
     """The query of `text` with its parameters (`@name` -> decoded JSON) built in; BadQuery or Unsupported.
 
-    `declared`: what the container adds to its documents.
+    `declared`: what the container adds to its documents. `lenient`: what can be run is run, though the service refuses it.
     """
-    query = compile_select(text, parse(text).select, parameters, declared)
+    tree = parse(text, lenient).select
+    query = compile_select(text, tree, parameters, declared)
+    if not lenient:
+        check(tree, parameters)
     if query.ranking is not None:
         # What is scored is compiled again when its figures are known; here its faults are found.
         for select in (query.ranking.statistics(), query.ranking.components(nothing_counted(query.ranking), 0)[0]):

@@ -14,15 +14,15 @@ from msgspec.structs import replace
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.aggregates import PLAN_NAMES
 from mayflydb.query.cosmos_sql.compile import COMPOSITION
-from mayflydb.query.cosmos_sql.faults import bad_query
+from mayflydb.query.cosmos_sql.faults import bad_query, unsupported
 from mayflydb.query.cosmos_sql.keys import KeyPath
 from mayflydb.query.cosmos_sql.printer import print_expression, print_select
 from mayflydb.query.cosmos_sql.query import Query
 from mayflydb.query.cosmos_sql.ranking import Ranking, Score, placeholders
 from mayflydb.query.cosmos_sql.rewrite import rewritten
 from mayflydb.query.cosmos_sql.scope import find_aggregate, is_aggregate
-from mayflydb.query.cosmos_sql.syntax import Call, Expression, FilterSlot, Literal, Select, output_names
-from mayflydb.query.cosmos_sql.values import Value
+from mayflydb.query.cosmos_sql.syntax import Call, Expression, FilterSlot, Literal, Select, Subquery, output_names
+from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 RangeOf: TypeAlias = Callable[[tuple[Value, ...]], tuple[str, str]]
 """The effective partition keys (min, max) of a key or a prefix of one; equal for a whole key."""
@@ -35,10 +35,15 @@ _UNSUPPORTED: Final = (
 
 
 def plan(
-    query: Query, features: AbstractSet[str], partition_key_paths: Sequence[KeyPath], range_of: RangeOf
+    query: Query, features: AbstractSet[str], partition_key_paths: Sequence[KeyPath], range_of: RangeOf, ranges: int = 1
 ) -> dict[str, Any]:
-    """The plan of `query` as JSON values; BadQuery if it needs a feature the client does not list, or has no plan."""
+    """The plan of `query` as JSON values; BadQuery if it needs a feature the client does not list, or has no plan.
+
+    `ranges`: how many partition key ranges the container has.
+    """
     select = query.statement.select
+    if query.is_whole:
+        return _whole_plan(query, features, ranges)
     if query.program.grouping is not None:
         # Without effect, and no client could merge it.
         select = replace(select, order_by=())
@@ -46,21 +51,32 @@ def plan(
         what = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
     else:
         what = {"queryInfo": _query_info(query, select)}
-    missing = [feature for feature in _needed(query, select) if feature not in features]
+    _check_features(_needed(query, select), features)
+    # A query without FROM is about no document: it runs in one place.
+    keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
+    return _planned(what, list(_ranges(keys, range_of)))
+
+
+def _planned(what: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
+    return {"partitionedQueryExecutionInfoVersion": PLAN_VERSION, **what, "queryRanges": ranges}
+
+
+def _check_features(needed: Iterable[str], features: AbstractSet[str]) -> None:
+    missing = [feature for feature in needed if feature not in features]
     if missing:
         lines = (f"Query contained {feature}, which the calling client does not support." for feature in missing)
         raise BadQuery("\n".join([_UNSUPPORTED, *lines]))
-    return {
-        "partitionedQueryExecutionInfoVersion": PLAN_VERSION,
-        **what,
-        "queryRanges": list(_ranges(query.key_prefixes(partition_key_paths), range_of)),
-    }
+
+
+_EVERYWHERE: Final = {"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}
+_ONE_PLACE: Final = {"min": "", "max": "", "isMinInclusive": True, "isMaxInclusive": True}
+"""The service writes this range as `[[],[]]`: its first partition key range answers."""
 
 
 def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator[dict[str, Any]]:
     if not keys:
         # A query that can match nothing still runs somewhere, and answers with its empty result.
-        yield {"min": "", "max": "FF", "isMinInclusive": True, "isMaxInclusive": False}
+        yield _EVERYWHERE if keys is None else _ONE_PLACE
         return
     for low, high in sorted({range_of(key) for key in keys}):
         yield {"min": low, "max": high, "isMinInclusive": True, "isMaxInclusive": low == high}
@@ -128,6 +144,62 @@ def _query_info(query: Query, select: Select) -> dict[str, Any]:
         "hasNonStreamingOrderBy": query.program.nearest,
         "dCountInfo": None,
     }
+
+
+def _whole_plan(query: Query, features: AbstractSet[str], ranges: int) -> dict[str, Any]:
+    """Of a query whose first subquery gives no row before it has seen every document.
+
+    Clients count distinct values themselves; anything else runs where one range has all documents.
+    """
+    select = query.statement.select
+    info: dict[str, Any] = {
+        "distinctType": "None", "top": None, "offset": None, "limit": None, "orderBy": [], "orderByExpressions": [],
+        "groupByExpressions": [], "groupByAliases": [], "aggregates": [], "groupByAliasToAggregateType": {},
+        "rewrittenQuery": "", "hasSelectValue": select.value is not None, "hasNonStreamingOrderBy": False, "dCountInfo": None,
+    }  # fmt: skip
+    counted = counted_values(select)
+    if counted is not None:
+        _check_features(("DCount", "Distinct"), features)
+        alias = "" if select.value is not None else output_names(select)[0]
+        info |= {
+            "distinctType": "Unordered", "rewrittenQuery": print_select(counted), "dCountInfo": {"dCountAlias": alias},
+        }  # fmt: skip
+    else:
+        check_whole(query, ranges)
+    return _planned({"queryInfo": info}, [_EVERYWHERE])
+
+
+def check_whole(query: Query, ranges: int) -> None:
+    """Unsupported for a query over several partition key ranges whose answers cannot be merged into its own."""
+    if query.is_whole and ranges > 1:
+        what = "DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM"
+        first = query.statement.select.sources[0]
+        raise unsupported(f"{what} over several partition key ranges", first.start, first.end)
+
+
+def counted_values(select: Select) -> Select | None:
+    """The SELECT DISTINCT whose rows a query counts, and does nothing else; None for any other query."""
+    selected = _selected(select)
+    inner = select.sources[0].expression
+    plain = Select(
+        value=select.value, items=select.items, sources=select.sources[:1], start=select.start, end=select.end
+    )
+    if plain != select or select.sources[0].unnest or len(selected) != 1 or not isinstance(inner, Subquery):
+        return None
+    found = inner.select
+    simple = replace(found, top=None, group_by=(), order_by=(), offset=None, limit=None)
+    nested = isinstance(found.sources[0].expression, Subquery)
+    if not found.distinct or found != simple or nested or _aggregates(found) or not _counts_rows(selected[0]):
+        return None
+    return found
+
+
+def _counts_rows(node: Expression) -> bool:
+    """Whether it is COUNT of a constant."""
+    if not isinstance(node, Call) or node.udf or node.name.upper() != "COUNT":
+        return False
+    counted = node.arguments[0]
+    return isinstance(counted, Literal) and counted.value is not UNDEFINED
 
 
 def _distinct_type(select: Select) -> str:

@@ -8,8 +8,9 @@ from typing import Any, Final, cast
 from mayflydb.query.cosmos_sql import operators
 from mayflydb.query.cosmos_sql.compile import COMPOSITION, Expressions
 from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
-from mayflydb.query.cosmos_sql.execute import Input, Program, collect, rows
+from mayflydb.query.cosmos_sql.execute import Input, Program, Whole, collect, rows
 from mayflydb.query.cosmos_sql.faults import (
+    CARDINALITY,
     LIMIT_COUNT,
     NESTED_AGGREGATES,
     NOT_GROUPED,
@@ -17,9 +18,8 @@ from mayflydb.query.cosmos_sql.faults import (
     RANK_IN_SUBQUERY,
     STAR_WITH_GROUP_BY,
     TOP_COUNT,
-    UNSUPPORTED_ORDER_BY,
     bad_query,
-    unsupported,
+    unmapped_order,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.functions.fulltext import is_score
 from mayflydb.query.cosmos_sql.functions.vector import is_distance, is_measure
@@ -52,6 +52,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     Source,
     Subquery,
     children,
+    is_identity,
     output_name,
     output_names,
 )  # fmt: skip
@@ -72,7 +73,7 @@ class Selects:
         """The program of a SELECT inside `outer`; `container`: an unknown name at the head of FROM means the container."""
         scope = Scope(outer, container=container or (outer is not None and outer.container))
         expressions = self._expressions(scope)
-        inputs = self._inputs(select, expressions, container=container)
+        whole, inputs = self._inputs(select, expressions, container=container)
         where = None if select.where is None else expressions.condition(select.where)
         grouping = self._grouping(select, expressions)
         # Scores after RANK are computed by queries of their own.
@@ -85,7 +86,8 @@ class Selects:
         skip, take = self._window(select, expressions)
         return Program(
             inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
-            distinct=select.distinct, skip=skip, take=take, nearest=nearest,
+            distinct=select.distinct and not (container and outer is not None and is_identity(select)),
+            skip=skip, take=take, nearest=nearest, whole=whole,
         )  # fmt: skip
 
     def _expressions(self, scope: Scope, grouping: Grouping | None = None) -> Expressions:
@@ -93,21 +95,27 @@ class Selects:
 
     # FROM.
 
-    def _inputs(self, select: Select, expressions: Expressions, *, container: bool) -> tuple[Input, ...]:
+    def _inputs(
+        self, select: Select, expressions: Expressions, *, container: bool
+    ) -> tuple[Whole | None, tuple[Input, ...]]:
         if len(select.sources) > MOST_JOINS + 1:
             extra = select.sources[MOST_JOINS + 1]
             raise bad_query(f"A query may have at most {MOST_JOINS} JOINs.", extra.start, extra.end)
+        whole: Whole | None = None
         inputs: list[Input] = []
         for place, source in enumerate(select.sources):
             head = container and place == 0
             if head and isinstance(source.expression, Name) and not source.unnest:
                 self._bind(expressions.scope, source, DOCUMENT_SLOT)
                 continue
-            values = self._values(source, expressions, head=head)
+            found = self._values(source, expressions, head=head)
             slot = self.slots.take()
             self._bind(expressions.scope, source, slot)
-            inputs.append(Input(slot, values))
-        return tuple(inputs)
+            if isinstance(found, Program):
+                whole = Whole(slot, found, source.unnest)
+            else:
+                inputs.append(Input(slot, found))
+        return whole, tuple(inputs)
 
     def _bind(self, scope: Scope, source: Source, slot: int) -> None:
         alias = source.alias if source.alias is not None else output_name(source.expression)
@@ -118,9 +126,15 @@ class Selects:
             raise bad_query(message, source.start, source.end)
         scope.own[alias] = slot
 
-    def _values(self, source: Source, expressions: Expressions, *, head: bool) -> Callable[[Frame], Iterable[Value]]:
+    def _values(
+        self, source: Source, expressions: Expressions, *, head: bool
+    ) -> Program | Callable[[Frame], Iterable[Value]]:
+        """What a source takes from one row, or the program whose rows it takes when that has seen every document."""
         if isinstance(source.expression, Subquery):
-            produce = self._derived(source.expression, expressions.scope, head=head)
+            program = self.program(source.expression.select, expressions.scope, container=head)
+            if head and not program.is_plain:
+                return program
+            produce = _produced(program)
             return (lambda frame: _elements(produce(frame))) if source.unnest else produce
         evaluate = self._collection(source.expression, expressions, head=head)
         if source.unnest:
@@ -145,16 +159,6 @@ class Selects:
             return expressions.below_document(node.steps)
         return operators.read(DOCUMENT_SLOT)
 
-    def _derived(self, node: Subquery, scope: Scope, *, head: bool) -> Callable[[Frame], Iterable[Value]]:
-        program = self.program(node.select, scope, container=head)
-        if program.streams and program.skip == 0 and program.take is None:
-            return lambda frame: rows(program, frame)
-        if head:
-            # It would have to see every document before the outer query sees one.
-            raise unsupported("DISTINCT, ORDER BY, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM",
-                              node.start, node.end)  # fmt: skip
-        return lambda frame: collect(program, frame)
-
     # Subqueries in expressions.
 
     def subquery(self, node: Subquery, scope: Scope) -> Evaluate:
@@ -176,7 +180,7 @@ class Selects:
         def scalar(frame: Frame) -> Value:
             found = collect(program, frame)
             if len(found) > 1:
-                raise bad_query("A scalar subquery must not give more than one row.", start, end)
+                raise bad_query(CARDINALITY, start, end)
             return found[0] if found else UNDEFINED
 
         return scalar
@@ -249,8 +253,13 @@ def _elements(held: Iterable[Value]) -> Iterable[Value]:
     return (item for row in held if type(row) is list for item in row)
 
 
+def _produced(program: Program) -> Callable[[Frame], Iterable[Value]]:
+    """The rows of a subquery over one document."""
+    return (lambda frame: rows(program, frame)) if program.is_plain else (lambda frame: collect(program, frame))
+
+
 def _exists(program: Program) -> Evaluate:
-    if program.streams and program.skip == 0 and program.take is None:
+    if program.is_plain:
         return lambda frame: any(True for _ in rows(program, frame))
     return lambda frame: bool(collect(program, frame))
 
@@ -265,8 +274,7 @@ def _checked_orders(select: Select, outer: Scope | None) -> tuple[Order, ...]:
             message = "The ORDER BY RANK clause is not supported in subqueries."
             raise bad_query(message, order.start, order.end, RANK_IN_SUBQUERY)
         if isinstance(order.expression, Literal | Parameter):
-            message = "Unsupported ORDER BY clause. ORDER BY item expression could not be mapped to a document path."
-            raise bad_query(message, order.start, order.end, UNSUPPORTED_ORDER_BY)
+            raise unmapped_order()
         if is_distance(order.expression) and len(select.order_by) > 1:
             raise bad_query("ORDER BY VectorDistance cannot have a second sort key.", order.start, order.end)
     return select.order_by

@@ -221,6 +221,15 @@ def children(node: Node) -> Iterator[Node]:
             yield from held
 
 
+def is_identity(select: Select) -> bool:
+    """Whether the rows of a SELECT from the container are the documents themselves, those that WHERE keeps."""
+    source = select.sources[0] if len(select.sources) == 1 else None
+    if source is None or source.unnest or not isinstance(source.expression, Name):
+        return False
+    alias = source.expression.name if source.alias is None else source.alias
+    return select.star or (isinstance(select.value, Name) and select.value.name == alias)
+
+
 def output_name(expression: Expression) -> str | None:
     """The property that an expression without an alias becomes in a SELECT list; None if it has no name of its own."""
     if isinstance(expression, Name):

@@ -142,7 +142,11 @@ async def _commit(call: Call, view: ContainerView, command: Command) -> Written:
 
 def patch_change(call: Call, view: ContainerView, partition: bytes, patch: patches.Patch) -> Change:
     """What a patch makes of the item it finds; PreconditionFailed where its condition does not hold."""
-    condition = None if patch.condition is None else queries.condition(patch.condition, view.declared)
+    condition = (
+        None
+        if patch.condition is None
+        else queries.condition(patch.condition, view.declared, lenient=call.account.lenient)
+    )
 
     def change(current: Record) -> Draft:
         if condition is not None and not condition(view.document(current), call.now):

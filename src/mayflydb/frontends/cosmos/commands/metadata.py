@@ -54,7 +54,7 @@ def feed(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]]) 
 def query(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]]) -> Response:
     """One page of a query over resource bodies."""
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    rows = queries.over_documents(text, parameters, bodies, call.now)
+    rows = queries.over_documents(text, parameters, bodies, call.now, lenient=call.account.lenient)
     return _page(call, name, owner, rows, (text, parameters))
 
 

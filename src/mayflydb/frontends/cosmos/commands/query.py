@@ -19,14 +19,14 @@ from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
 from mayflydb.frontends.cosmos.resuming import Resuming
-from mayflydb.frontends.cosmos.scopes import CONTINUATION, range_named, scope_of, spend
+from mayflydb.frontends.cosmos.scopes import CONTINUATION, KEY, range_named, scope_of, spend
 from mayflydb.frontends.cosmos.scripting.functions import Scans, caller, named_in
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
 from mayflydb.frontends.cosmos.scripting.threads import Remote
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
-from mayflydb.query.cosmos_sql import Query, compile_query
+from mayflydb.query.cosmos_sql import Query, check_whole, compile_query
 from mayflydb.query.cosmos_sql import plan as make_plan
 
 EVERYTHING = "SELECT * FROM c"
@@ -72,11 +72,13 @@ async def execute(call: Call) -> Response:
     view = await call.owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     functions = await named_in(call.engine.store, view.id, text)
-    query = compile_query(text, parameters, view.declared_with(functions.keys()))
+    query = _compiled(call, view, text, parameters, functions)
     queries.check_order(query, view.composite_orders)
     scope, named = scope_of(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)
+    elif KEY not in call.request.headers and scope != Scope():
+        check_whole(query, len(view.ranges))
     return await _page(call, view, query, scope, (text, parameters), functions)
 
 
@@ -100,8 +102,14 @@ async def plan(call: Call) -> Response:
     listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
     functions = await named_in(call.engine.store, view.id, text)
-    query = compile_query(text, parameters, view.declared_with(functions.keys()))
+    query = _compiled(call, view, text, parameters, functions)
     return json_response(200, _plan(view, query, features), charge=budget.METADATA)
+
+
+def _compiled(
+    call: Call, view: ContainerView, text: str, parameters: dict[str, Any], functions: Mapping[str, str]
+) -> Query:
+    return compile_query(text, parameters, view.declared_with(functions.keys()), lenient=call.account.lenient)
 
 
 def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[str, Any]:
@@ -110,7 +118,7 @@ def _plan(view: ContainerView, query: Query, features: frozenset[str]) -> dict[s
         full = len(values) == len(view.key.paths)
         return lower.hex().upper(), lower.hex().upper() if full else upper.hex().upper()
 
-    return make_plan(query, features, view.key.segments, range_of)
+    return make_plan(query, features, view.key.segments, range_of, len(view.ranges))
 
 
 def _key_values(values: tuple[Any, ...]) -> KeyValues:

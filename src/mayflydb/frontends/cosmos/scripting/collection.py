@@ -147,7 +147,7 @@ class Collection:
             text, parameters = queries.parse_body(msgspec.json.encode(operation.query), self._account.limits)
         view, partition = self._view, self._transaction.partition
         functions = await named_in(self._reads, view.id, text)
-        query = compile_query(text, parameters, view.declared_with(functions.keys()))
+        query = compile_query(text, parameters, view.declared_with(functions.keys()), lenient=self._account.lenient)
         queries.check_order(query, view.composite_orders)
         scope = Scope.of_partition(partition)
         secret = self._account.secret

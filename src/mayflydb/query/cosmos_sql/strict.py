@@ -1,0 +1,117 @@
+"""What the service refuses although it could be run, and Mayfly runs when it is lenient.
+
+Sources: the error messages in the public test baselines of https://github.com/Azure/azure-cosmos-dotnet-v3. What the grammar
+alone decides, the parser refuses.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from mayflydb.model.errors import BadQuery
+from mayflydb.query.cosmos_sql.faults import CARDINALITY, MEMBER_INDEXER, TUNING_RANGE, bad_query, unmapped_order
+from mayflydb.query.cosmos_sql.functions.fulltext import is_score
+from mayflydb.query.cosmos_sql.functions.vector import is_measure
+from mayflydb.query.cosmos_sql.keys import constant
+from mayflydb.query.cosmos_sql.origins import CONTAINER, Origin, origin_of, origins_of
+from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
+from mayflydb.query.cosmos_sql.syntax import (
+    Call,
+    Name,
+    Node,
+    Object,
+    Parameter,
+    Path,
+    Select,
+    Source,
+    Subquery,
+    children,
+)
+from mayflydb.query.cosmos_sql.values import NUMBERS
+
+_MULTIPLIER: Final = "searchListSizeMultiplier"
+_MULTIPLIERS: Final = (1, 100)
+
+
+def check(select: Select, parameters: Parameters) -> None:
+    """BadQuery for a query that the service refuses."""
+    waiting: list[Node] = [select]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Path):
+            _check_steps(node)
+            waiting.append(node.base)
+            continue
+        if isinstance(node, Call) and is_measure(node):
+            _check_tuning(node, parameters)
+        elif isinstance(node, Subquery) and not node.form and gives_several(node.select):
+            raise bad_query(CARDINALITY, node.start, node.end)
+        if isinstance(node, Source) and isinstance(node.expression, Subquery):
+            # A subquery of FROM may give any number of rows.
+            node = node.expression
+        waiting.extend(children(node))
+    _check_order(select)
+
+
+def gives_several(select: Select) -> bool:
+    """Whether a SELECT inside a row can give more than one row, whatever its WHERE."""
+    if is_aggregated(select):
+        return False
+    return any(
+        source.unnest or (isinstance(source.expression, Subquery) and gives_several(source.expression.select))
+        for source in select.sources
+    )
+
+
+def is_aggregated(select: Select) -> bool:
+    """Whether all its rows become one."""
+    selected = [select.value] if select.value is not None else [item.expression for item in select.items]
+    return not select.group_by and any(map(find_aggregate, selected))
+
+
+def _check_steps(path: Path) -> None:
+    for step in path.steps:
+        if not _is_constant(step):
+            message = "The specified query includes 'member indexer' which is currently not supported."
+            raise bad_query(message, path.start, step.end + 1, MEMBER_INDEXER)
+
+
+def _is_constant(root: Node) -> bool:
+    waiting = [root]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Name | Subquery):
+            return False
+        waiting.extend(children(node))
+    return True
+
+
+def _check_tuning(call: Call, parameters: Parameters) -> None:
+    options = call.arguments[3] if len(call.arguments) > 3 else None
+    if not isinstance(options, Object | Parameter):
+        return
+    if isinstance(options, Object):
+        given = (constant(field.value, parameters)[1] for field in options.fields if field.name == _MULTIPLIER)
+        value: Any = next(given, None)
+    else:
+        held = parameters.get(options.name)
+        value = held.get(_MULTIPLIER) if isinstance(held, dict) else None
+    low, high = _MULTIPLIERS
+    if type(value) in NUMBERS and not low <= value <= high:
+        message = (
+            f"The '{_MULTIPLIER}' value {value} specified in the VectorDistance function is outside the supported range. "
+            f"The value must be between {low} and {high}."
+        )
+        raise bad_query(message, options.start, options.end, TUNING_RANGE)
+
+
+def _check_order(select: Select) -> None:
+    if is_aggregated(select):
+        return  # The one row of an aggregate has no order.
+    known = origins_of(select.sources, CONTAINER)
+    keys = (order.expression for order in select.order_by if not order.rank)
+    origins = {origin_of(key, known).kind for key in keys if not is_measure(key) and not is_score(key)}
+    if Origin.COMPUTED in origins:
+        raise unmapped_order()
+    if Origin.ELEMENTS in origins:
+        raise BadQuery("Order-by over correlated collections is not supported.")
