@@ -57,6 +57,46 @@ def test_the_password_is_shown_nowhere(real: RunningServer, capfd: pytest.Captur
     assert not [text for text in everything if PASSWORD in text]
 
 
+# Written as libpq has them; DIRECTORY is that of the unix socket.
+FORMS = [
+    ("/{name}?host={directory}&port={port}", r"postgresql:///{name}\?host={directory}&port={port}"),
+    ("{quoted}:{port}/{name}", r"postgresql:///{name}\?host={directory}&port={port}"),
+    (
+        "/?dbname={name}&host={directory}&port={port}&sslmode=require",
+        r"postgresql:///{name}\?host={directory}&port={port}",
+    ),
+    ("127.0.0.1:{port}/{name}?sslmode=disable", "postgresql://127.0.0.1:{port}/{name}"),
+    ("127.0.0.1:{port}/{name}?sslmode=prefer&target_session_attrs=primary", "postgresql://127.0.0.1:{port}/{name}"),
+    ("127.0.0.1:1,127.0.0.1:{port}/{name}", "postgresql://127.0.0.1:1,127.0.0.1:{port}/{name}"),
+    (
+        "/{name}?host=/nowhere,localhost&port={port}",
+        r"postgresql:///{name}\?host=/nowhere,localhost&port={port},{port}",
+    ),
+]
+
+
+@pytest.mark.parametrize(("form", "shown"), FORMS)
+def test_forms_of_libpq(
+    form: str, shown: str, postgres: Cluster, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PGPORT", "1")
+    directory = str(postgres.directory)
+    place = {"port": str(postgres.port), "name": postgres.fresh().rpartition("/")[2], "directory": directory}
+    written = form.format(**place, quoted=directory.replace("/", "%2F"))
+    with serve(storage=f"postgresql://mayfly:{PASSWORD}@{written}", port=0) as server:
+        http = Http(port_of(server))
+        server.cosmos.client().create_database("shop")
+        assert re.fullmatch(shown.format(**place), server.announcement.storage)
+        told = [ready_document(server.announcement), http("GET", "/_mayfly/info").body.decode(), *capfd.readouterr()]
+    assert not [text for text in told if PASSWORD in text]
+
+
+def test_a_server_without_tls_where_it_is_required(postgres: Cluster) -> None:
+    failed = failure(f"{postgres.fresh()}?sslmode=require")
+    assert (failed.setting, failed.exit_code) == ("storage.url", 1)
+    assert "SSL" in failed.message and PASSWORD not in failed.message + failed.hint
+
+
 def test_it_says_where_its_data_is(real: RunningServer) -> None:
     http = Http(port_of(real))
     assert "keeps its data in PostgreSQL" in http("GET", "/").body.decode()

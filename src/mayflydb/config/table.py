@@ -111,7 +111,8 @@ TABLE: tuple[Row, ...] = (
         ("--storage",),
         "sqlite:///./mayfly.db",
         read.storage,
-        "memory; sqlite:/// and a path (absolute unless it starts with ./); or postgresql://user:password@host:port/database.",
+        "memory; sqlite:/// and a path (absolute unless it starts with ./); or a URL as libpq has it, such as "
+        "postgresql://user@host:port/database or postgresql:///database?host=/run/postgresql.",
         "URL",
     ),
     Row(

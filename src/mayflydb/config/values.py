@@ -8,18 +8,15 @@ from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
-from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
 from mayflydb.model.durations import format_span, parse_instant, parse_span
 from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
+from mayflydb.store import addresses
 
 MEMORY = "memory"
 FILE_SCHEME = "sqlite:///"
-POSTGRES_SCHEME = "postgresql://"
-POSTGRES_FORM = "postgresql://user:password@host:5432/database"
-POSTGRES_PORT = 5432
 
 WIRE_VERSIONS = (9, 13, 17, 21, 25, 29)
 """Those of MongoDB 4.4, 5.0, 6.0, 7.0, 8.0 and 9.0."""
@@ -267,9 +264,10 @@ def retention(value: Any) -> Span:
 
 
 def storage(value: Any) -> str:
-    """`memory`, `sqlite:///absolute/path` or `postgresql://user:password@host:port/database?options`.
+    """`memory`, `sqlite:///absolute/path` or a URL of PostgreSQL as libpq has them, with hosts and ports.
 
-    What follows `sqlite:///` is absolute unless it starts with a dot. `postgres://` is taken as well.
+    What follows `sqlite:///` is absolute unless it starts with a dot. `postgres://` is taken as well. No error repeats a URL that
+    may hold a password.
     """
     url = text(value)
     if url == MEMORY:
@@ -277,46 +275,16 @@ def storage(value: Any) -> str:
     if url.startswith(FILE_SCHEME):
         return file_url(path_in_url(url))
     if re.match(r"postgres(ql)?://", url):
-        return postgres_url(url)
+        return addresses.parse(url).for_driver
     raise ValueError(
         f"{without_secrets(url)!r} is not a storage; write memory, sqlite:///./mayfly.db, sqlite:////absolute/path"
-        f" or {POSTGRES_FORM}"
+        f" or {addresses.FORM}"
     )
 
 
-def postgres_url(url: str) -> str:
-    """With the scheme that PostgreSQL's manual prefers, and a port. No error repeats the URL, which may hold a password."""
-    parts = _postgres_parts(url)
-    place = parts.netloc if parts.port else f"{parts.netloc.removesuffix(':')}:{POSTGRES_PORT}"
-    return parts._replace(scheme="postgresql", netloc=place).geturl()
-
-
-def _postgres_parts(url: str) -> SplitResult:
-    """ValueError for what a driver would guess at, and for what a password with bare special characters is taken for."""
-    if re.search(r"[\s\x00-\x1f#]", url):
-        raise ValueError("a PostgreSQL URL holds no spaces and no #; write %20 and %23")
-    unreadable = ValueError(f"host or port cannot be read; write {POSTGRES_FORM}, special characters as %40")
-    try:
-        parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
-    except ValueError:
-        raise unreadable from None
-    if not host or "," in host or port == 0:
-        raise unreadable
-    database = parts.path.removeprefix("/")
-    if not database:
-        raise ValueError(f"the URL names no database; write {POSTGRES_FORM}")
-    if not re.fullmatch(r"[^/:@]+", database):
-        raise ValueError("the database cannot be read; write special characters of user, password and database as %40")
-    return parts
-
-
 def public_url(url: str) -> str:
-    """A storage as it may be shown: `postgresql://host:port/database`, without user, password and options."""
-    if not url.startswith(POSTGRES_SCHEME):
-        return url
-    parts = urlsplit(url)
-    return f"{POSTGRES_SCHEME}{parts.netloc.rpartition('@')[2]}{parts.path}"
+    """A storage as it may be shown: of PostgreSQL hosts, ports and database, without user, password and options."""
+    return addresses.parse(url).shown if url.startswith(addresses.SCHEME) else url
 
 
 def without_secrets(url: str) -> str:

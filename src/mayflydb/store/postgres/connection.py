@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import logging
 from typing import Any
-from urllib.parse import urlsplit
 
 import asyncpg
 
@@ -45,15 +44,6 @@ LOST = (
 
 FAILED = (*LOST, Stale, asyncpg.PostgresError)
 """Everything that a statement may raise."""
-
-
-def described(url: str) -> str:
-    """`postgresql://host:port/database`: no user, no password, no options."""
-    parts = urlsplit(url)
-    host = parts.hostname or "localhost"
-    if ":" in host:
-        host = f"[{host}]"
-    return f"postgresql://{host}{'' if parts.port is None else f':{parts.port}'}{parts.path}"
 
 
 def options() -> dict[str, Any]:

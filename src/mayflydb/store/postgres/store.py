@@ -12,6 +12,7 @@ from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
+from mayflydb.store import addresses
 from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
 from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
@@ -22,7 +23,6 @@ from mayflydb.store.postgres.connection import (
     SETTINGS,
     check,
     connect,
-    described,
     options,
     patience,
     pause,
@@ -44,7 +44,7 @@ class PostgresStore:
 
     def __init__(self, url: str, pool: asyncpg.Pool, distributed: bool, alone: bool, stopwatch: Stopwatch) -> None:
         """Before it is used it must `join` the other nodes."""
-        self._description = described(url)
+        self._description = addresses.parse(url).shown
         self._pool = pool
         self._distributed = distributed
         self._gets = Gets(pool, distributed)
