@@ -44,5 +44,5 @@ lock:
 	@tools/lock.sh
 
 clean:
-	@rm -rf .venv .bench .compatibility build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
+	@rm -rf .venv .venv-* .bench .compatibility build dist .mypy_cache .ruff_cache .import_linter_cache .pytest_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

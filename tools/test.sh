@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # tools/test.sh: everything that `make test` does. ONLY: a path below tests/, or a word in the names of tests. SEED: repeats a run.
+# ONLY=interpreters is the short suite on the other Pythons alone; without ONLY it follows the whole one.
 # ONLY=clients is a step of its own: clients in other languages, whose toolchains and downloads nothing else needs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -10,6 +11,12 @@ only=${ONLY:-}
 
 echo "SEED=$SEED"
 tools/venv.sh test
+if [[ $only == interpreters ]]; then
+    tools/interpreters.sh list
+    tools/interpreters.sh run
+    exit
+fi
+if [[ -z $only ]]; then tools/interpreters.sh list; fi
 
 code=0
 share=worksteal
@@ -39,6 +46,11 @@ fi
 
 echo "--- tests"
 .venv/bin/pytest -n "${WORKERS:-2}" --dist "$share" --hypothesis-seed="$SEED" "${selection[@]}" || code=1
+
+if [[ -z $only ]]; then
+    echo "--- the short suite on other Pythons"
+    tools/interpreters.sh run || code=1
+fi
 
 if [[ $code != 0 ]]; then
     echo "REPLAY: make test SEED=$SEED COMMIT=$(git rev-parse --short HEAD 2>/dev/null || echo unknown)${only:+ ONLY=$only}"

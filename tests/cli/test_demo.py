@@ -17,6 +17,8 @@ from click.testing import Result
 
 from mayflydb.cli import demonstrate
 
+pytestmark = pytest.mark.short
+
 Run = Callable[..., Result]
 
 TABLE = """\

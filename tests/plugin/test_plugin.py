@@ -13,12 +13,9 @@ from typing import Any
 
 import pytest
 
-# Pytester forgets what a run was the first to import, but packages keep it as attributes: half of `requests` would have the
-# `http.cookiejar` of the run before. What is loaded here stays.
-from azure.core.pipeline.transport import RequestsTransport  # noqa: F401
-from azure.cosmos import CosmosClient  # noqa: F401
-
 import mayflydb
+
+pytestmark = pytest.mark.short
 
 pytest_plugins = ["pytester"]
 
@@ -27,7 +24,14 @@ PLUGIN = "mayflydb.testing.plugin"
 
 @pytest.fixture
 def run(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.Pytester:
+    def forget(snapshot: Any) -> None:
+        """Forget test files alone. Pytester forgets all that a run has loaded, of which other modules keep halves."""
+        for name, module in list(sys.modules.items()):
+            if (getattr(module, "__file__", None) or "").startswith(str(pytester.path)):
+                del sys.modules[name]
+
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path))
+    monkeypatch.setattr("_pytest.pytester.SysModulesSnapshot.restore", forget)
     return pytester
 
 

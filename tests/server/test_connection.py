@@ -18,6 +18,8 @@ from mayflydb.http.messages import Request, Response, render
 from mayflydb.model.errors import BadRequest, MayflyError
 from server.listening import PATIENCE, PATIENT, Bench, Streams, closed, response, run
 
+pytestmark = pytest.mark.short
+
 LIMIT = 1000
 BIG = 512 * 1024
 

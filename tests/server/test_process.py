@@ -78,6 +78,7 @@ def busy(port: int) -> socket.socket:
     return client
 
 
+@pytest.mark.short
 def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> None:
     with running(tmp_path, "-m", "-p", "0", "--clock", "virtual", "--ready-file", "ready.json") as server:
         base = f"http://127.0.0.1:{server.port}"
@@ -104,6 +105,7 @@ def test_the_ready_line_and_the_ready_file_are_the_contract(tmp_path: Path) -> N
         assert not place.exists()
 
 
+@pytest.mark.short
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_lets_requests_finish(tmp_path: Path, number: signal.Signals) -> None:
     with running(tmp_path, "store.db", "-p", "0") as server:
@@ -166,6 +168,7 @@ def test_a_start_that_fails_says_why(tmp_path: Path, arguments: list[str], code:
     assert "Traceback" not in err
 
 
+@pytest.mark.short
 def test_a_plain_start_loads_neither_certificates_nor_the_portal(tmp_path: Path) -> None:
     code = "import sys, atexit; atexit.register(lambda: print(*sorted(sys.modules), file=sys.stderr)); " + PROGRAM
     process = launch(tmp_path, "-m", "-p", "0", "--ydb-port", "-1", program=code)

@@ -1,5 +1,7 @@
 """What Microsoft's guide "Configure time to live in Azure Cosmos DB" does in C#, step by step in Python.
 
+pytestmark = pytest.mark.short
+
 https://learn.microsoft.com/azure/cosmos-db/nosql/how-to-time-to-live: what it does is done here with both clients, and what it
 says of lives is looked at one second before each deadline and at it, by point read, query, COUNT and change feed.
 """

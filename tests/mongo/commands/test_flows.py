@@ -10,6 +10,8 @@ from pymongo import MongoClient
 
 from mayflydb.embedded import RunningServer
 
+pytestmark = pytest.mark.short
+
 Client = MongoClient[dict[str, Any]]
 Document = dict[str, Any]
 

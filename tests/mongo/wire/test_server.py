@@ -19,6 +19,8 @@ from pymongo.uri_parser import parse_uri
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.frontends.mongo.protocol.compression import installed
 
+pytestmark = pytest.mark.short
+
 Client = MongoClient[dict[str, Any]]
 
 

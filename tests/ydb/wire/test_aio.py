@@ -13,6 +13,8 @@ import pytest
 from mayflydb.embedded import RunningServer, serve
 from ydb_raw import connected
 
+pytestmark = pytest.mark.short
+
 ydb: Any = pytest.importorskip("ydb")
 
 MANY = "SELECT * FROM AS_TABLE(ListMap(ListFromRange(0ul, 300000ul), ($n) -> (<|n: $n, t: 'xxxxxxxxxxxxxxxx'|>)))"

@@ -9,6 +9,8 @@ import pytest
 
 from mayflydb.embedded import RunningServer
 
+pytestmark = pytest.mark.short
+
 ydb: Any = pytest.importorskip("ydb")
 
 UINT64, UTF8 = ydb.PrimitiveType.Uint64, ydb.PrimitiveType.Utf8
