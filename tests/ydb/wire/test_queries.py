@@ -10,6 +10,8 @@ from mayflydb.embedded import RunningServer
 from mayflydb.frontends.ydb.results import AT_ONCE, pieces_of
 from ydb_raw import Raw
 
+ydb: Any = pytest.importorskip("ydb")
+
 QUERY = "Ydb.Query.V1.QueryService"
 EXPLAIN, EXECUTE = 30, 50
 BASIC, FULL = 20, 30
@@ -149,3 +151,59 @@ def test_scripts_run_on_their_own_and_keep_their_results(ydb_server: RunningServ
     assert (len(first.result_set.rows), len(second.result_set.rows), second.next_fetch_token) == (1000, 500, "")
     assert raw.ask("Ydb.Operation.V1.OperationService/ForgetOperation", id=begun.id).status == SUCCESS
     assert raw.ask("Ydb.Operation.V1.OperationService/GetOperation", id=begun.id).operation.status == 400140
+
+
+# Structs whose members are ordered otherwise than in DECLARE are of the declared type all the same.
+SENT_ROWS = {
+    "type": {
+        "list_type": {
+            "item": {
+                "struct_type": {
+                    "members": [
+                        {"name": "t", "type": {"type_id": "UTF8"}},
+                        {"name": "id", "type": {"type_id": "UINT64"}},
+                    ]
+                }
+            }
+        }
+    },
+    "value": {"items": [{"items": [{"text_value": "one"}, {"uint64_value": 1}]}]},
+}
+ROWS_TEXT = "DECLARE $r AS List<Struct<id:Uint64,t:Utf8>>; SELECT id, t FROM AS_TABLE($r)"
+
+
+def test_members_of_structs_may_be_sent_in_any_order(raw: Raw, session: str) -> None:
+    [part] = executed(raw, session, ROWS_TEXT, parameters={"$r": SENT_ROWS})
+    assert part.status == SUCCESS, part.issues
+    [row] = part.result_set.rows
+    assert [row.items[0].uint64_value, row.items[1].text_value] == [1, "one"]
+
+
+def test_the_client_may_send_members_of_structs_in_any_order(query_pool: Any) -> None:
+    struct = ydb.StructType().add_member("t", ydb.PrimitiveType.Utf8).add_member("id", ydb.PrimitiveType.Uint64)
+    given = ([{"t": "one", "id": 1}, {"t": "two", "id": 2}], ydb.ListType(struct))
+    (found,) = query_pool.execute_with_retries(ROWS_TEXT, {"$r": given})
+    assert [(row.id, row.t) for row in found.rows] == [(1, "one"), (2, "two")]
+
+
+UNUSED = "DECLARE $x AS Uint64; SELECT 1 AS a; SELECT 2 AS b"
+
+
+def test_a_parameter_that_nothing_reads_is_a_warning(raw: Raw, session: str, query_pool: Any) -> None:
+    parts = executed(raw, session, UNUSED)
+    told = [[(each.message, each.issue_code, each.severity) for each in part.issues] for part in parts]
+    assert told == [[("Symbol $x is not used", 4527, 2)], []]
+    found = raw.ask("Ydb.Scripting.V1.ScriptingService/ExecuteYql", script=UNUSED).operation
+    assert (found.status, [each.message for each in found.issues]) == (SUCCESS, ["Symbol $x is not used"])
+    table = raw.result("Ydb.Table.V1.TableService/CreateSession", "Ydb.Table.CreateSessionResult").session_id
+    control = {"begin_tx": {"serializable_read_write": {}}, "commit_tx": True}
+    answer = raw.ask(
+        "Ydb.Table.V1.TableService/ExecuteDataQuery", session_id=table, tx_control=control, query={"yql_text": UNUSED}
+    )
+    assert [each.message for each in answer.operation.issues] == ["Symbol $x is not used"]
+    assert [list(each.rows[0].values()) for each in query_pool.execute_with_retries(UNUSED)] == [[1], [2]]
+
+
+def test_a_parameter_that_is_read_must_be_sent(raw: Raw, session: str) -> None:
+    [part] = executed(raw, session, "DECLARE $x AS Uint64; SELECT $x")
+    assert (part.status, part.issues[0].message) == (BAD_REQUEST, "Missing value for parameter: $x")

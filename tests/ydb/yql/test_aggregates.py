@@ -78,7 +78,7 @@ PAIRS = [
     ("AVG_IF", [INT32, optional(BOOL)], [(1, True), (2, None), (4, True)], (), "Double?", 2.5),
     ("MIN_BY", [STRING, I32], [(b"a", 3), (b"b", 1), (b"c", None)], (), "String?", b"b"),
     ("MAX_BY", [STRING, INT32], [(b"a", 3), (b"b", 1)], (), "String", b"a"),
-    ("MAX_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 2)], (2,), "List<String>", [b"a", b"c"]),
+    ("MAX_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 3), (b"d", 3)], (2,), "List<String>", [b"a", b"c"]),
     ("TOP_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 2)], (2,), "List<String>", [b"a", b"c"]),
     ("BOTTOM_BY", [STRING, INT32], [(b"a", 3), (b"b", 1), (b"c", 2)], (1,), "List<String>", [b"b"]),
     ("TOP", [I32], [(3,), (None,), (9,), (1,)], (2,), "List<Int32>", [9, 3]),

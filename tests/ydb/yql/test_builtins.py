@@ -335,7 +335,7 @@ def test_chance_comes_from_the_run() -> None:
 
 def test_types_of_types() -> None:
     assert result("FormatType", call("TypeOf", "x")) == b"String"
-    assert result("FormatType", call("OptionalType", call("DataType", "Int32"))) == b"Int32?"
+    assert result("FormatType", call("OptionalType", call("DataType", "Int32"))) == b"Optional<Int32>"
     assert result("FormatType", call("DataType", "Decimal", "22", "9")) == b"Decimal(22,9)"
     assert result("FormatType", call("ListItemType", call("TypeOf", [1]))) == b"Int32"
     assert result("FormatType", call("StructType", b=DOUBLE, a=UTF8)) == b"Struct<'a':Utf8,'b':Double>"

@@ -119,7 +119,7 @@ MOMENTS = [
         "12020-07-01T00:00:00Z",
     ),
     ("MakeDatetime", parsed("%H:%M:%S", "01:02:03"), "1970-01-01T01:02:03Z"),
-    ("MakeTimestamp", parsed("%S", "12.3456"), "1970-01-01T00:00:12.3456Z"),
+    ("MakeTimestamp", parsed("%S", "12.3456"), "1970-01-01T00:00:12.345600Z"),
     ("MakeTimestamp", parsed("%m/%d/%Y", "02/30/2000"), None),
     ("MakeTimestamp", parsed("%Z", "Canada/Central"), "1970-01-01T06:00:00Z"),
     ("MakeTimestamp64", parsed("%m/%d/%Y", "02/10/1931", "Parse64"), "1931-02-10T00:00:00Z"),

@@ -62,7 +62,7 @@ QUERIES = [
     ("SELECT NVL(Nothing(Int32?), 7)", 7),
     ("SELECT DictLookup(AsDict(AsTuple(1, 'a')), 1)", b"a"),
     ("SELECT AsStruct(1 AS a, 'x' AS b).b", b"x"),
-    ("SELECT FormatType(TypeOf(Just(1)))", b"Int32?"),
+    ("SELECT FormatType(TypeOf(Just(1)))", b"Optional<Int32>"),
     ("SELECT Unwrap(CAST('12' AS Int32))", 12),
     ("SELECT 'abc' LIKE 'a%', 'abc' REGEXP 'b', 'abc' MATCH 'b'", None),
     ('SELECT JSON_VALUE(Json(@@{"a": {"b": 5}}@@), \'$.a.b\' RETURNING Int64)', 5),

@@ -25,7 +25,7 @@ ROWS = [
         (".*(?P<foo>xa?)(a{2,}).*",),
         (XAAAX,),
         STRING,
-        "Struct<'_0':String?,'_2':String?,'foo':String?>",
+        "Struct<'_0':String?,'_1':String?,'foo':String?>",
         (XAAAX, b"aa", b"x"),
     ),
     ("Capture", ("b",), (XAAAX,), STRING, "Struct<'_0':String?>", (None,)),

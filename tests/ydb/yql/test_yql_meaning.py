@@ -52,7 +52,7 @@ VALUES: list[tuple[str, str, Any]] = [
     ("CAST(true AS Int32)", "Int32", 1),
     ("CAST(Date('2020-01-02') AS Datetime)", "Datetime", 1577923200),
     ("CAST(Interval('P1DT2H') AS Utf8)", "Utf8", "P1DT2H"),
-    ("CAST(Timestamp('2020-01-02T10:00:00.5Z') AS String)", "String", b"2020-01-02T10:00:00.5Z"),
+    ("CAST(Timestamp('2020-01-02T10:00:00.5Z') AS String)", "String", b"2020-01-02T10:00:00.500000Z"),
     ("CAST(Decimal('1.50', 10, 2) AS String)", "String", b"1.5"),
     ("Date('2020-01-05') - Date('2020-01-02')", "Interval", 259200000000),
     ("Date('2020-01-02') + Interval('P1D')", "Date?", 18264),

@@ -113,7 +113,7 @@ WRITTEN: list[tuple[Type, Value, str]] = [
     (DATE, 18_262, "2020-01-01"),
     (DATETIME, 1_577_836_800, "2020-01-01T00:00:00Z"),
     (TIMESTAMP, 1_577_836_800_000_000, "2020-01-01T00:00:00Z"),
-    (TIMESTAMP, 1_577_836_800_500_000, "2020-01-01T00:00:00.5Z"),
+    (TIMESTAMP, 1_577_836_800_500_000, "2020-01-01T00:00:00.500000Z"),
     (TIMESTAMP, 1_577_836_800_000_001, "2020-01-01T00:00:00.000001Z"),
     (DATE32, -719_163, "-1-12-31"),
     (DATE32, -53_375_809, "-144169-01-01"),
@@ -121,7 +121,7 @@ WRITTEN: list[tuple[Type, Value, str]] = [
     (TIMESTAMP64, -1, "1969-12-31T23:59:59.999999Z"),
     (TZ_DATE, (17_496, "Europe/Moscow"), "2017-11-27,Europe/Moscow"),
     (TZ_DATETIME, (1_603_585_800, "Europe/Berlin"), "2020-10-25T02:30:00,Europe/Berlin"),
-    (TZ_TIMESTAMP, (500_000, "America/New_York"), "1969-12-31T19:00:00.5,America/New_York"),
+    (TZ_TIMESTAMP, (500_000, "America/New_York"), "1969-12-31T19:00:00.500000,America/New_York"),
 ]
 
 

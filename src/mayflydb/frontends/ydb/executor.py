@@ -138,9 +138,11 @@ class Executor:
         else:
             open_ones = self.transactions(session)
             parts = work.within(open_ones, open_ones.add(control.begin), False)
+        warnings = prepared.plan.warnings
         async with aclosing(parts):
             async for part in parts:
-                yield part
+                yield msgspec.structs.replace(part, warnings=warnings) if warnings else part
+                warnings = ()
 
     @contextmanager
     def _ending(self, session: Session | None, control: Control | None) -> Iterator[None]:

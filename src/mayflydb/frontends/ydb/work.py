@@ -15,6 +15,7 @@ from mayflydb.frontends.ydb.texts import Prepared
 from mayflydb.frontends.ydb.transactions import READ_ONLY, OpenTransaction, Transactions, read_only
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
+from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.schemas import Row, Tables
 from mayflydb.query.yql.statements import Delete, Script, Statement, Update, Write
@@ -46,7 +47,8 @@ class ResultPart(msgspec.Struct, frozen=True):
     """Some rows of one result set, or, where `index` is -1, none.
 
     Each result set has one part at least, which may have no rows; a query without result sets has one part of index -1. `tx_id`,
-    in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for.
+    in all parts: the transaction that is open afterwards, or "". `stats`: in the last part, where asked for. `warnings`: in the
+    first part, those of the plan.
     """
 
     index: int
@@ -54,6 +56,7 @@ class ResultPart(msgspec.Struct, frozen=True):
     rows: Sequence[Row]
     tx_id: str = ""
     stats: Stats | None = None
+    warnings: tuple[Issue, ...] = ()
 
 
 class Told(msgspec.Struct, frozen=True):

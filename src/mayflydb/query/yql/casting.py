@@ -12,7 +12,7 @@ from decimal import Decimal
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
-from mayflydb.query.yql import decimals, moments, texts
+from mayflydb.query.yql import decimals, moments, texts, zones
 from mayflydb.query.yql.texts import BOUNDS, to_single
 from mayflydb.query.yql.types import (
     BOOL,
@@ -24,6 +24,9 @@ from mayflydb.query.yql.types import (
     JSON,
     JSON_DOCUMENT,
     STRING,
+    TZ_DATE,
+    TZ_DATETIME,
+    TZ_TIMESTAMP,
     UINT64,
     UTF8,
     YSON,
@@ -251,6 +254,9 @@ def _to_moment(source: Type, to: Type) -> Converter:
     low, high = moments.LIMITS[to]
     least, greatest = (moments.scale(limit, source, to) for limit in moments.LIMITS[source])
     fails = not (low <= least and greatest <= high)
+
+    if to == TZ_DATE and source in (TZ_DATETIME, TZ_TIMESTAMP):
+        return lambda value: (zones.day_of(value[0] * moments.SCALES[source], value[1]), value[1]), False
 
     def moved(value: Any) -> Value:
         there = moments.scale(number(value), source, to)

@@ -183,7 +183,7 @@ def _seconds(rest: list[str | None]) -> int | None:
 
 
 def to_text(type: Type, value: int) -> str:
-    """`2020-01-01`, `2020-01-01T00:00:00Z`, `2020-01-01T00:00:00.5Z`."""
+    """`2020-01-01`, `2020-01-01T00:00:00Z`, `2020-01-01T00:00:00.500000Z`."""
     return local_text(type, value) + ("" if SCALES[type] == DAY else "Z")
 
 
@@ -196,4 +196,4 @@ def local_text(type: Type, value: int) -> str:
         return date
     seconds, fraction = divmod(rest, SECOND)
     time = f"{seconds // 3600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
-    return f"{date}T{time}" + (f".{fraction:06}".rstrip("0") if fraction else "")
+    return f"{date}T{time}" + (f".{fraction:06}" if fraction else "")

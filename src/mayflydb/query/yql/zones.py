@@ -8,7 +8,8 @@ from typing import Final
 from zoneinfo import ZoneInfo
 
 from mayflydb.query.yql import moments
-from mayflydb.query.yql.types import Type
+from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.types import TIMESTAMP, Type
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _SECOND: Final = timedelta(seconds=1)
@@ -37,6 +38,24 @@ def to_utc(zone: ZoneInfo, local: int) -> int:
     there = (_EPOCH + timedelta(seconds=local)).replace(tzinfo=zone)
     offset = zone.utcoffset(there)
     return local - (offset // _SECOND if offset is not None else 0)
+
+
+def day_of(micros: int, name: str) -> int:
+    """The value of the TzDate of a moment: the day of UTC in which the zone's day begins that the moment lies in.
+
+    `micros`: since the epoch, in UTC. Faults: that day begins before the epoch
+    (https://ydb.tech/docs/en/yql/reference/types/cast).
+    """
+    zone = zone_of(name)
+    seconds = micros // moments.SECOND
+    if zone is None:
+        return seconds // _DAY
+    local = seconds + offset_at(zone, seconds)
+    found = to_utc(zone, local // _DAY * _DAY) // _DAY
+    if found < 0:
+        shown = moments.local_text(TIMESTAMP, local * moments.SECOND)
+        raise fault(f"Timestamp {shown}.{micros % moments.SECOND:06},{name} cannot be casted to TzDate")
+    return found
 
 
 def parse(type: Type, text: str) -> tuple[int, str] | None:

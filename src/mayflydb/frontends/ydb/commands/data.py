@@ -12,7 +12,7 @@ from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, paramet
 from mayflydb.frontends.ydb.executor import Columns, Stats
 from mayflydb.frontends.ydb.packing import layout_of
 from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
-from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.faults import Issue, fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
 
@@ -83,17 +83,19 @@ async def execute_data_query(call: Call, request: Any) -> bytes:
         parameters = parameters_of(request.parameters)
         sets = ResultSets(call.app.options.result_rows)
         tx_id, stats = "", None
+        warnings: list[Issue] = []
         told = request.collect_stats >= BASIC
         async for part in executor.execute(call, work.session, text, parameters, control, told):
             if part.index >= 0:
                 sets.add(part.index, part.columns, part.rows)
             tx_id, stats = part.tx_id, part.stats
+            warnings += part.warnings
         result = sets.blocks(1) + wire.block(2, wire.text(1, tx_id))
         if request.query_cache_policy.keep_in_cache or request.query.WhichOneof("query") == "id":
             described = await executor.describe(call, text, {name: type for name, (type, _) in parameters.items()})
             result += wire.block(3, wire.text(1, described.id) + types_block(2, described.parameters))
     result += _stats_block(4, stats, request.collect_stats)
-    return wire.operation(result=result, type_name="Ydb.Table.ExecuteQueryResult")
+    return wire.operation(result=result, type_name="Ydb.Table.ExecuteQueryResult", issues=warnings)
 
 
 def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:

@@ -115,12 +115,13 @@ async def _messages(
         said = True
         stats = b"" if part.stats is None else stats_message(part.stats, with_plan)
         if part.index < 0:
-            yield wire.part(tx_id=tx_id, stats=stats)
+            yield wire.part(tx_id=tx_id, stats=stats, issues=part.warnings)
             continue
         pieces = layout.pieces(part.index, part.columns, part.rows)
         for number, piece in enumerate(pieces):
             last = number == len(pieces) - 1
-            yield wire.part(part.index, piece, tx_id=tx_id, stats=stats if last else b"")
+            issues = () if number else part.warnings
+            yield wire.part(part.index, piece, tx_id=tx_id, stats=stats if last else b"", issues=issues)
             tx_id = None
 
 

@@ -11,6 +11,7 @@ from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.commands.reads import pieces
 from mayflydb.frontends.ydb.packing import rows_encoder
+from mayflydb.query.yql.faults import Issue
 
 
 async def execute_yql(call: Call, request: Any) -> bytes:
@@ -18,15 +19,17 @@ async def execute_yql(call: Call, request: Any) -> bytes:
     parameters = parameters_of(request.parameters)
     sets = ResultSets(call.app.options.result_rows)
     stats = None
+    warnings: list[Issue] = []
     told = request.collect_stats >= BASIC
     async for part in call.app.executor.execute(call, None, request.script, parameters, None, told):
         if part.index >= 0:
             sets.add(part.index, part.columns, part.rows)
         stats = part.stats
+        warnings += part.warnings
     result = sets.blocks(1)
     if stats is not None:
         result += wire.block(2, stats_message(stats, request.collect_stats >= FULL))
-    return wire.operation(result=result, type_name="Ydb.Scripting.ExecuteYqlResult")
+    return wire.operation(result=result, type_name="Ydb.Scripting.ExecuteYqlResult", issues=warnings)
 
 
 async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:

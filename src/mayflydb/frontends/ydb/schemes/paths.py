@@ -23,9 +23,13 @@ def joined(*parts: str) -> str:
 
 
 def resolve(database: str, prefix: str | None, name: str) -> str:
-    """The absolute path that a name stands for; `prefix` is that of PRAGMA TablePathPrefix, absolute or below the database."""
+    """The absolute path that a name stands for; `prefix` is that of PRAGMA TablePathPrefix, absolute or below the database.
+
+    Parts `.` of a relative name stand for the place that it is relative to: `./sub/t`.
+    """
     if name.startswith("/"):
         return joined(name)
+    name = "/".join(part for part in name.split("/") if part != ".")
     if prefix and prefix.startswith("/"):
         return joined(prefix, name)
     return joined(database, prefix or "", name)

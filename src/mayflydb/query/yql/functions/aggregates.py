@@ -213,24 +213,65 @@ def _extreme(greatest: bool) -> AggregateBuilder:
 
 
 def _extreme_by(greatest: bool) -> AggregateBuilder:
-    """MIN_BY(value, by [, limit]): the value of the row with the least; a list of `limit` of them."""
+    """MIN_BY(value, by [, limit]): the value of a row with the least; a list of those of up to `limit` rows with it.
+
+    Source: https://ydb.tech/docs/en/yql/reference/builtins/aggregation#minby
+    """
 
     def build(call: Invocation) -> Aggregation:
         given = count(call, 2, 3)
         value, by = value_at(call, 0), value_at(call, 1)
         key = ordering(call, bare(by.type))
-        limit = _limit(call, 2) if given == 3 else None
+        if given == 3:
+            return _tied(bare(value.type), key, _limit(call, 2), greatest)
 
         def step(state: Value, values: Values) -> Value:
             found = values[1]
             if found is None or values[0] is None:
                 return state
             state.append((key(found), values[0]))
-            return state if len(state) < 2 * (limit or 1) + 64 else _first(state, limit or 1, greatest)
+            return state if len(state) < _GATHERED else _first(state, 1, greatest)
 
-        if limit is None:
-            kind = optional(bare(value.type)) if is_optional(value.type) or is_optional(by.type) else value.type
-            return Aggregation(kind, list, step, lambda state: _first(state, 1, greatest)[0][1] if state else None)
+        kind = optional(bare(value.type)) if is_optional(value.type) or is_optional(by.type) else value.type
+        return Aggregation(kind, list, step, lambda state: _first(state, 1, greatest)[0][1] if state else None)
+
+    return build
+
+
+_GATHERED: Final = 66
+"""Pairs that are gathered before the best of them is chosen."""
+
+
+def _tied(item: Type, key: Callable[[Value], Any], limit: int, greatest: bool) -> Aggregation:
+    """The values of the rows whose keys are all the greatest (or least) one, as many as `limit`."""
+
+    def step(state: Value, values: Values) -> Value:
+        if values[0] is None or values[1] is None:
+            return state
+        by = key(values[1])
+        if not state or (by > state[0] if greatest else by < state[0]):
+            return [by, [values[0]][:limit]]
+        if by == state[0] and len(state[1]) < limit:
+            state[1].append(values[0])
+        return state
+
+    return Aggregation(ListType(item), list, step, lambda state: state[1] if state else [])
+
+
+def _best_by(greatest: bool) -> AggregateBuilder:
+    """TOP_BY(value, by, n), BOTTOM_BY: the values of the n rows that come first by their keys."""
+
+    def build(call: Invocation) -> Aggregation:
+        count(call, 3)
+        value, by = value_at(call, 0), value_at(call, 1)
+        key, limit = ordering(call, bare(by.type)), _limit(call, 2)
+
+        def step(state: Value, values: Values) -> Value:
+            if values[0] is None or values[1] is None:
+                return state
+            state.append((key(values[1]), values[0]))
+            return state if len(state) < 2 * limit + 64 else _first(state, limit, greatest)
+
         return Aggregation(
             ListType(bare(value.type)), list, step, lambda state: [v for _, v in _first(state, limit, greatest)]
         )
@@ -254,14 +295,10 @@ def _limit(call: Invocation, index: int) -> int:
     return value
 
 
-def _top(greatest: bool, by: bool) -> AggregateBuilder:
-    """TOP(value, n), BOTTOM, TOP_BY(value, by, n), BOTTOM_BY: lists, best first."""
-    best = _extreme_by(greatest)
+def _top(greatest: bool) -> AggregateBuilder:
+    """TOP(value, n), BOTTOM: the n first ones, best first."""
 
     def build(call: Invocation) -> Aggregation:
-        if by:
-            count(call, 3)
-            return best(call)
         count(call, 2)
         value = value_at(call, 0)
         key, limit = ordering(call, bare(value.type)), _limit(call, 1)
@@ -377,10 +414,10 @@ AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "max": _extreme(greatest=True),
     "minby": _extreme_by(greatest=False),
     "maxby": _extreme_by(greatest=True),
-    "top": _top(greatest=True, by=False),
-    "bottom": _top(greatest=False, by=False),
-    "topby": _top(greatest=True, by=True),
-    "bottomby": _top(greatest=False, by=True),
+    "top": _top(greatest=True),
+    "bottom": _top(greatest=False),
+    "topby": _best_by(greatest=True),
+    "bottomby": _best_by(greatest=False),
     "some": _some,
     "aggregatelist": _list,
     "agglist": _list,

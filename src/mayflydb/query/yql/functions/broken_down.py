@@ -20,7 +20,7 @@ from mayflydb.query.yql.types import (
     Value,
     bare,
 )
-from mayflydb.query.yql.zones import offset_at, to_utc, zone_of
+from mayflydb.query.yql.zones import day_of, offset_at, to_utc, zone_of
 
 TM: Final = Primitive("Resource<'DateTime2.TM'>")
 TM64: Final = Primitive("Resource<'DateTime2.TM64'>")
@@ -100,8 +100,10 @@ def instant(moment: Moment) -> int:
 
 def make(kind: Type, moment: Moment) -> Value:
     """A value of this type; parts that are finer are left out."""
+    if kind == TZ_DATE:
+        return (day_of(instant(moment), moment.zone), moment.zone)
     if kind in ZONED:
-        cut = moment if kind == TZ_TIMESTAMP else cut_to(moment, DAY if kind == TZ_DATE else SECOND)
+        cut = moment if kind == TZ_TIMESTAMP else cut_to(moment, SECOND)
         return (instant(cut) // SCALES[kind], moment.zone)
     return instant(moment) // SCALES[kind]
 

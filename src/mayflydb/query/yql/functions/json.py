@@ -40,7 +40,7 @@ Clause = tuple[str, Expression | None, Type | None]
 Outcome = Callable[[Row, Run, str], Value]
 """What to give where there is nothing, or an error (its text)."""
 
-_DECODER: Final = msgspec.json.Decoder()
+_DECODER: Final = msgspec.json.Decoder(float_hook=lambda text: json_path.shortest(float(text)))
 _ENCODER: Final = msgspec.json.Encoder()
 
 
@@ -74,9 +74,9 @@ def bind(
             items = search(row, run)
             if items or function == "JSON_EXISTS":
                 return finish(items)
+            return empty(row, run, "Result is empty")
         except json_path.PathError as wrong_path:
-            return error(row, run, str(wrong_path))
-        return empty(row, run, "Result is empty")
+            return _last(error, row, run, str(wrong_path), call)
 
     return Expression(kind, evaluate, constant=operand.constant and not clauses)
 
@@ -126,16 +126,41 @@ def _outcome(
     if word == "DEFAULT":
         value = said[words][0]
         assert value is not None
-        given = coerce(value, kind)
-        if given is None:
-            raise wrong(call, f"DEFAULT of type {format_type(value.type)} is no {format_type(bare(kind))}")
-        evaluate = given.evaluate
-        return lambda row, run, message: evaluate(row, run)
+        return _default(call, value, kind, f"ON {when}")
     if function == "JSON_EXISTS":
         fixed: Value = {"TRUE": True, "UNKNOWN": None}.get(word, False)
     else:
         fixed = {"EMPTY ARRAY": "[]", "EMPTY OBJECT": "{}", "EMPTY": "[]"}.get(word)
     return lambda row, run, message: fixed
+
+
+def _default(call: Invocation, value: Expression, kind: Type, clause: str) -> Outcome:
+    """A value of the target type. PathError at run time: a number that the type cannot hold."""
+    if bare(value.type) not in INTEGERS or bare(kind) not in INTEGERS:
+        given = coerce(value, kind)
+        if given is None:
+            raise wrong(call, f"DEFAULT of type {format_type(value.type)} is no {format_type(bare(kind))}")
+        evaluate = given.evaluate
+        return lambda row, run, message: evaluate(row, run)
+    low, high = texts.BOUNDS[bare(kind)]
+    number = value.evaluate
+
+    def outcome(row: Row, run: Run, message: str) -> Value:
+        found = number(row, run)
+        if found is not None and not low <= found <= high:
+            target = format_type(bare(kind))
+            raise json_path.PathError(f"Failed to cast default value from {clause} clause to target type {target}")
+        return found
+
+    return outcome
+
+
+def _last(error: Outcome, row: Row, run: Run, message: str, call: Invocation) -> Value:
+    """What ON ERROR gives. Faults: its own default is no value of the target type."""
+    try:
+        return error(row, run, message)
+    except json_path.PathError as wrong_default:
+        raise fault(str(wrong_default), call.position) from None
 
 
 def _raised(call: Invocation) -> Outcome:

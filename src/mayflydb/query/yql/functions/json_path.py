@@ -156,7 +156,7 @@ class _Reader:
         kind, word = self._peek()
         self._at += 1
         if kind == "number":
-            value = float(word) if any(each in word for each in ".eE") else int(word)
+            value = shortest(float(word)) if any(each in word for each in ".eE") else int(word)
             return lambda context: [value]
         if kind == "string":
             text = _unquoted(word)
@@ -364,6 +364,15 @@ def _negated(step: Step, sign: int) -> Step:
     return lambda context: [sign * _number([item]) for item in step(context)]
 
 
+def shortest(number: float) -> float:
+    """The same number as an int where it is whole and exact: JSON writes `1`, never `1.0`."""
+    return int(number) if abs(number) < 2**53 and number == int(number) and (number or _positive(number)) else number
+
+
+def _positive(zero: float) -> bool:
+    return math.copysign(1, zero) > 0
+
+
 def _arithmetic(operator: str, left: Step, right: Step) -> Step:
     def calculate(context: Context) -> Items:
         a, b = _number(left(context)), _number(right(context))
@@ -378,7 +387,7 @@ def _arithmetic(operator: str, left: Step, right: Step) -> Step:
         }[operator]()
         if not math.isfinite(found):
             raise PathError("The result is no number")
-        return [int(found) if found == int(found) and abs(found) < 2**53 else found]
+        return [shortest(found)]
 
     return calculate
 
@@ -509,13 +518,13 @@ def _double(item: Any) -> Items:
         found = float(item)
     except ValueError:
         raise PathError("Expected a string with a number") from None
-    return [found]
+    return [shortest(found)]
 
 
 def _keys(item: Any) -> Items:
     if not isinstance(item, dict):
         raise PathError("Expected object")
-    return [{"name": name, "value": value} for name, value in item.items()]
+    return [{"name": name, "value": item[name]} for name in sorted(item)]
 
 
 _METHODS: Final[dict[str, Callable[[Any], Items]]] = {
@@ -524,6 +533,6 @@ _METHODS: Final[dict[str, Callable[[Any], Items]]] = {
     "double": _double,
     "ceiling": lambda item: [math.ceil(_number([item]))],
     "floor": lambda item: [math.floor(_number([item]))],
-    "abs": lambda item: [abs(_number([item]))],
+    "abs": lambda item: [shortest(abs(_number([item])))],
     "keyvalue": _keys,
 }

@@ -6,6 +6,7 @@ Source: https://ydb.tech/docs/en/yql/reference/udf/list/re2
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -97,18 +98,22 @@ def _test(whole: bool) -> Builder:
 
 
 def _capture(call: Invocation) -> Operand:
-    """A struct of the groups, `_0` for all of the match; NULL where there is none."""
+    """A struct of the groups, `_0` for all of the match; NULL where one is empty or takes no part.
+
+    Groups without a name are numbered by themselves: the second of `(?P<name>x)(y)` is `_1`.
+    """
     text, any_case = _pattern(call)
     pattern = compiled(text, any_case, call.position)
     names = {index: name for name, index in pattern.groupindex.items()}
-    labels = sorted((names.get(index, f"_{index}"), index) for index in range(pattern.groups + 1))
+    unnamed = (f"_{number}" for number in itertools.count())
+    labels = sorted((names.get(index) or next(unnamed), index) for index in range(pattern.groups + 1))
 
     def kind(of: Type) -> Type:
         return StructType(tuple((name, optional(of if of != NULL else STRING)) for name, _ in labels))
 
     def capture(value: bytes) -> Value:
         found = search(pattern, value)
-        return tuple(None if found is None else found[index] for _, index in labels)
+        return tuple((found[index] or None) if found is not None else None for _, index in labels)
 
     return Function(kind, capture, (None,) * len(labels))
 

@@ -25,6 +25,7 @@ from mayflydb.query.yql.types import (
     TupleType,
     Type,
     VariantType,
+    format_long,
     format_type,
 )
 
@@ -47,7 +48,7 @@ def _instance_of(call: Invocation) -> Operand:
 
 def _format(call: Invocation) -> Operand:
     count(call, 1)
-    return constant(STRING, format_type(type_at(call, 0)).encode())
+    return constant(STRING, format_long(type_at(call, 0)).encode())
 
 
 def _data(call: Invocation) -> Operand:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from mayflydb.query.yql.expression import Expression, Operand
-from mayflydb.query.yql.faults import Issue, Position, fault, unsupported
+from mayflydb.query.yql.faults import WARNING, Issue, Position, fault, unsupported
 from mayflydb.query.yql.plans.paths import join
 from mayflydb.query.yql.plans.plan import Prelude, Relation
 from mayflydb.query.yql.plans.scopes import EMPTY, Names, Scope
@@ -26,6 +26,9 @@ class Pragmas(NamedTuple):
     positional: bool = False
 
 
+UNUSED_SYMBOL: Final = 4527
+"""The code of YQL_UNUSED_SYMBOL."""
+
 PRAGMAS = Pragmas()
 """Where nothing is said."""
 
@@ -37,6 +40,7 @@ class Context:
         self.schemas, self.database, self.given = schemas, database, parameters
         self.set_pragmas(PRAGMAS)
         self.declared: dict[str, Type] = {}
+        self._declared_at: dict[str, Position] = {}
         self.parameters: dict[str, Type] = {}
         self.reads: set[str] = set()
         self.writes: set[str] = set()
@@ -81,6 +85,17 @@ class Context:
             raise fault(f"Unknown name: ${name}", at)
         self.parameters[name] = type
         return type
+
+    def declare(self, name: str, type: Type, at: Position) -> None:
+        """A parameter has this type. The first DECLARE of a name is where a warning points."""
+        self.declared[name] = type
+        self._declared_at.setdefault(name, at)
+
+    def warn_of_unused(self) -> None:
+        """A warning for each declared parameter that no statement reads; names that begin with an underscore are exempt."""
+        for name, at in self._declared_at.items():
+            if name not in self.parameters and not name.startswith("_"):
+                self.warnings.append(Issue(f"Symbol ${name} is not used", UNUSED_SYMBOL, WARNING, at))
 
     def begin(self) -> None:
         """A new statement: what was evaluated before another may differ now."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Expression, Invocation, Operand
 from mayflydb.query.yql.faults import Position, fault, type_fault
@@ -28,6 +30,9 @@ from mayflydb.query.yql.types import (
     is_optional,
     optional,
 )
+
+ANONYMOUS: Final = "_"
+"""What `$_` names is nothing that could be read."""
 
 
 class Given(Expression, frozen=True):
@@ -56,6 +61,8 @@ def _not_grouped(binder: Binder, column: str, source: str | None, tree: Name | M
 
 
 def parameter(binder: Binder, tree: Parameter) -> Operand:
+    if tree.name == ANONYMOUS:
+        raise fault("Unable to reference anonymous name $_", tree.at)
     entry = binder.names.get(tree.name)
     if isinstance(entry, Argument):
         binder.context.uses += 1

@@ -1,4 +1,4 @@
-"""Names of tables to absolute paths: `/database/[prefix/]name`, with doubled slashes collapsed."""
+"""Names of tables to absolute paths: `/database/[prefix/]name`, with doubled slashes and parts `.` left out."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def join(database: str, prefix: str, name: str) -> str:
         name = f"{prefix}/{name}" if prefix else name
     if not name.startswith("/"):
         name = f"{database}/{name}"
-    return "/" + "/".join(part for part in name.split("/") if part)
+    return "/" + "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
 def is_prefix_pragma(pragma: Pragma) -> bool:

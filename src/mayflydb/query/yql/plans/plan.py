@@ -60,7 +60,8 @@ class Step(msgspec.Struct, frozen=True):
 class Plan(msgspec.Struct, frozen=True):
     """A script that is ready to run, any number of times.
 
-    `declared`: types of its parameters as DECLARE gives them; `parameters`: names and types of all that it takes. `results`:
+    `declared`: types of its parameters as DECLARE gives them; `parameters`: names and types of all that it takes; `used`: names
+    of those that statements read; `given`: types of those that were sent, which may order struct members otherwise. `results`:
     columns of each result set. `reads`, `writes`: absolute paths of tables. `stale`: (table, index) of
     asynchronous indexes that it reads, which not every transaction may.
     """
@@ -75,6 +76,8 @@ class Plan(msgspec.Struct, frozen=True):
     commit: bool = False
     rollback: bool = False
     stale: frozenset[tuple[str, str]] = frozenset()
+    used: frozenset[str] = frozenset()
+    given: Mapping[str, Type] = {}
 
     @property
     def read_only(self) -> bool:

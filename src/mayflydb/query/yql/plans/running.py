@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 from mayflydb.query.yql.faults import fault
+from mayflydb.query.yql.members import arranging
 from mayflydb.query.yql.plans.plan import Part, Plan, Prelude
 from mayflydb.query.yql.plans.relations import close, gathered
 from mayflydb.query.yql.schemas import Run, Tables
@@ -17,7 +18,7 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
     `run` is for this execution alone. Faults: missing parameters, evaluation, and what `tables` refuses; what was written before
     stays written, and is the caller's to take back.
     """
-    run.parameters = {**_absent(plan, run), **run.parameters}
+    run.parameters = {**_absent(plan, run), **_arranged(plan, run)}
     for step in plan.steps:
         for prelude in step.preludes:
             run.named[prelude.number] = await evaluate(prelude, run, tables)
@@ -35,9 +36,21 @@ async def execute(plan: Plan, run: Run, tables: Tables) -> AsyncIterator[Part]:
             yield Part(step.result, ())
 
 
+def _arranged(plan: Plan, run: Run) -> dict[str, Value]:
+    """The values that were sent, with struct members in the order of the declared types."""
+    found = dict(run.parameters)
+    for name, given in plan.given.items():
+        declared = plan.declared.get(name, given)
+        if name in found and given != declared:
+            arrange = arranging(given, declared)
+            assert arrange is not None, "binding has checked it"
+            found[name] = arrange(found[name])
+    return found
+
+
 def _absent(plan: Plan, run: Run) -> dict[str, Value]:
-    """NULL for parameters that take it and were not given. Faults: others that were not given."""
-    missing = [name for name in plan.parameters if name not in run.parameters]
+    """NULL for parameters that take it and were not given. Faults: others that are used and were not given."""
+    missing = [name for name in plan.parameters if name in plan.used and name not in run.parameters]
     for name in missing:
         if not is_optional(plan.parameters[name]):
             raise fault(f"Missing value for parameter: ${name}", status="BAD_REQUEST")

@@ -7,6 +7,7 @@ from typing import Final
 
 from mayflydb.query.yql import names as type_names
 from mayflydb.query.yql.faults import Fault, Issue, Position, fault, type_fault, unsupported
+from mayflydb.query.yql.members import arranging
 from mayflydb.query.yql.plans import expressions, writes
 from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
@@ -50,6 +51,7 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
     context = Context(schemas, database, parameters)
     binding = _Binding(context)
     binding.take(script.statements, {})
+    context.warn_of_unused()
     return Plan(
         tuple(binding.steps),
         context.declared,
@@ -61,6 +63,8 @@ def bind(script: Script, schemas: Schemas, database: str, parameters: Mapping[st
         commit=any(not each.rollback for each in binding.ends),
         rollback=any(each.rollback for each in binding.ends),
         stale=frozenset(context.stale),
+        used=frozenset(context.parameters),
+        given=parameters,
     )
 
 
@@ -127,13 +131,13 @@ def prepare(context: Context, names: Names, statement: Statement) -> bool:
         case Declare(at, name, type_name):
             type = type_names.resolve(type_name)
             given = context.given.get(name)
-            if given is not None and given != type:
+            if given is not None and arranging(given, type) is None:
                 raise fault(
                     f"Parameter ${name} type mismatch, expected: {format_long(type)}, actual: {format_long(given)}",
                     at,
                     "BAD_REQUEST",
                 )
-            context.declared[name] = type
+            context.declare(name, type, at)
         case Pragma():
             _pragma(context, statement)
         case Binding(_, bound, value):
