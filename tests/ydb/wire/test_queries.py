@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from mayflydb.embedded import RunningServer
-from mayflydb.frontends.ydb.results import AT_ONCE, pieces_of
 from ydb_raw import Raw
 
 ydb: Any = pytest.importorskip("ydb")
@@ -59,15 +58,6 @@ def test_large_sets_come_in_parts(raw: Raw, session: str, inclusion: int, with_c
     assert told == [with_columns == "all" or not number for number, _ in enumerate(parts)]
     numbers = [row.items[0].int32_value or row.items[0].int64_value for part in parts for row in part.result_set.rows]
     assert numbers == list(range(2000))
-
-
-def test_pieces_are_cut_near_the_limit_and_lose_nothing() -> None:
-    rows: list[Any] = [(number,) for number in range(3 * AT_ONCE)]
-    pieces = pieces_of(lambda some: b"".join(b"%5d" % row for row in some), rows, 100)
-    assert b"".join(pieces) == b"".join(b"%5d" % row for row in rows)
-    assert max(map(len, pieces)) <= 100
-    assert pieces_of(lambda some: b"x" * 500 * len(some), rows[:2], 100) == [b"x" * 500] * 2
-    assert pieces_of(lambda some: b"", [], 100) == []
 
 
 def test_a_transaction_is_told_in_the_first_part(raw: Raw, session: str) -> None:

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Sequence
 from importlib import import_module
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.results import Layout
+from mayflydb.frontends.ydb.results import SLICE_ROWS, USUAL, Filling, Layout
 from mayflydb.frontends.ydb.values import columns_block
+from mayflydb.frontends.ydb.work import Columns
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DecimalType, OptionalType, Primitive, Type, Value
 
 FORMAT: Final = 2
-LARGEST: Final = 4 << 20
-"""Bytes of a batch. A message has 64 MiB at most."""
-
 _CODECS: Final = {2: "zstd", 3: "lz4"}
 """By the number of CompressionCodec's type; others are none."""
 
@@ -35,32 +34,71 @@ def layout(settings: Any, once: bool) -> Layout:
 
 
 class Batches:
-    """A record batch in each piece. `once`: columns and schema stand in the first piece of each set only."""
+    """Result sets in record batches. `once`: columns and schema stand in the first message of each set only."""
 
     def __init__(self, pa: Any, compression: Any, once: bool) -> None:
         self._arrow = pa
         self._options = pa.ipc.IpcWriteOptions(compression=compression)
         self._once = once
-        self._begun: set[int] = set()
 
-    def pieces(self, index: int, columns: Sequence[tuple[str, Type]], rows: Sequence[Row]) -> list[bytes]:
+    def begin(self, columns: Columns) -> Filling:
         """As in Layout."""
-        arrow = self._arrow
-        fields, arrays = [], []
-        for number, (name, type) in enumerate(columns):
-            kind, convert = _kind(arrow, type)
-            values = [None if row[number] is None else convert(row[number]) for row in rows]
-            fields.append(arrow.field(name, kind, nullable=isinstance(type, OptionalType)))
-            arrays.append(arrow.array(values, kind))
-        batch = arrow.RecordBatch.from_arrays(arrays, schema=arrow.schema(fields))
-        return [self._piece(index, columns, each) for each in _cut(batch)]
+        return BatchFilling(self._arrow, self._options, columns, self._once)
 
-    def _piece(self, index: int, columns: Sequence[tuple[str, Type]], batch: Any) -> bytes:
-        shown = not (self._once and index in self._begun)
-        self._begun.add(index)
-        head = columns_block(columns) if shown else b""
-        meta = wire.block(5, wire.block(1, batch.schema.serialize().to_pybytes()) if shown else b"")
-        return head + wire.number(4, FORMAT) + meta + wire.block(15, self._message(batch))
+
+class BatchFilling:
+    """Rows in record batches of about USUAL bytes, one in each message."""
+
+    def __init__(self, pa: Any, options: Any, columns: Columns, once: bool) -> None:
+        self._arrow = pa
+        self._options = options
+        self._columns = columns
+        self._kinds = [_kind(pa, type) for _, type in columns]
+        self._schema = pa.schema(
+            [
+                pa.field(name, kind, nullable=isinstance(type, OptionalType))
+                for (name, type), (kind, _) in zip(columns, self._kinds, strict=True)
+            ]
+        )
+        self._once = once
+        self._shown = True
+        self._kept: list[Any] = []
+        self._size = 0
+
+    async def add(self, rows: Sequence[Row]) -> AsyncGenerator[bytes, None]:
+        """As in Filling."""
+        for start in range(0, len(rows), SLICE_ROWS):
+            for batch in _cut(self._batch(rows[start : start + SLICE_ROWS])):
+                if self._kept and self._size + batch.nbytes > USUAL:
+                    yield self.rest()
+                self._kept.append(batch)
+                self._size += batch.nbytes
+            if start + SLICE_ROWS < len(rows):
+                await asyncio.sleep(0)
+
+    def rest(self) -> bytes:
+        """What is held, as one message."""
+        batch = self._joined()
+        self._kept, self._size = [], 0
+        head = columns_block(self._columns) if self._shown else b""
+        schema = wire.block(1, batch.schema.serialize().to_pybytes()) if self._shown else b""
+        self._shown = not self._once
+        return head + wire.number(4, FORMAT) + wire.block(5, schema) + wire.block(15, self._message(batch))
+
+    def _joined(self) -> Any:
+        if len(self._kept) == 1:
+            return self._kept[0]
+        if not self._kept:
+            return self._batch(())
+        table = self._arrow.Table.from_batches(self._kept).combine_chunks()
+        return table.to_batches()[0]
+
+    def _batch(self, rows: Sequence[Row]) -> Any:
+        arrays = []
+        for number, (kind, convert) in enumerate(self._kinds):
+            values = [None if row[number] is None else convert(row[number]) for row in rows]
+            arrays.append(self._arrow.array(values, kind))
+        return self._arrow.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _message(self, batch: Any) -> bytes:
         """The message of a batch. Only streams can compress: this is the second message of one, after its schema."""
@@ -76,7 +114,7 @@ class Batches:
 
 def _cut(batch: Any) -> list[Any]:
     """In pieces that are not large, as far as rows allow it."""
-    if batch.nbytes <= LARGEST or batch.num_rows < 2:
+    if batch.nbytes <= USUAL or batch.num_rows < 2:
         return [batch]
     half = batch.num_rows // 2
     return [*_cut(batch.slice(0, half)), *_cut(batch.slice(half))]

@@ -9,7 +9,7 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import arrow, wire
 from mayflydb.frontends.ydb.calls import Call, Streaming
 from mayflydb.frontends.ydb.executor import ResultPart, Stats
-from mayflydb.frontends.ydb.results import Layout, Parts
+from mayflydb.frontends.ydb.results import Layout, Parts, filled
 from mayflydb.frontends.ydb.transactions import Control, Mode
 from mayflydb.frontends.ydb.values import read_typed
 from mayflydb.query.yql.faults import Fault, fault
@@ -110,19 +110,12 @@ async def _messages(
 ) -> AsyncGenerator[bytes, None]:
     """The messages of a stream. What is said of the transaction is said in the first one."""
     said = not in_transaction
-    async for part in results:
-        tx_id = None if said else part.tx_id
-        said = True
-        stats = b"" if part.stats is None else stats_message(part.stats, with_plan)
-        if part.index < 0:
-            yield wire.part(tx_id=tx_id, stats=stats, issues=part.warnings)
-            continue
-        pieces = layout.pieces(part.index, part.columns, part.rows)
-        for number, piece in enumerate(pieces):
-            last = number == len(pieces) - 1
-            issues = () if number else part.warnings
-            yield wire.part(part.index, piece, tx_id=tx_id, stats=stats if last else b"", issues=issues)
-            tx_id = None
+    async with aclosing(filled(results, layout)) as pieces:
+        async for piece in pieces:
+            tx_id = None if said else piece.tx_id
+            said = True
+            stats = b"" if piece.stats is None else stats_message(piece.stats, with_plan)
+            yield wire.part(max(0, piece.index), piece.content, tx_id=tx_id, stats=stats, issues=piece.warnings)
 
 
 async def _described(call: Call, request: Any, text: str) -> bytes:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import aclosing
 from typing import Any, Final
 
 from mayflydb.engine.snapshot import Snapshot
@@ -13,6 +14,7 @@ from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns
 from mayflydb.frontends.ydb.packing import rows_encoder
+from mayflydb.frontends.ydb.results import USUAL, Parts, RowFilling, filled
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.schemes.faults import not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
@@ -22,29 +24,6 @@ from mayflydb.frontends.ydb.transactions import Control
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
 from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
-
-PART_BYTES: Final = 1 << 20
-"""About as large as the messages of a stream become."""
-
-PART_ROWS: Final = 4_000
-
-
-def pieces(
-    rows: Sequence[Row],
-    encode: Callable[[Sequence[Row]], bytes],
-    most_bytes: int = PART_BYTES,
-    most_rows: int = PART_ROWS,
-) -> Iterator[bytes]:
-    """Rows as bytes in parts of about so many bytes; one at least."""
-    for start in range(0, max(1, len(rows)), most_rows):
-        part = rows[start : start + most_rows]
-        done = encode(part)
-        if len(done) > most_bytes and len(part) > 1:
-            # The first guess by the average; rows of unequal size are guessed anew.
-            fewer = max(1, min(len(part) - 1, len(part) * most_bytes // len(done)))
-            yield from pieces(part, encode, most_bytes, fewer)
-        else:
-            yield done
 
 
 async def _found(call: Call, name: str) -> TableView | IndexEntry:
@@ -139,21 +118,18 @@ async def stream_read_table(call: Call, request: Any) -> AsyncIterator[bytes]:
     access = Access(view.table.path, tuple(name for name, _ in columns), None, (within,), False, limit)
     block = values.columns_block(shown)
     encode = rows_encoder(type for _, type in shown)
-    most_bytes = min(request.batch_limit_bytes or PART_BYTES, PART_BYTES)
-    most_rows = min(request.batch_limit_rows or PART_ROWS, PART_ROWS)
+    most_bytes = min(request.batch_limit_bytes or USUAL, USUAL)
+    filling = RowFilling(block, encode, most_bytes, request.batch_limit_rows)
     node = view.node if isinstance(view, TableView) else view.view.node
     seen = wire.number(1, call.now // 1000) + wire.number(2, await call.app.engine.lsn(node.id))
     snapshot, tables = await _tables(call, view)
-    given = False
     try:
         async for rows in tables.read(access):
-            for part in pieces(rows, encode, most_bytes, most_rows):
-                given = True
-                yield _read_part(block + part, seen)
+            async for content in filling.add(rows):
+                yield _read_part(content, seen)
     finally:
         snapshot.close()
-    if not given:
-        yield _read_part(block, seen)
+    yield _read_part(filling.rest(), seen)
 
 
 def _read_part(result_set: bytes, seen: bytes) -> bytes:
@@ -198,16 +174,16 @@ async def stream_execute_scan_query(call: Call, request: Any) -> AsyncIterator[b
         stats = wire.text(4, described.plan) + wire.text(5, described.text)
         yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
         return
-    block = values.columns_block(described.results[0])
-    encode = rows_encoder(type for _, type in described.results[0])
     control = Control(begin="snapshot_read_only", commit=True)
     told = request.collect_stats >= BASIC
-    async for part in executor.execute(call, None, text, parameters, control, told):
-        for piece in pieces(part.rows, encode):
-            yield wire.direct(rest=wire.block(3, wire.block(1, block + piece)))
-        if part.stats is not None:
-            stats = stats_message(part.stats, request.collect_stats >= FULL)
-            yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
+    results = executor.execute(call, None, text, parameters, control, told)
+    async with aclosing(results), aclosing(filled(results, Parts())) as pieces:
+        async for piece in pieces:
+            content = wire.block(1, piece.content or b"")
+            yield wire.direct(rest=wire.block(3, content), issues=piece.warnings)
+            if piece.stats is not None:
+                stats = stats_message(piece.stats, request.collect_stats >= FULL)
+                yield wire.direct(rest=wire.block(3, wire.block(6, stats)))
 
 
 COMMANDS: Final[Mapping[str, Unary | Streaming]] = {

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any, Final
 
-from mayflydb.frontends.ydb import values, wire
+from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
-from mayflydb.frontends.ydb.commands.reads import pieces
-from mayflydb.frontends.ydb.packing import rows_encoder
+from mayflydb.frontends.ydb.results import Parts, filled
 from mayflydb.query.yql.faults import Issue
 
 
@@ -36,20 +36,19 @@ async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteYql`"""
     parameters = parameters_of(request.parameters)
     told = request.collect_stats >= BASIC
-    async for part in call.app.executor.execute(call, None, request.script, parameters, None, told):
-        stats = b""
-        if part.stats is not None:
-            stats = wire.block(3, stats_message(part.stats, request.collect_stats >= FULL))
-        if part.index < 0:
-            yield wire.direct(rest=wire.block(3, stats) if stats else b"")
-            continue
-        block = values.columns_block(part.columns)
-        encode = rows_encoder(type for _, type in part.columns)
-        for piece in pieces(part.rows, encode):
-            result = wire.number(1, part.index) + wire.block(2, block + piece)
-            yield wire.direct(rest=wire.block(3, result))
-        if stats:
-            yield wire.direct(rest=wire.block(3, wire.number(1, part.index) + stats))
+    results = call.app.executor.execute(call, None, request.script, parameters, None, told)
+    async with aclosing(results), aclosing(filled(results, Parts())) as pieces:
+        async for piece in pieces:
+            index = wire.number(1, max(0, piece.index))
+            content = b"" if piece.content is None else wire.block(3, index + wire.block(2, piece.content))
+            stats = b""
+            if piece.stats is not None:
+                told_stats = stats_message(piece.stats, request.collect_stats >= FULL)
+                stats = wire.block(3, index + wire.block(3, told_stats))
+            if content or not stats:
+                yield wire.direct(rest=content, issues=piece.warnings)
+            if stats:
+                yield wire.direct(rest=stats)
 
 
 _PLAN: Final = 3
