@@ -42,8 +42,9 @@ from ydb_raw import Raw, connected
 
 QUERY, TABLE = "Ydb.Query.V1.QueryService", "Ydb.Table.V1.TableService"
 SCRIPTING = "Ydb.Scripting.V1.ScriptingService"
-COUNT = 100_000
-NUMBERS = f"SELECT * FROM AS_TABLE(ListMap(ListFromRange(0ul, {COUNT}ul), ($n) -> (<|n: $n, t: 'row'u|>)))"
+COUNT = 20_000
+TEXT = "x" * 100
+NUMBERS = "SELECT n, '{}'u AS t FROM AS_TABLE(ListMap(ListFromRange(0ul, {}ul), ($n) -> (<|n: $n|>)))"
 
 
 def encode(rows: Sequence[tuple[bytes]]) -> bytes:
@@ -159,7 +160,7 @@ def filled_table(ydb_server: RunningServer) -> Iterator[Raw]:
     with connected(ydb_server.ydb.endpoint) as raw:
         scheme = {"script": "CREATE TABLE numbers (n Uint64 NOT NULL, t Utf8, PRIMARY KEY (n))"}
         assert raw.ask(f"{SCRIPTING}/ExecuteYql", **scheme).operation.status == 400000
-        fill = f"UPSERT INTO numbers {NUMBERS}"
+        fill = f"UPSERT INTO numbers {NUMBERS.format(TEXT, COUNT)}"
         assert raw.ask(f"{SCRIPTING}/ExecuteYql", script=fill, timeout=100).operation.status == 400000
         yield raw
 
@@ -187,21 +188,30 @@ def sets(raw: Raw, name: str) -> list[Any]:
         f"{SCRIPTING}/StreamExecuteYql",
     ],
 )
-def test_a_hundred_thousand_small_rows_are_a_handful_of_messages(filled_table: Raw, name: str) -> None:
+def test_rows_of_a_table_fill_messages(filled_table: Raw, name: str) -> None:
     found = sets(filled_table, name)
-    assert len(found) <= 4
+    assert len(found) == 3
     assert all(1 << 19 < each.ByteSize() < 1 << 21 for each in found[:-1])
     assert [row.items[0].uint64_value for each in found for row in each.rows] == list(range(COUNT))
     assert all([column.name for column in each.columns] == ["n", "t"] for each in found)
 
 
-@pytest.mark.parametrize(("rows", "expected"), [(0, [COUNT]), (40_000, [40_000, 40_000, 20_000])])
+def test_a_hundred_thousand_small_rows_are_a_handful_of_messages(ydb_server: RunningServer) -> None:
+    with connected(ydb_server.ydb.endpoint) as raw:
+        session = raw.ask(f"{QUERY}/CreateSession").session_id
+        fields = {"session_id": session, "exec_mode": 50, "query_content": {"text": NUMBERS.format("row", 100_000)}}
+        parts = list(raw.stream(f"{QUERY}/ExecuteQuery", timeout=100, **fields))
+    assert sum(len(part.result_set.rows) for part in parts) == 100_000
+    assert len(parts) <= 4
+
+
+@pytest.mark.parametrize(("rows", "expected"), [(0, [COUNT]), (8_000, [8_000, 8_000, 4_000])])
 def test_batches_of_a_table_have_as_many_rows_as_asked_for(filled_table: Raw, rows: int, expected: list[int]) -> None:
     fields = {"path": "/local/numbers", "batch_limit_rows": rows, "columns": ["n"]}
     parts = list(filled_table.stream(f"{TABLE}/StreamReadTable", timeout=100, **fields))
     counts = [len(part.result.result_set.rows) for part in parts]
     assert sum(counts) == COUNT
-    assert counts == expected if rows else len(counts) <= 3
+    assert counts == expected
 
 
 def test_a_row_larger_than_a_message_has_one_of_its_own(ydb_server: RunningServer) -> None:
