@@ -158,8 +158,8 @@ def test_values_of_all_types_are_the_same_in_parts_as_in_one(type: Type, value: 
 def filled_table(ydb_server: RunningServer) -> Iterator[Raw]:
     """A table `numbers` of COUNT small rows."""
     with connected(ydb_server.ydb.endpoint) as raw:
-        scheme = {"script": "CREATE TABLE numbers (n Uint64 NOT NULL, t Utf8, PRIMARY KEY (n))"}
-        assert raw.ask(f"{SCRIPTING}/ExecuteYql", **scheme).operation.status == 400000
+        scheme = "CREATE TABLE numbers (n Uint64 NOT NULL, t Utf8, PRIMARY KEY (n))"
+        assert raw.ask(f"{SCRIPTING}/ExecuteYql", script=scheme).operation.status == 400000
         fill = f"UPSERT INTO numbers {NUMBERS.format(TEXT, COUNT)}"
         assert raw.ask(f"{SCRIPTING}/ExecuteYql", script=fill, timeout=100).operation.status == 400000
         yield raw
@@ -199,7 +199,11 @@ def test_rows_of_a_table_fill_messages(filled_table: Raw, name: str) -> None:
 def test_a_hundred_thousand_small_rows_are_a_handful_of_messages(ydb_server: RunningServer) -> None:
     with connected(ydb_server.ydb.endpoint) as raw:
         session = raw.ask(f"{QUERY}/CreateSession").session_id
-        fields = {"session_id": session, "exec_mode": 50, "query_content": {"text": NUMBERS.format("row", 100_000)}}
+        fields: dict[str, Any] = {
+            "session_id": session,
+            "exec_mode": 50,
+            "query_content": {"text": NUMBERS.format("row", 100_000)},
+        }
         parts = list(raw.stream(f"{QUERY}/ExecuteQuery", timeout=100, **fields))
     assert sum(len(part.result_set.rows) for part in parts) == 100_000
     assert len(parts) <= 4
@@ -207,7 +211,7 @@ def test_a_hundred_thousand_small_rows_are_a_handful_of_messages(ydb_server: Run
 
 @pytest.mark.parametrize(("rows", "expected"), [(0, [COUNT]), (8_000, [8_000, 8_000, 4_000])])
 def test_batches_of_a_table_have_as_many_rows_as_asked_for(filled_table: Raw, rows: int, expected: list[int]) -> None:
-    fields = {"path": "/local/numbers", "batch_limit_rows": rows, "columns": ["n"]}
+    fields: dict[str, Any] = {"path": "/local/numbers", "batch_limit_rows": rows, "columns": ["n"]}
     parts = list(filled_table.stream(f"{TABLE}/StreamReadTable", timeout=100, **fields))
     counts = [len(part.result.result_set.rows) for part in parts]
     assert sum(counts) == COUNT
@@ -219,7 +223,7 @@ def test_a_row_larger_than_a_message_has_one_of_its_own(ydb_server: RunningServe
     text = f"SELECT * FROM AS_TABLE([<|n: 1, t: 'a'|>, <|n: 2, t: {large}|>, <|n: 3, t: 'b'|>])"
     with connected(ydb_server.ydb.endpoint) as raw:
         session = raw.ask(f"{QUERY}/CreateSession").session_id
-        fields = {"session_id": session, "exec_mode": 50, "query_content": {"text": text}}
+        fields: dict[str, Any] = {"session_id": session, "exec_mode": 50, "query_content": {"text": text}}
         parts = list(raw.stream(f"{QUERY}/ExecuteQuery", **fields))
     assert [[row.items[0].int32_value for row in part.result_set.rows] for part in parts] == [[1], [2], [3]]
     assert [part.result_set_index for part in parts] == [0, 0, 0]
