@@ -222,7 +222,7 @@ OPERATIONS: list[dict[str, Any]] = [
     "resourceBody": {"id": "x"}},
     {"operationType": "Create", "resourceBody": {"pk": "p"}}, {"operationType": "Create", "resourceBody": {"id": "x",
     "pk": "q"}},
-    {"operationType": "Create", "resourceBody": {"id": "a/b", "pk": "p"}}, {"operationType": "Read"},
+    {"operationType": "Create", "resourceBody": {"id": "", "pk": "p"}}, {"operationType": "Read"},
     {"operationType": "Read", "id": ""},
     {"operationType": "Read", "id": "none"}, {"operationType": "Delete"}, {"operationType": "Delete", "id": "none"},
     {"operationType": "Patch", "id": "sentinel"}, {"operationType": "Patch", "id": "sentinel",

@@ -184,13 +184,62 @@ def test_system_properties_in_a_body_are_replaced(service: Service) -> None:
 
 
 @in_memory
-@pytest.mark.parametrize("id", ["", "a/b", "a\\b", "a?b", "a#b", "x" * 1024, "ü" * 512, 5, None, True, [], {}, ...])
+@pytest.mark.parametrize("id", ["", "x" * 1024, "ü" * 512, 5, None, True, [], {}, ...])
 def test_ids_that_are_refused(service: Service, id: Any) -> None:
     proxy = service.container()
     body = {"pk": "p"} if id is ... else {"id": id, "pk": "p"}
     answer = service.raw("POST", path_of(proxy, "docs"), body, pk="p")
     assert (answer.status, "id" in answer.json["message"]) == (400, True)
     assert service.raw("GET", path_of(proxy, "docs")).json["_count"] == 0
+
+
+UNUSUAL = ["a/b", "a\\b", "a?b=1", "a#b", "/", "//", "?", "#", "docs/x", "a%2Fb", "../x", ".."]
+"""The documentation forbids most of these, and the service takes them."""
+
+
+@everywhere
+@pytest.mark.parametrize("id", UNUSUAL)
+def test_ids_with_characters_of_paths(service: Service, id: str) -> None:
+    proxy = service.container(default_ttl=100)
+    docs, one = path_of(proxy, "docs"), path_of(proxy, "docs", id)
+    created = service.raw("POST", docs, {"id": id, "pk": "p", "n": 1}, pk="p")
+    assert (created.status, created.json["id"]) == (201, id)
+    assert service.raw("POST", docs, {"id": id, "pk": "p"}, pk="p").status == 409
+    # By its id, percent-encoded once.
+    assert service.raw("GET", one, None, pk="p").json["n"] == 1
+    assert service.raw("PUT", one, {"id": id, "pk": "p", "n": 2}, pk="p").status == 200
+    patch = {"operations": [{"op": "incr", "path": "/n", "value": 1}]}
+    assert service.raw("PATCH", one, patch, {"content-type": "application/json-patch+json"}, pk="p").json["n"] == 3
+    # By its rid, as clients do that hold the whole item.
+    held = proxy.query_items(
+        "SELECT * FROM c WHERE c.id = @id", parameters=[{"name": "@id", "value": id}], partition_key="p"
+    )
+    (item,) = held
+    assert (item["_rid"], item["n"]) == (created.json["_rid"], 3)
+    assert proxy.read_item(item, "p")["id"] == id
+    named = "/" + item["_self"].strip("/")
+    assert service.raw("PUT", named, {"id": id, "pk": "p", "n": 4}, pk="p").json["n"] == 4
+    (read,) = proxy.execute_item_batch([("read", (id,))], "p")
+    assert read["resourceBody"]["n"] == 4
+    assert [change["id"] for change in proxy.query_items_change_feed(start_time="Beginning")] == [id]
+    _, database, _, name = proxy.container_link.split("/")
+    outlook = service.server._admin.outlook
+    explained = service.server._home.call(outlook.explain(f"cosmos:{database}/{name}", id, "p"))
+    assert (explained["id"], explained["state"]) == (id, "alive")
+    assert service.raw("DELETE", one, None, pk="p").status == 204
+    assert service.raw("GET", one, None, pk="p").status == 404
+
+
+@in_memory
+def test_ids_that_the_client_quotes(service: Service, flavour: str) -> None:
+    """The vendor's client checks ids that it creates, and not those that it reads."""
+    proxy = service.container()
+    client: Any = getattr(service, flavour)(proxy)
+    for id in ("a?b=1", "a#b", "a\\b", "ä %41"):
+        assert service.raw("POST", path_of(proxy, "docs"), {"id": id, "pk": "p"}, pk="p").status == 201
+        assert client.call("read_item", id, "p")["id"] == id
+        client.call("delete_item", id, "p")
+    assert list(proxy.read_all_items()) == []
 
 
 @everywhere

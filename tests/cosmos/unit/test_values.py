@@ -136,12 +136,14 @@ def test_size(extra: int, allowed: bool) -> None:
             parse_item(body, LIMITS)
 
 
-@pytest.mark.parametrize("id", ["a", " ", "é", "a" * 1022, "a" * 1023, "é" * 511, "😀", "a%b", "docs", "\x00"])
+@pytest.mark.parametrize(
+    "id", ["a", " ", "é", "a" * 1022, "a" * 1023, "é" * 511, "😀", "a%b", "docs", "\x00", "a/b", "a\\b", "?", "#"]
+)
 def test_id(id: str) -> None:
     assert item_id({"id": id}, LIMITS) == id
 
 
-@pytest.mark.parametrize("id", ["", "a" * 1024, "é" * 512, "a/b", "a\\b", "a?", "#", 5, None, True, [], {}])
+@pytest.mark.parametrize("id", ["", "a" * 1024, "é" * 512, 5, None, True, [], {}])
 def test_bad_id(id: object) -> None:
     with pytest.raises(BadRequest, match="id"):
         item_id({"id": id}, LIMITS)

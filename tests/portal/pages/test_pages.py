@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -168,6 +170,18 @@ def test_items_and_when_they_go(shop: DatabaseProxy, server: RunningServer, visi
     assert '"_etag"' in text
     twin = visitor.json("/_explorer/cosmos/shop/sessions/item.json?id=2&pk=5")
     assert twin["item"]["id"] == "2" and twin["explanation"]["reason"] == "never"
+
+
+@pytest.mark.parametrize("id", ["a/b", "a?b=1&c", "a#b", "a\\b", "<\"&'>", "..", "a%2Fb +"])
+def test_the_grid_leads_to_items_of_any_id(shop: DatabaseProxy, visitor: Visitor, id: str) -> None:
+    container = shop.create_container("sessions", PartitionKey("/pk"))
+    container.execute_item_batch([("create", ({"id": id, "pk": "a/?#"},))], "a/?#")
+    page = visitor.get("/_explorer/cosmos/shop/sessions/items")
+    (address,) = re.findall(r'<td><a href="([^"]*)">', page.source)
+    one = visitor.get(unescape(address))
+    assert one.status == 200 and id.split()[0] in one.text("DataExplorerRoot")
+    twin = visitor.json(unescape(address).replace("/item?", "/item.json?"))
+    assert twin["item"]["id"] == twin["explanation"]["id"] == id
 
 
 def test_many_items_come_in_pages(shop: DatabaseProxy, visitor: Visitor) -> None:
