@@ -249,6 +249,16 @@ def test_other_indexing_does_not_matter_to_ttl(service: Service, on: str, policy
 
 
 @in_memory
+@pytest.mark.parametrize(("mode", "progress"), [("lazy", "100"), ("LAZY", "100"), ("consistent", None), ("none", None)])
+def test_progress_of_indexing(service: Service, mode: str, progress: str | None) -> None:
+    automatic = "" if mode != "none" else ',"automatic":false'
+    assert create(service, f',"indexingPolicy":{{"indexingMode":"{mode}"{automatic}}}').status == 201
+    headers = service.raw("GET", "/dbs/db/colls/c").headers
+    assert headers["x-ms-documentdb-collection-index-transformation-progress"] == "100"
+    assert headers.get("x-ms-documentdb-collection-lazy-indexing-progress") == progress
+
+
+@in_memory
 @pytest.mark.parametrize("on", ["create", "replace"])
 @pytest.mark.parametrize("default", ["", ',"defaultTtl":60'])
 def test_ttl_property_path_is_refused_by_name(service: Service, on: str, default: str) -> None:

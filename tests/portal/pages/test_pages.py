@@ -179,7 +179,7 @@ def test_the_grid_leads_to_items_of_any_id(shop: DatabaseProxy, visitor: Visitor
     page = visitor.get("/_explorer/cosmos/shop/sessions/items")
     (address,) = re.findall(r'<td><a href="([^"]*)">', page.source)
     one = visitor.get(unescape(address))
-    assert one.status == 200 and id.split()[0] in one.text("DataExplorerRoot")
+    assert one.status == 200 and id.split(maxsplit=1)[0] in one.text("DataExplorerRoot")
     twin = visitor.json(unescape(address).replace("/item?", "/item.json?"))
     assert twin["item"]["id"] == twin["explanation"]["id"] == id
 

@@ -70,6 +70,9 @@ async def read(call: Call) -> Response:
     if call.request.flag(STATISTICS):
         response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
     headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
+    if view.node.body["indexingPolicy"]["indexingMode"] == "lazy":
+        # Queries lag behind nothing here: what is not indexed yet is scanned.
+        headers.append((b"x-ms-documentdb-collection-lazy-indexing-progress", b"100"))
     headers += await _quota(call, view)
     response.headers = [*headers, *view.progress(await call.engine.lsn(view.id))]
     return response
