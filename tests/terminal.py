@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import pty
+import re
 import struct
 import subprocess
 import termios
@@ -12,6 +13,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
+
+STYLE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 def on_terminal(
@@ -22,7 +25,7 @@ def on_terminal(
     columns: int = 80,
     patience: float = 120.0,
 ) -> tuple[int, str]:
-    """(exit code, everything that was shown). `typed`: what stands in the keyboard's buffer from the start."""
+    """(exit code, all that was shown, without bold and colours). `typed` stands in the keyboard's buffer from the start."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
     told = {"TERM": "xterm", "NO_COLOR": "1"}
@@ -42,7 +45,7 @@ def on_terminal(
         process.wait()
         reader.join()
         os.close(ours)
-    return code, b"".join(shown).decode().replace("\r\n", "\n")
+    return code, STYLE.sub("", b"".join(shown).decode()).replace("\r\n", "\n")
 
 
 def _drain(terminal: int, into: list[bytes]) -> None:

@@ -116,7 +116,7 @@ def test_a_real_clock_that_is_moved_becomes_virtual_and_can_go_back() -> None:
         database = real.cosmos.client().create_database("shop")
         database.create_container("sessions", partition_key=PartitionKey("/userId"), default_ttl=100)
         answer = http("POST", "/_mayfly/clock/reset", {})
-        assert (answer.status, answer.json["hint"]) == (409, "reset the store first")
+        assert (answer.status, answer.json["hint"]) == (409, "reset the store first: mayfly reset")
         http.post("reset", keep_clock=True)
         clock = http.post("clock/reset")
         assert (clock["mode"], clock["frozen"], clock["offset_seconds"]) == ("real", False, 0)
@@ -366,6 +366,7 @@ def test_metrics(http: Http, sessions: ContainerProxy) -> None:
         "mayfly_ttl_default_seconds": "100",
         "mayfly_ttl_backlog_items": "1",
         "mayfly_ttl_purged_total": "1",
+        "mayfly_throttled_requests_total": "0",
         "mayfly_ttl_purge_lag_seconds": "10",
     }
     assert (samples["mayfly_ready"], samples["mayfly_clock_virtual"], samples["mayfly_clock_fenced"]) == ("1", "1", "0")

@@ -2,5 +2,5 @@
 
 from __future__ import annotations
 
-FORMS = ("auto", "table", "json", "jsonl")
-"""What -o takes."""
+FORMS = ("auto", "table", "wide", "json", "jsonl")
+"""What -o takes: `wide` is a table with everything that is known, however long its lines."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from mayflydb.cli.options import load_settings, setting_options
+from mayflydb.cli.options import SettingsCommand, load_settings, setting_options
 from mayflydb.cli.output import output_option, show
 
 
@@ -15,7 +15,7 @@ def config() -> None:
     """What the settings are, and where they come from."""
 
 
-@config.command("show")
+@config.command("show", cls=SettingsCommand)
 @click.option("--origin", is_flag=True, help="Say where each value comes from.")
 @setting_options
 @output_option

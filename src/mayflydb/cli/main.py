@@ -46,7 +46,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "--output",
     type=click.Choice(FORMS),
     default="auto",
-    help="auto is a table on a terminal, else JSON.",
+    help="auto is a table on a terminal, else JSON; wide is a table with all columns.",
 )
 @click.version_option(__version__, prog_name="mayfly", message="%(prog)s %(version)s")
 @click.pass_context

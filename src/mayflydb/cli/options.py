@@ -15,6 +15,55 @@ from mayflydb.config import MEMORY, TABLE, Given, Loaded, Row, file_url, load, w
 C = TypeVar("C", bound=Callable[..., Any])
 
 
+GROUPS = {
+    "storage": "Storage",
+    "clock": "Clock",
+    "server": "Server",
+    "tls": "Server",
+    "ttl": "Expiry",
+    "cosmos": "Azure Cosmos DB",
+    "mongo": "MongoDB",
+    "ydb": "YDB",
+}
+"""Titles in the help, in this order, by the sections of settings."""
+
+
+class SettingsCommand(click.Command):
+    """A command whose options are settings: its help has them in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Every option once: a setting under the title of its section, what is none under Options."""
+        titles = {_parameter(row): _group(row) for row in TABLE}
+        titles["memory"] = GROUPS["storage"]
+        lines: dict[str, list[tuple[str, str]]] = {title: [] for title in (*GROUPS.values(), "Options")}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                lines[titles.get(parameter.name or "", "Options")].append(record)
+        for title, records in lines.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def _group(row: Row) -> str:
+    """A setting of expiry that names a protocol belongs to that protocol."""
+    section, _, name = row.key.partition(".")
+    protocol = name.partition("_")[0]
+    return GROUPS[protocol if section == "ttl" and protocol in ("mongo", "ydb") else section]
+
+
+def _default(row: Row) -> str:
+    """As the help shows it; nothing where the text says it, or nothing is set."""
+    if "Default:" in row.help or row.default in ("", [], {}):
+        return ""
+    if row.switch and isinstance(row.default, bool):
+        # A flag that only switches on is off without it.
+        shown = {True: "on", False: "off"}[row.default] if "/" in row.flags[0] else ""
+    else:
+        shown = ", ".join(row.default) if isinstance(row.default, list) else str(row.default)
+    return f"  [default: {shown}]" if shown else ""
+
+
 def setting_options(command: C) -> C:
     """Add PATH, -m/--memory and one option for every row of the table."""
     for row in reversed(TABLE):
@@ -26,7 +75,7 @@ def setting_options(command: C) -> C:
 def _option(row: Row) -> Callable[[C], C]:
     # Values stay text here: the table's own parser reads flags, variables and the file alike.
     names = (*row.flags, _parameter(row))
-    origin = f"{row.help}  [env: {row.variable}]"
+    origin = f"{row.help}{_default(row)}  [env: {row.variable}]"
     if row.switch:
         return click.option(*names, is_flag=True, default=None, help=origin)
     return click.option(*names, type=str, multiple=row.many, default=None, metavar=row.metavar, help=origin)

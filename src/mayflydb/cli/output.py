@@ -29,8 +29,14 @@ def effective(output: str) -> str:
     return "table" if sys.stdout.isatty() else "json"
 
 
-def show(ctx: click.Context, document: Any, rows: Sequence[Mapping[str, Any]] | None = None) -> None:
-    """Print a document in the form that was asked for; `rows` is what a table or JSON Lines is made of."""
+Rows = Sequence[Mapping[str, Any]]
+
+
+def show(ctx: click.Context, document: Any, rows: Rows | None = None, brief: Rows | None = None) -> None:
+    """Print a document in the form that was asked for.
+
+    `rows` is what a table or JSON Lines is made of. `brief`: what a table is made of where rows do not fit 80 columns.
+    """
     form = effective(ctx.find_root().obj["output"])
     if form == "json":
         click.echo(msgspec.json.format(msgspec.json.encode(document), indent=2).decode())
@@ -39,11 +45,13 @@ def show(ctx: click.Context, document: Any, rows: Sequence[Mapping[str, Any]] | 
     if form == "jsonl":
         for line in [document] if rows is None else lines:
             click.echo(msgspec.json.encode(line).decode())
+    elif form == "wide":
+        _table(lines, WIDEST)
     else:
-        _table(lines)
+        _table(lines if brief is None else brief)
 
 
-def _rows_of(document: Any) -> Sequence[Mapping[str, Any]]:
+def _rows_of(document: Any) -> Rows:
     """A list as it is; an object as one line per member, members of members with a dot."""
     if isinstance(document, list):
         return document
@@ -60,7 +68,14 @@ def _flattened(document: Mapping[str, Any], prefix: str = "") -> list[tuple[str,
     return pairs
 
 
-def _table(rows: Sequence[Mapping[str, Any]]) -> None:
+WIDEST = 4096
+"""Columns of a table whose lines are not broken."""
+
+LONG = ("target", "ttl", "value")
+"""Columns that are broken where the terminal is too narrow; the others stay whole."""
+
+
+def _table(rows: Rows, width: int | None = None) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -70,11 +85,14 @@ def _table(rows: Sequence[Mapping[str, Any]]) -> None:
         click.echo("nothing")
         return
     columns = list(dict.fromkeys(name for row in rows for name in row))
-    table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    for column in columns:
+        numbers = all(type(row.get(column)) in (int, float) for row in rows)
+        table.add_column(column, no_wrap=column not in LONG, overflow="fold", justify="right" if numbers else "left")
     for row in rows:
         # Text, because names that people chose may look like rich's markup.
         table.add_row(*(Text(cell(row.get(column))) for column in columns))
-    Console(highlight=False).print(table)
+    Console(highlight=False, width=width).print(table)
 
 
 def cell(value: Any) -> str:

@@ -10,11 +10,11 @@ import click
 
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.announce import Announcer
-from mayflydb.cli.options import load_settings, setting_options, start_failure
+from mayflydb.cli.options import SettingsCommand, load_settings, setting_options, start_failure
 from mayflydb.cli.ports import owner_of
 
 
-@click.command()
+@click.command(cls=SettingsCommand)
 @setting_options
 @click.pass_context
 def serve(ctx: click.Context, /, **given: Any) -> None:

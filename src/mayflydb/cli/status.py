@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -23,11 +24,39 @@ PATIENCE = 5.0
 @output_option
 @click.pass_context
 def status(ctx: click.Context, wait: float) -> None:
-    """Readiness, ports and counts. Exit code 3 when the server is not ready in time."""
+    """Readiness, addresses and counts; -o wide tells more. Exit code 3 when the server is not ready in time.
+
+    `mayfly connect` has the keys that clients need.
+    """
     admin = Admin(ctx.find_root().obj["url"], timeout=PATIENCE)
     ready = wait_until_ready(admin, wait)
-    document = {"readiness": ready, "info": admin.get("info"), "stats": admin.get("stats")}
-    show(ctx, document)
+    document = {"readiness": ready, "info": _without_keys(admin.get("info")), "stats": admin.get("stats")}
+    show(ctx, document, brief=_brief(document["info"], document["stats"]))
+
+
+def _without_keys(info: Mapping[str, Any]) -> dict[str, Any]:
+    """Nobody who asks how the server is wants its key on the screen."""
+    cosmos = info.get("cosmos")
+    if not isinstance(cosmos, Mapping):
+        return dict(info)
+    return {**info, "cosmos": {name: each for name, each in cosmos.items() if name not in ("key", "connection_string")}}
+
+
+def _brief(info: Mapping[str, Any], stats: Mapping[str, Any]) -> list[dict[str, Any]]:
+    ydb = info.get("ydb") or {}
+    values = {
+        "ready": "yes",
+        "version": info.get("version"),
+        "storage": info.get("storage"),
+        "clock": f"{info.get('clock')}, {stats.get('now')}",
+        "cosmos": (info.get("cosmos") or {}).get("endpoint", "off"),
+        "mongo": (info.get("mongo") or {}).get("uri", "off"),
+        "ydb": f"{ydb['endpoint']}{ydb['database']}" if ydb else "off",
+        "portal": info.get("portal"),
+        **{name: stats.get(name) for name in ("databases", "containers", "records")},
+        "hidden": sum(row.get("hidden", 0) for row in (stats.get("targets") or {}).values()),
+    }
+    return [{"name": name, "value": value} for name, value in values.items()]
 
 
 def wait_until_ready(admin: Admin, seconds: float) -> Any:

@@ -180,8 +180,8 @@ def set_(ctx: click.Context, /, target: str, yes: bool, **wanted: Any) -> None:
     show(ctx, admin.post("ttl/set", body))
 
 
-def _named(seconds: int | None) -> str:
-    return "off" if seconds is None else "on (no default)" if seconds == -1 else f"{seconds} s"
+def _named(seconds: int | None, unit: str = " s") -> str:
+    return "off" if seconds is None else "on (no default)" if seconds == -1 else f"{seconds}{unit}"
 
 
 @ttl.command()
@@ -216,9 +216,24 @@ def explain(ctx: click.Context, target: str, record_id: str, pk: str | None) -> 
 @output_option
 @click.pass_context
 def list_(ctx: click.Context, target: str | None) -> None:
-    """Every container with its default, its counts, its next expiry, and whether something is paused."""
+    """Every container with its default, its counts, its next expiry, and whether something is paused; -o wide tells more."""
     answer = admin_of(ctx).get("ttl", {"target": target} if target else {})
-    show(ctx, answer, answer["targets"])
+    paused = any(row["paused"] for row in answer["targets"])
+    show(ctx, answer, answer["targets"], [_brief(row, paused) for row in answer["targets"]])
+
+
+def _brief(row: Mapping[str, Any], paused: bool) -> dict[str, Any]:
+    """What fits a terminal: how long records live, how many there are, how many of them are due, and when the next one dies."""
+    indexes = row.get("indexes")
+    lives = [f"{index['field']} {_named(index['expire_after_seconds'], 's')}" for index in indexes or ()]
+    return {
+        "target": row["target"],
+        "ttl": (", ".join(lives) or "off") if indexes is not None else _named(row["default_ttl"], "s"),
+        "records": row["records"],
+        "due": row["due"],
+        "next_expiry": row["next_expiry"],
+        **({"paused": row["paused"]} if paused else {}),
+    }
 
 
 @ttl.command()

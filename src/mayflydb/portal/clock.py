@@ -75,7 +75,7 @@ class Hands:
             if to < now:
                 await self._check_nothing_newer(to, places)
                 if not force:
-                    raise Conflict("that is in the past", hint='nothing stored is newer: add "force": true')
+                    raise Conflict("that is in the past", hint='nothing stored is newer: add --force ("force": true)')
                 (await self._take()).set_back(to)
                 return await self.show()
             timeline = await self._take()
@@ -168,7 +168,7 @@ class Hands:
         if newest is not None and newest > instant:
             raise Conflict(
                 f"the store holds something written at {shapes.time(newest)}, later than {shapes.time(instant)}",
-                hint="reset the store first",
+                hint="reset the store first: mayfly reset",
             )
 
 

@@ -153,7 +153,7 @@ class Directory:
     async def _node(self, target: str, targets: Targets, *names: str) -> Node:
         node = await self._engine.node(targets.space, *names)
         if node is None:
-            raise NotFound(f"there is no {target}", hint="GET ttl lists all targets")
+            raise NotFound(f"there is no {target}", hint="mayfly ttl list names all targets")
         return node
 
     def _parse(self, target: str) -> tuple[Targets, str, str | None]:

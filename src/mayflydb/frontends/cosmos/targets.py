@@ -63,7 +63,9 @@ class CosmosTargets:
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What another `defaultTtl` comes to."""
         if not change.of_default:
-            raise BadRequest("a container has one default and no TTL indexes", hint="leave index and field out")
+            raise BadRequest(
+                "a container has one default and no TTL indexes", hint="leave --index and --field (index, field) out"
+            )
         return Proposal(rules_of(change.seconds), self.default_ttl(container))
 
     async def set(self, database: str, container: Node, change: Change) -> None:
@@ -103,7 +105,9 @@ class CosmosTargets:
         key = id.encode("utf-8", "surrogatepass")
         if pk is None:
             if definition.segments != (("id",),):
-                raise BadRequest(f"the partition key {', '.join(definition.paths)} is needed", hint="add pk=VALUE")
+                raise BadRequest(
+                    f"the partition key {', '.join(definition.paths)} is needed", hint="add --pk VALUE (pk=VALUE)"
+                )
             return [(definition.logical_partition((id,)), key)]
         return [(definition.logical_partition(values), key) for values in _readings(definition, pk)]
 
@@ -127,7 +131,7 @@ def _readings(definition: PartitionKeyDefinition, pk: str) -> list[KeyValues]:
     if count == 1:
         readings.append((pk,))
     if not readings:
-        raise BadRequest(f"the partition key has {count} parts", hint='write pk as a JSON array: ["a","b"]')
+        raise BadRequest(f"the partition key has {count} parts", hint='write --pk (pk) as a JSON array: ["a","b"]')
     return readings
 
 

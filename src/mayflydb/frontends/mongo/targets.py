@@ -73,7 +73,7 @@ class MongoTargets:
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) where a document may lie: its id is extended JSON, an ObjectId's 24 digits, or plain text."""
         if pk is not None:
-            raise BadRequest("documents of MongoDB have no partition key", hint="leave pk out")
+            raise BadRequest("documents of MongoDB have no partition key", hint="leave --pk (pk) out")
         found: list[tuple[bytes, bytes]] = _lives().places(id)
         return found
 

@@ -95,7 +95,7 @@ def _meant(body: TableBody, change: Change) -> StoredColumn:
     """The column that a change is about. BadRequest or NotFound: there is none, or it cannot be one."""
     name = change.field or change.index or (None if body.ttl is None else body.ttl.column)
     if name is None:
-        raise BadRequest("the table has no TTL column", hint="name one: field=COLUMN, or --column COLUMN")
+        raise BadRequest("the table has no TTL column", hint="name one: --column COLUMN (field=COLUMN)")
     column = next((each for each in body.columns if each.name == name), None)
     if column is None:
         raise NotFound(f"there is no column {name}")

@@ -59,7 +59,7 @@ class YdbTargets:
     def places(self, container: Node, id: str, pk: str | None) -> list[tuple[bytes, bytes]]:
         """(partition, key) of the row with this key, written as `identity` does."""
         if pk is not None:
-            raise BadRequest("tables of YDB have no partition key", hint="leave pk out")
+            raise BadRequest("tables of YDB have no partition key", hint="leave --pk (pk) out")
         found: list[tuple[bytes, bytes]] = _lives().places(container, id)
         return found
 
