@@ -436,6 +436,69 @@ def test_text_is_found_by_words_phrases_and_exclusions() -> None:
     assert found("-car") == []
 
 
+ENGLISH_TEXTS: list[dict[str, Any]] = [
+    {"t": "The dog was running to the blueberries"},
+    {"t": "a blue Café's élèves"},
+    {"t": "corriendo", "language": "spanish"},
+]
+
+
+@pytest.mark.parametrize(
+    ("search", "expected"),
+    [
+        ({"$search": "run"}, [0]),
+        ({"$search": "runs"}, [0]),
+        ({"$search": "blueberry"}, [0]),
+        ({"$search": "blue"}, [1]),
+        ({"$search": "the"}, []),
+        ({"$search": "the was dogs"}, [0]),
+        ({"$search": '"was running"'}, [0]),
+        ({"$search": '"was runs"'}, []),
+        ({"$search": "dog -run"}, []),
+        ({"$search": "run", "$language": "none"}, [0]),
+        ({"$search": "running", "$language": "none"}, []),
+        ({"$search": "running", "$language": ""}, [0]),
+        ({"$search": "correr", "$language": "es"}, [2]),
+        ({"$search": "correr", "$language": "Spanish"}, [2]),
+        ({"$search": "eleve", "$language": "french"}, []),
+        ({"$search": "Dog", "$caseSensitive": True}, []),
+        ({"$search": "dog", "$caseSensitive": True}, [0]),
+        ({"$search": "cafe's"}, [1]),
+        ({"$search": "cafe's", "$diacriticSensitive": True}, []),
+        ({"$search": "dog", "$language": "klingon"}, 2),
+        ({"$search": 5}, 14),
+        ({"$search": "dog", "$language": 5}, 14),
+        ({}, 4),
+        ({"$search": "dog", "x": 1}, 2),
+    ],
+    ids=str,
+)
+def test_words_are_found_by_their_stems(search: dict[str, Any], expected: Any) -> None:
+    index = TextIndex({"t": 1}, "english")
+    found: Any
+    try:
+        query = compile_filter({"$text": search}, ENV, index)
+        found = [place for place, document in enumerate(ENGLISH_TEXTS) if query.matches(document)]
+    except MqlError as refusal:
+        found = refusal.code
+    assert found == expected
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"$nor": [{"$text": {"$search": "a"}}]},
+        {"$and": [{"$text": {"$search": "a"}}, {"$text": {"$search": "b"}}]},
+        {"a": {"$elemMatch": {"$text": {"$search": "a"}}}},
+    ],
+    ids=str,
+)
+def test_text_is_searched_once_and_at_the_top(query: dict[str, Any]) -> None:
+    with pytest.raises(MqlError) as refusal:
+        compile_filter(query, ENV, TextIndex({"t": 1}))
+    assert refusal.value.code == 2
+
+
 def test_a_text_scores_higher_where_the_words_weigh_more_and_come_often() -> None:
     index = TextIndex({"title": 10, "body": 1})
     search = text_search({"a": 1, "$and": [{"$text": {"$search": "blue"}}]}, index)

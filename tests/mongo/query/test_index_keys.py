@@ -144,7 +144,39 @@ def test_wildcards_hold_every_leaf(key: Document, projection: Document | None, p
 
 def test_text_indexes_hold_words() -> None:
     keys = keys_of(spec({"p": 1, "a": "text"}), {"p": 5, "a": ["Two words", "two"], "b": "not"})
-    assert keys == sorted(text(word) + encode_value(5) for word in ("two", "words"))
+    assert keys == sorted(text(word) + encode_value(5) for word in ("two", "word"))
+
+
+@pytest.mark.parametrize(
+    ("options", "document", "expected"),
+    [
+        ({}, {"a": "The Running dogs"}, ["dog", "run"]),
+        ({"default_language": "none"}, {"a": "The Running dogs"}, ["dogs", "running", "the"]),
+        ({"default_language": "spanish"}, {"a": "corriendo"}, ["corr"]),
+        ({"default_language": "fr"}, {"a": "Les élèves"}, ["elev", "le"]),
+        ({}, {"a": "corriendo", "language": "spanish"}, ["corr"]),
+        ({}, {"a": "corriendo", "language": "none"}, ["corriendo"]),
+        ({}, {"a": "corriendo", "l": "es"}, ["corriendo"]),
+        ({"language_override": "l"}, {"a": "corriendo", "l": "es", "language": "x"}, ["corr"]),
+        ({"default_language": "none"}, {"a": "dogs", "language": "klingon"}, ["dogs"]),
+        ({}, {"a": "dogs", "language": "klingon"}, 17262),
+        ({}, {"a": "dogs", "language": 5}, 17261),
+        ({"key": {"$**": "text"}}, {"x": {"y": "corriendo", "language": "es"}, "z": ["dogs"]}, ["corr", "dog", "es"]),
+        ({"key": {"x.y": "text"}}, {"x": [{"y": "corriendo", "language": "es"}, {"y": ["dogs"]}]}, ["corr", "dog"]),
+        ({}, {"a": "x" * 100 + "ing"}, ["x" * 100 + "ing"]),
+    ],
+    ids=str,
+)
+def test_text_indexes_hold_what_words_are_found_by(
+    options: dict[str, Any], document: dict[str, Any], expected: Any
+) -> None:
+    index = parse_spec({"key": {"a": "text"}, "name": "t", **options})
+    found: Any
+    try:
+        found = keys_of(index, document)
+    except MqlError as refusal:
+        found = refusal.code
+    assert found == (expected if type(expected) is int else sorted(text(word) for word in expected))
 
 
 def test_long_keys_are_cut_and_stay_different() -> None:

@@ -264,9 +264,9 @@ def index(key: Any, **options: Any) -> Document:
             "Expression not supported in partial index: { b: /x/ }",
         ),
         (
-            index({"a": "text"}, default_language="english"),
+            index({"a": "text"}, default_language="klingon"),
             67,
-            'unsupported language: "english" for text index version 3',
+            'unsupported language: "klingon" for text index version 3',
         ),
         (index({"_id": 1}, unique=True), 197, None),
         (index({"_id": -1}), 2, "The field 'key' for an _id index must be {_id: 1}, but got { _id: -1 }"),

@@ -93,7 +93,7 @@ FULL = ["[MinKey, MaxKey]"]
             {"$text": {"$search": "Two words"}},
             None,
             [TEXT],
-            ("seek", {"_fts": ['["two", "two"]', '["words", "words"]']}),
+            ("seek", {"_fts": ['["two", "two"]', '["word", "word"]']}),
         ),
         ({}, {"$natural": -1}, [A], ("scan", None)),
     ],

@@ -158,8 +158,7 @@ class Collection:
     @property
     def text(self) -> TextIndex | None:
         """What `$text` searches."""
-        spec = next((live.spec for live in self.indexes if live.spec.kind == "text"), None)
-        return None if spec is None else TextIndex({path: float(by) for path, by in (spec.weights or {}).items()})
+        return next((live.spec.text for live in self.indexes if live.spec.kind == "text"), None)
 
     @property
     def reserves_ts(self) -> bool:

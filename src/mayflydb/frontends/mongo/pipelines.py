@@ -15,7 +15,7 @@ from mayflydb.frontends.mongo.cursors import Item, Moment
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
 from mayflydb.frontends.mongo.sessions.work import Work
-from mayflydb.frontends.mongo.statements import environment, select, writable_in
+from mayflydb.frontends.mongo.statements import environment, select, text_index, writable_in
 from mayflydb.frontends.mongo.writing import Body, Steps, Writer
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
@@ -78,8 +78,7 @@ class Collected:
             async for batch in inner.read(below, [*collection.options.get("pipeline", ()), *stages]):
                 yield batch
             return
-        index = None if collection is None else collection.text
-        pipeline = compile_pipeline(list(stages), self._env, self, text=index)
+        pipeline = compile_pipeline(list(stages), self._env, self, text=text_index(collection))
         if pipeline.count_only is not None and collection is not None:
             id, field = pipeline.count_only
             total = await self._counted(collection, pipeline, hint)

@@ -29,8 +29,9 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.filter import compile_filter, text_search
+from mayflydb.query.mongo.filter import asks_text, compile_filter, text_search
 from mayflydb.query.mongo.sort import compile_sort
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.values import MISSING, Document, type_name
 
@@ -77,7 +78,7 @@ def select(
     """
     # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
     needless = by_place and exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
-    text = None if collection is None or "$text" not in query else collection.text
+    text = text_index(collection) if asks_text(query) else None
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
     by = None if order is None or "$natural" in order else order
@@ -92,6 +93,13 @@ def select(
         hint,
         score,
     )
+
+
+def text_index(collection: Collection | None) -> TextIndex | None:
+    """What `$text` searches in a collection; one that is not there, and a view, is searched in vain or elsewhere."""
+    if collection is None or collection.view_on is not None:
+        return TextIndex({})
+    return collection.text
 
 
 async def existing(call: Call) -> Collection | None:

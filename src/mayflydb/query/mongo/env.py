@@ -17,9 +17,11 @@ def no_chance() -> float:
 
 class Env(msgspec.Struct, frozen=True):
     """`now`: milliseconds since 1970, what `$$NOW` and `$currentDate` give; `variables`: those of `let`, by name without `$$`;
-    `chance`: numbers in [0, 1) for `$rand` and `$sampleRate`."""
+    `chance`: numbers in [0, 1) for `$rand` and `$sampleRate`; `score`: how well a document is found by the `$text` of a pipeline,
+    for expressions, while documents are as they were read."""
 
     now: int
     variables: Mapping[str, Any] = {}
     collation: Collation = SIMPLE
     chance: Callable[[], float] = no_chance
+    score: Callable[[Any], float] | None = None

@@ -8,10 +8,11 @@ from typing import Any, TypeAlias
 import msgspec
 
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.faults import MqlError, bad_value
+from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_element_filter
 from mayflydb.query.mongo.operands import truncated
 from mayflydb.query.mongo.paths import Parts, field_path
+from mayflydb.query.mongo.text import meta
 from mayflydb.query.mongo.values import (
     INT32_MAX,
     INT32_MIN,
@@ -194,7 +195,7 @@ class _Parser:
         if first == "$elemMatch":
             self._elem_match(parts, argument, tree, parent)
         elif first == "$meta":
-            _add(tree, parts, Computed(self._meta(argument)))
+            _add(tree, parts, Computed(meta(argument, self.score)))
             self.meta = self.computes = True
         elif first == "$slice" and self.find and not _is_expression_slice(argument):
             _add(tree, parts, _slice(argument))
@@ -215,21 +216,6 @@ class _Parser:
             raise MqlError(31275, "Cannot use $elemMatch projection on a nested field.")
         _add(tree, parts, Matched(parts[0], compile_element_filter(argument, self.env)))
         self.matched = True
-
-    def _meta(self, argument: Value) -> Callable[[Document], Value]:
-        if argument != "textScore":
-            if argument in (
-                "randVal",
-                "searchScore",
-                "searchHighlights",
-                "geoNearDistance",
-                "geoNearPoint",
-            ) or argument in (("recordId", "indexKey", "sortKey", "searchScoreDetails", "timeseriesBucketMinTime")):
-                raise bad_value(f"$meta: '{argument}' is not supported")
-            raise MqlError(17308, f"Unsupported argument to $meta: {argument}")
-        if self.score is None:
-            raise MqlError(40218, "query requires text score metadata, but it is not available")
-        return self.score
 
     def _expression(self, name: str, operand: Value, tree: Tree) -> None:
         if self.inclusion is False:

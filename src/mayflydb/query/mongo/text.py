@@ -1,19 +1,19 @@
-"""`$text`: words of string fields, lower-cased and without accents, not stemmed (language `none`)."""
+"""`$text`: the terms of string fields, by the language of the index, of the document, or of the search."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.paths import lookup, split
+from mayflydb.query.mongo.languages import NONE, language_of, plain, terms_of
+from mayflydb.query.mongo.paths import index_of, split
 from mayflydb.query.mongo.values import Document, Value, type_name
 
-_WORD: Final = re.compile(r"\w+(?:'\w+)*")
 _TERM: Final = re.compile(r'-?"[^"]*"|-?[^\s"]+')
 _OPTIONS: Final = {"$search": str, "$language": str, "$caseSensitive": bool, "$diacriticSensitive": bool}
 
@@ -21,122 +21,189 @@ EVERYTHING: Final = "$**"
 
 
 class TextIndex(msgspec.Struct, frozen=True):
-    """The text index of a collection: weights by path; the path `$**` stands for every string of a document."""
+    """The text index of a collection: weights by path; the path `$**` stands for every string of a document.
+
+    `override`: the field by which a document, or one within it, names its language. An index of language `none` has none.
+    """
 
     weights: Mapping[str, float]
+    language: str = NONE
+    override: str = "language"
 
 
 class TextSearch(msgspec.Struct, frozen=True):
-    """A compiled `$text`. Words are any of, phrases all of, the excluded none of."""
+    """A compiled `$text`. Terms are any of, phrases all of, the excluded none of. `keys`: the terms as the index has them."""
 
     index: TextIndex
-    words: frozenset[str]
+    terms: frozenset[str]
     phrases: tuple[str, ...]
     excluded: frozenset[str]
     excluded_phrases: tuple[str, ...]
     case: bool
     accents: bool
+    keys: frozenset[str]
 
     def matches(self, document: Document) -> bool:
         """Whether a document is found."""
-        texts = [self._plain(text) for text, _ in texts_of(document, self.index)]
-        found = {word for text in texts for word in words_of(text)}
-        if found & self.excluded or any(phrase in text for phrase in self.excluded_phrases for text in texts):
+        texts = list(texts_of(document, self.index))
+        found = {term for text, _, language in texts for term in terms_of(text, language, self.case, self.accents)}
+        if found & self.excluded or not found & self.terms:
             return False
-        if not all(any(phrase in text for text in texts) for phrase in self.phrases):
+        if not self.phrases and not self.excluded_phrases:
+            return True
+        whole = [plain(text, self.case, self.accents) for text, _, _ in texts]
+        if any(phrase in text for phrase in self.excluded_phrases for text in whole):
             return False
-        return bool(found & self.words)
+        return all(any(phrase in text for text in whole) for phrase in self.phrases)
 
     def score(self, document: Document) -> float:
-        """How well it is found: more for fields of weight, for words that come often, and in short texts."""
+        """How well it is found: more for fields of weight, for terms that come often, and in short texts."""
         total = 0.0
-        for text, weight in texts_of(document, self.index):
-            words = words_of(self._plain(text))
-            counts: dict[str, tuple[int, float]] = {}
-            for word in words:
-                count, share = counts.get(word, (0, 0.0))
-                counts[word] = count + 1, share + 0.5**count
-            for word in self.words & counts.keys():
-                count, share = counts[word]
-                total += weight * share * (0.5 + 0.5 * count / len(words)) * (1.1 if len(words) == 1 else 1.0)
+        for text, weight, language in texts_of(document, self.index):
+            counts = Counter(terms_of(text, language, self.case, self.accents))
+            for term in self.terms & counts.keys():
+                count = counts[term]
+                # 1 + 1/2 + 1/4 ... for each time it comes.
+                share = 2 - 0.5 ** (count - 1)
+                alone = 1.1 if text.lower() == term else 1.0
+                total += weight * share * (0.5 + 0.5 * count / counts.total()) * alone
         return total
 
-    def _plain(self, text: str) -> str:
-        return plain(text, self.case, self.accents)
 
-
-def plain(text: str, case: bool, accents: bool) -> str:
-    """A text without what a search does not look at; `case` and `accents` say what it does look at."""
-    if not accents and not text.isascii():
-        spelt = unicodedata.normalize("NFD", text)
-        text = "".join(character for character in spelt if not unicodedata.combining(character))
-    return text if case else text.lower()
-
-
-def words_of(text: str) -> list[str]:
-    """The words of a text as they are written."""
-    return _WORD.findall(text)
-
-
-def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float]]:
-    """The strings a text index covers, each with its weight."""
+def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float, str]]:
+    """The strings a text index covers, each with its weight and its language. MqlError 17261, 17262."""
     everywhere = index.weights.get(EVERYTHING)
     if everywhere is not None:
         named = {path: weight for path, weight in index.weights.items() if path != EVERYTHING}
-        for path, text in _strings("", document):
-            yield text, named.get(path, everywhere)
+        for path, text, language in _strings("", document, index, index.language):
+            yield text, named.get(path, everywhere), language
         return
     for path, weight in index.weights.items():
-        for value in lookup(document, split(path)):
-            if type(value) is str:
-                yield value, weight
+        for text, language in _along(document, split(path), 0, index, index.language):
+            yield text, weight, language
 
 
-def _strings(path: str, value: Value) -> Iterator[tuple[str, str]]:
-    if type(value) is str:
-        yield path, value
-    elif type(value) is dict:
-        for name, each in value.items():
-            yield from _strings(f"{path}.{name}" if path else name, each)
-    elif type(value) is list:
+def _along(value: Value, parts: tuple[str, ...], at: int, index: TextIndex, language: str) -> Iterator[tuple[str, str]]:
+    """The strings at a path, through arrays; a part that is a number is a place in one, too."""
+    kind = type(value)
+    if at == len(parts):
+        if kind is str:
+            yield value, language
+        elif kind is list:
+            yield from ((each, language) for each in value if type(each) is str)
+    elif kind is dict:
+        own = _language_in(value, index, language)
+        yield from _along(value.get(parts[at]), parts, at + 1, index, own)
+    elif kind is list:
         for each in value:
-            yield from _strings(path, each)
+            if type(each) is dict:
+                yield from _along(each, parts, at, index, language)
+        place = index_of(parts[at])
+        if place is not None and place < len(value):
+            yield from _along(value[place], parts, at + 1, index, language)
+
+
+def _strings(path: str, value: Value, index: TextIndex, language: str) -> Iterator[tuple[str, str, str]]:
+    kind = type(value)
+    if kind is str:
+        yield path, value, language
+    elif kind is dict:
+        own = _language_in(value, index, language)
+        for name, each in value.items():
+            yield from _strings(f"{path}.{name}" if path else name, each, index, own)
+    elif kind is list:
+        for each in value:
+            yield from _strings(path, each, index, language)
+
+
+def _language_in(document: Document, index: TextIndex, outer: str) -> str:
+    """The language that a document has, or one within it."""
+    if index.language == NONE or index.override not in document:
+        return outer
+    given = document[index.override]
+    if type(given) is not str:
+        raise MqlError(17261, "found language override field in document with non-string type")
+    found = language_of(given)
+    if found is None:
+        raise MqlError(17262, f"language override unsupported: {given}")
+    return found
 
 
 def compile_text(operand: Value, index: TextIndex | None) -> TextSearch:
-    """What `$text` asks. MqlError 27 without an index, 14, 40414 or 40415 for malformed operands, 2 for other languages."""
+    """What `$text` asks. MqlError 27 without an index, 14, 4 or 2 for malformed operands, 2 for other languages."""
     if type(operand) is not dict:
         raise bad_value("$text expects an object")
     for name, value in operand.items():
         expected = _OPTIONS.get(name)
         if expected is None:
-            raise MqlError(40415, f"BSON field '$text.{name}' is an unknown field.")
+            raise bad_value(f"extra fields in $text: {name}")
         if type(value) is not expected:
             raise type_mismatch(f"$text.{name}", type_name(value), "string" if expected is str else "bool")
     if "$search" not in operand:
-        raise MqlError(40414, "BSON field '$text.$search' is missing but a required field")
-    language = operand.get("$language", "none")
-    if language != "none":
-        raise bad_value(f"unsupported language: \"{language}\" for text index version 3; only 'none' is supported")
+        raise MqlError(4, 'Missing expected field "$search"')
+    language = None
+    if operand.get("$language"):
+        language = language_of(operand["$language"])
+        if language is None:
+            raise bad_value(f'unsupported language: "{operand["$language"]}" for text index version 3')
     if index is None:
         raise MqlError(27, "text index required for $text query")
-    return _compiled(operand, index)
+    return _compiled(operand, index, language or index.language)
 
 
-def _compiled(operand: Mapping[str, Any], index: TextIndex) -> TextSearch:
+def _compiled(operand: Mapping[str, Any], index: TextIndex, language: str) -> TextSearch:
     case, accents = operand.get("$caseSensitive", False), operand.get("$diacriticSensitive", False)
-    words: set[str] = set()
-    excluded: set[str] = set()
+    wanted: list[str] = []
+    excluded: list[str] = []
     phrases: dict[bool, list[str]] = {False: [], True: []}
-    for term in _TERM.findall(plain(operand["$search"], case, accents)):
+    for term in _TERM.findall(operand["$search"]):
         negated = len(term) > 1 and term.startswith("-")
         body = term[negated:]
         if body.startswith('"'):
-            phrases[negated].append(body[1:-1])
-            if not negated:
-                words.update(words_of(body))
-        else:
-            (excluded if negated else words).update(words_of(body))
+            phrases[negated].append(plain(body[1:-1], case, accents))
+        if not (negated and body.startswith('"')):
+            (excluded if negated else wanted).append(body)
     return TextSearch(
-        index, frozenset(words), tuple(phrases[False]), frozenset(excluded), tuple(phrases[True]), case, accents
+        index,
+        _terms(wanted, language, case, accents),
+        tuple(phrases[False]),
+        _terms(excluded, language, case, accents),
+        tuple(phrases[True]),
+        case,
+        accents,
+        _terms(wanted, language, False, False),
     )
+
+
+def _terms(texts: list[str], language: str, case: bool, accents: bool) -> frozenset[str]:
+    return frozenset(term for text in texts for term in terms_of(text, language, case, accents))
+
+
+_UNSUPPORTED_META: Final = frozenset(
+    {
+        *(
+            "randVal",
+            "searchScore",
+            "searchHighlights",
+            "geoNearDistance",
+            "geoNearPoint",
+            "recordId",
+            "indexKey",
+            "sortKey",
+        ),
+        *("searchScoreDetails", "timeseriesBucketMinTime"),
+    }
+)
+
+
+def meta(argument: Value, score: Callable[[Document], float] | None) -> Callable[[Document], float]:
+    """What `$meta` gives for a document. MqlError 17307 and 17308 for what is none, 2 for what is not supported, 40218."""
+    if type(argument) is not str:
+        raise MqlError(17307, "$meta only supports string arguments")
+    if argument in _UNSUPPORTED_META:
+        raise bad_value(f"$meta: '{argument}' is not supported")
+    if argument != "textScore":
+        raise MqlError(17308, f"Unsupported argument to $meta: {argument}")
+    if score is None:
+        raise MqlError(40218, "query requires text score metadata, but it is not available")
+    return score

@@ -13,7 +13,7 @@ from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.pipelines import Collected, encoded
 from mayflydb.frontends.mongo.sessions.work import begin
-from mayflydb.frontends.mongo.statements import environment
+from mayflydb.frontends.mongo.statements import environment, text_index
 from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline
@@ -68,7 +68,7 @@ async def aggregate(call: Call) -> Document | bytes:
         stream = await open_stream(call, target, collection, stages, environment(call, collection, body), source)
         return await first_batch(call, stream, arguments.whole(options or {}, "batchSize", name))
     # Refused before anything is read.
-    pipeline = compile_pipeline(stages, environment(call, collection, body), source)
+    pipeline = compile_pipeline(stages, environment(call, collection, body), source, text=text_index(collection))
     if type(target) is not str and not pipeline.starts_itself:
         text = "{aggregate: 1} is not valid for "
         raise MqlError(

@@ -19,7 +19,7 @@ from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import Collected
 from mayflydb.frontends.mongo.reading import Committed, Select, planned, rows
 from mayflydb.frontends.mongo.sessions.work import Single, begin
-from mayflydb.frontends.mongo.statements import environment, existing, select
+from mayflydb.frontends.mongo.statements import environment, existing, select, text_index
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.indexes.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
 from mayflydb.query.mongo.indexes.planner import Plan
@@ -179,7 +179,7 @@ async def _aggregate(call: Call, collection: Collection | None) -> Question:
     stages = arguments.array(body, "pipeline", name)
     env = environment(call, collection, body)
     source = Collected(call, await begin(call), env, Moment(call.now))
-    pipeline = compile_pipeline(stages, env, source, text=None if collection is None else collection.text)
+    pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
     if pipeline.starts_itself:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head

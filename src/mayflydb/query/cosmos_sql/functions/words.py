@@ -15,6 +15,7 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mayflydb.query.cosmos_sql.functions.stopwords import ENGLISH
+from mayflydb.query.stems import stem
 
 LANGUAGE: Final = "en-US"
 """Of texts about which nothing is declared."""
@@ -31,9 +32,6 @@ LANGUAGES: Final = {
 """What a full-text policy may name, with the name of its stemmer."""
 
 _WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’]\w+)*")
-_LONGEST_STEMMED: Final = 64
-"""No word of a language is longer; what is gets compared as it is."""
-
 _LONGEST_REMEMBERED: Final = 64 * 1024
 """Characters; longer texts would fill the memory."""
 
@@ -67,15 +65,4 @@ def _words(text: str, language: str) -> Words:
     found = [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
     if language == LANGUAGE:
         found = [word for word in found if word not in ENGLISH]
-    return Words("".join(f" {_stem(word, language)} " for word in found), len(found))
-
-
-@lru_cache(maxsize=1 << 15)
-def _stem(word: str, language: str) -> str:
-    if len(word) > _LONGEST_STEMMED:
-        return word
-    import snowballstemmer
-
-    # A stemmer keeps the word it is at, and threads share what is here: each word gets its own, which costs little.
-    stem: str = snowballstemmer.stemmer(LANGUAGES[language]).stemWord(word)
-    return stem
+    return Words("".join(f" {stem(word, LANGUAGES[language])} " for word in found), len(found))

@@ -28,6 +28,8 @@ def _fields(spec: Value) -> set[str]:
     for name, each in spec.items():
         if name in ("$literal", "$const"):
             continue
+        if name == "$meta":
+            raise _Everything
         if name == "$getField":
             found |= _of_get_field(each)
         elif name == "$let" and type(each) is dict and "CURRENT" in (each.get("vars") or {}):

@@ -17,6 +17,7 @@ from mayflydb.query.mongo.expressions.core import (
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of
+from mayflydb.query.mongo.text import meta
 from mayflydb.query.mongo.values import Value, is_number, type_name
 
 
@@ -71,10 +72,16 @@ def _no_javascript(name: str, spec: Value, scope: Scope) -> Expression:
     raise MqlError(238, f"{name} is not supported: there is no JavaScript here")
 
 
+def _meta(name: str, spec: Value, scope: Scope) -> Expression:
+    score = meta(spec, scope.env.score)
+    return lambda frame: score(frame.root)
+
+
 OPERATORS: Final[Mapping[str, Parser]] = {
     "$let": _let,
     "$literal": _literal,
     "$const": _literal,
+    "$meta": _meta,
     "$rand": _rand,
     "$sampleRate": _sample_rate,
     "$function": _no_javascript,

@@ -60,6 +60,15 @@ def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
     return next((found for each in parts if (found := text_search(each, text)) is not None), None)
 
 
+def asks_text(query: Value) -> bool:
+    """Whether a query has a `$text`, at its top or in its `$and`, `$or` or `$nor`."""
+    if type(query) is not dict:
+        return False
+    return "$text" in query or any(
+        asks_text(each) for name in ("$and", "$or", "$nor") if type(query.get(name)) is list for each in query[name]
+    )
+
+
 DEEPEST: Final = 100
 """How deep `$and`, `$or`, `$nor` and `$elemMatch` may nest."""
 
@@ -109,6 +118,14 @@ def _branches(name: str, operand: Value, scope: Scope) -> list[Node]:
     return [_compile(each, scope) for each in operand]
 
 
+def _nor(operand: Value, scope: Scope) -> Node:
+    texts = scope.texts
+    node = neither(_branches("$nor", operand, scope))
+    if scope.texts > texts:
+        raise bad_value("text not allowed in nor")
+    return node
+
+
 def _expr(operand: Value, scope: Scope) -> Node:
     if scope.inside:
         raise bad_value("$expr can only be applied to the top-level document")
@@ -131,6 +148,9 @@ def _json_schema(operand: Value, scope: Scope) -> Node:
 def _text(operand: Value, scope: Scope) -> Node:
     if scope.inside:
         raise bad_value("$text can only be applied to the top-level document")
+    if scope.texts:
+        raise bad_value("Too many text expressions")
+    scope.texts += 1
     scope.whole = True
     return Node(compile_text(operand, scope.text).matches)
 
@@ -172,7 +192,7 @@ def _part_of_reference(name: str) -> Callable[[Value, Scope], Node]:
 _PATHLESS: Final[Mapping[str, Callable[[Value, Scope], Node]]] = {
     "$and": lambda operand, scope: both(_branches("$and", operand, scope)),
     "$or": lambda operand, scope: either(_branches("$or", operand, scope)),
-    "$nor": lambda operand, scope: neither(_branches("$nor", operand, scope)),
+    "$nor": _nor,
     "$expr": _expr,
     "$jsonSchema": _json_schema,
     "$text": _text,

@@ -21,7 +21,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, tru
 class Scope(msgspec.Struct):
     """Where a filter is being compiled: what it may use, and what it has been seen to look at.
 
-    `inside`: within an element of an array; `whole`: something looks at all of the document.
+    `inside`: within an element of an array; `whole`: something looks at all of the document; `texts`: how many `$text` there are.
     """
 
     env: Env
@@ -31,6 +31,7 @@ class Scope(msgspec.Struct):
     whole: bool = False
     named: set[str] = msgspec.field(default_factory=set)
     depth: int = 0
+    texts: int = 0
 
     def inner(self) -> Scope:
         """The scope of an element of an array."""

@@ -26,8 +26,9 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, NULL, NUMBER, descending, encode_value, text
 from mayflydb.query.mongo.indexes.specs import IndexSpec
+from mayflydb.query.mongo.languages import terms_of
 from mayflydb.query.mongo.paths import fields_of, index_of, split
-from mayflydb.query.mongo.text import TextIndex, plain, texts_of, words_of
+from mayflydb.query.mongo.text import TextIndex, texts_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
 
 LONGEST: Final = 504
@@ -91,8 +92,7 @@ def compile_keys(spec: IndexSpec) -> IndexKeys:
     """What makes the keys of an index."""
     collation = spec.collator
     within = None if spec.partial is None else compile_filter(spec.partial, Env(0, collation=collation))
-    words = TextIndex(spec.weights or {}) if spec.kind == "text" else None
-    return IndexKeys(spec, collation, within, words)
+    return IndexKeys(spec, collation, within, spec.text)
 
 
 def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
@@ -106,7 +106,7 @@ def dates_of(spec: IndexSpec, document: Document) -> Instant | None:
 
 
 def _words(index: TextIndex, document: Document) -> set[str]:
-    return {word for each, _ in texts_of(document, index) for word in words_of(plain(each, False, False))}
+    return {term for each, _, language in texts_of(document, index) for term in terms_of(each, language)}
 
 
 class _Empty(Enum):

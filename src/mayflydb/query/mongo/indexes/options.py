@@ -26,7 +26,7 @@ from mayflydb.query.mongo.values import (
     type_name,
 )
 
-_ARTICLES: Final = {"object": "an object", "string": "a string", "bool": "a bool"}
+_ARTICLES: Final = {"object": "an object", "string": "a string", "bool": "a bool", "number": "a number"}
 
 
 def refused(message: str) -> MqlError:
@@ -35,9 +35,9 @@ def refused(message: str) -> MqlError:
 
 
 def must_be(field: str, value: Value, wanted: str) -> None:
-    """MqlError 14 for an option of another type than `object`, `string` or `bool`."""
+    """MqlError 14 for an option of another type than `object`, `string`, `bool` or `number`."""
     found = type_name(value)
-    if found != wanted:
+    if found != wanted and not (wanted == "number" and is_number(value)):
         raise MqlError(14, f"The field '{field}' must be {_ARTICLES[wanted]}, but got {found}")
 
 

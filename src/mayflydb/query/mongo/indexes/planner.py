@@ -38,7 +38,7 @@ from mayflydb.query.mongo.indexes.key_bytes import after, id_key, text
 from mayflydb.query.mongo.indexes.keys import WHOLE, covers, hashed
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.paths import index_of, split
-from mayflydb.query.mongo.text import TextIndex, compile_text, plain
+from mayflydb.query.mongo.text import compile_text
 from mayflydb.query.mongo.values import Document, Value, equal, is_number, order_key, type_name
 
 
@@ -113,6 +113,10 @@ def plan(
     parts = conjuncts(query)
     question = _Question(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
     if parts.text is not None:
+        if hint is not None and hint != {}:
+            raise bad_value("text and hint not allowed in same query")
+        if _natural(sort):
+            raise bad_value("text expression not allowed with $natural sort order")
         return _by_text(question)
     natural = _natural(hint) or _natural(sort)
     if natural:
@@ -376,9 +380,9 @@ def _wild(condition: Condition, spec: IndexSpec, by: Comparing) -> Intervals | N
 
 def _by_text(question: _Question) -> Plan:
     spec = next((each for each in question.specs if each.kind == "text"), None)
-    search = compile_text(question.parts.text, None if spec is None else TextIndex(spec.weights or {}))
+    search = compile_text(question.parts.text, None if spec is None else spec.text)
     assert spec is not None
-    words = sorted({plain(word, False, False) for word in search.words})
+    words = sorted(search.keys)
     if spec.partial is not None and not implies(question.parts.conditions, spec.partial, question.comparing(spec)):
         raise MqlError(291, "error processing query: the text index is partial, and the query is not inside its filter")
     ranges = merged((text(word)[:WHOLE], after(text(word)[:WHOLE])) for word in words)

@@ -22,6 +22,8 @@ from mayflydb.query.mongo.indexes.options import (
     refused,
     weighed,
 )
+from mayflydb.query.mongo.languages import DEFAULT, NONE, language_of
+from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, equal, shell
 
 Profile: TypeAlias = Literal["both", "native", "cosmos"]
@@ -66,7 +68,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
     collation: Document | None = None
     projection: Document | None = None
     weights: Document | None = None
-    language: str = "none"
+    language: str = NONE
     language_override: str = "language"
     storage: Document | None = None
     v: int = 2
@@ -78,6 +80,14 @@ class IndexSpec(msgspec.Struct, frozen=True):
             return "wildcard"
         ways = [way for _, way in self.key]
         return "hashed" if "hashed" in ways else "text" if "text" in ways else "ordered"
+
+    @property
+    def text(self) -> TextIndex | None:
+        """What `$text` searches through it; None if it is no text index."""
+        if self.kind != "text":
+            return None
+        weights = {path: float(by) for path, by in (self.weights or {}).items()}
+        return TextIndex(weights, language_of(self.language) or NONE, self.language_override)
 
     @property
     def is_id(self) -> bool:
@@ -150,7 +160,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
             collation=document.get("collation"),
             projection=document.get("wildcardProjection"),
             weights=document.get("weights"),
-            language=document.get("default_language", "none"),
+            language=document.get("default_language", NONE),
             language_override=document.get("language_override", "language"),
             storage=document.get("storageEngine"),
             v=document["v"],
@@ -284,18 +294,21 @@ def _text(document: Document, field: str, otherwise: str) -> str:
 
 
 def _language(document: Document) -> str:
-    language = _text(document, "default_language", "none")
-    if language != "none":
+    language = _text(document, "default_language", DEFAULT)
+    if language_of(language) is None:
         raise refused(f'unsupported language: "{language}" for text index version 3')
     version = document.get("textIndexVersion", 3)
-    if version != 3 or type(version) is bool:
+    must_be("textIndexVersion", version, "number")
+    if version != 3:
         raise refused(f"bad textIndexVersion: {shell(version)}")
     return language
 
 
 def _with_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
     if "collation" not in document:
-        return msgspec.structs.replace(spec, collation=default if spec.kind != "text" else None)
+        if default is not None and spec.kind == "text":
+            raise refused(f"Index type 'text' does not support collation: {shell(default)}")
+        return msgspec.structs.replace(spec, collation=default)
     collation = document["collation"]
     must_be("collation", collation, "object")
     if not collation:

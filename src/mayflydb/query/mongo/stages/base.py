@@ -46,7 +46,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     `inside`: the stage whose sub-pipeline this is, "" at the top; `depth`: how many sub-pipelines are around it;
     `memory_limit` in bytes; `compile_inner`: for sub-pipelines;
-    `text`: the collection's text index, while `$text` may be asked; `score`: a document's, while documents are as they were read.
+    `text`: the collection's text index, while `$text` may be asked.
     """
 
     env: Env
@@ -56,11 +56,19 @@ class Scope(msgspec.Struct, frozen=True):
     inside: str = ""
     depth: int = 0
     text: TextIndex | None = None
-    score: Callable[[Document], float] | None = None
+
+    @property
+    def score(self) -> Callable[[Document], float] | None:
+        """A document's, while documents are as they were read."""
+        return self.env.score
+
+    def scored(self, score: Callable[[Document], float] | None) -> Scope:
+        """The scope behind a stage that may have asked `$text`."""
+        return replace(self, text=None, env=replace(self.env, score=score))
 
     def inner(self, pipeline: Value, stage: str) -> Inner:
         """Compiles a sub-pipeline of `stage`."""
-        return self.compile_inner(pipeline, replace(self, inside=stage, depth=self.depth + 1, text=None, score=None))
+        return self.compile_inner(pipeline, replace(self.scored(None), inside=stage, depth=self.depth + 1))
 
     def with_variables(self, variables: Mapping[str, Value]) -> Scope:
         """The same with more variables."""

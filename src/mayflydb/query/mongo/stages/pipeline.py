@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from msgspec.structs import replace
-
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.filter import text_search
+from mayflydb.query.mongo.filter import asks_text, text_search
 from mayflydb.query.mongo.stages import basic, buckets, combine, gaps, group, shapes
 from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage, Where
 from mayflydb.query.mongo.stages.basic import Match
@@ -188,13 +186,9 @@ def _behind(stage: Stage, at: int, scope: Scope) -> Scope:
     """The scope of the next stage: `$text` may only be asked first, and there is a score until documents change."""
     if scope.text is not None and not at and isinstance(stage, Match):
         search = text_search(stage.query, scope.text)
-        return replace(scope, text=None, score=None if search is None else search.score)
+        return scope.scored(None if search is None else search.score)
     keeps = isinstance(stage, Where | basic.Sort | basic.Skip | basic.Limit)
-    return scope if scope.text is None and (keeps or scope.score is None) else replace(scope, text=None, score=None)
-
-
-def _asks_text(query: Value) -> bool:
-    return type(query) is dict and ("$text" in query or any(_asks_text(each) for each in query.get("$and") or ()))
+    return scope if scope.text is None and (keeps or scope.score is None) else scope.scored(None)
 
 
 def _unknown(name: str) -> MqlError:
@@ -215,7 +209,7 @@ def _check_place(name: str, spec: Value, at: int, last: int, scope: Scope) -> No
             raise MqlError(31441, f"{name} is not allowed within a $unionWith's sub-pipeline")
         if at != last:
             raise MqlError(40601, f"{name} can only be the final stage in the pipeline")
-    if name == "$match" and at and _asks_text(spec):
+    if name == "$match" and at and asks_text(spec):
         raise MqlError(17313, "$match with $text is only allowed as the first pipeline stage")
     if name in _FIRST and at:
         raise MqlError(40602, f"{name} is only valid as the first stage in a pipeline")
