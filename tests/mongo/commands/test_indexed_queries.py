@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from pymongo import MongoClient
 
+from stores import STORES
+
 DOCUMENTS, QUERIES = 120, 150
 
 
@@ -69,7 +71,7 @@ def test_indexes_change_no_answer(
                 assert found == expected, (asked, by)
 
 
-@pytest.mark.everywhere
+@pytest.mark.parametrize("mongo_server", STORES, indirect=True, scope="module")
 def test_a_hint_gives_the_order_of_its_index(mongo_client: MongoClient[dict[str, Any]]) -> None:
     found = mongo_client.hints.c
     mongo_client.drop_database("hints")

@@ -9,8 +9,12 @@ from pymongo import MongoClient
 from pymongo.collection import Collection
 from pymongo.errors import OperationFailure, WriteError
 
+from stores import STORES
+
 Client = MongoClient[dict[str, Any]]
 Texts = Collection[dict[str, Any]]
+
+pytestmark = pytest.mark.parametrize("mongo_server", STORES, indirect=True, scope="module")
 
 FOUND = {"$text": {"$search": "running"}}
 SCORE = {"$meta": "textScore"}
@@ -31,7 +35,6 @@ def texts(mongo_client: Client) -> Texts:
     return mongo_client.texts.c
 
 
-@pytest.mark.everywhere
 def test_an_english_index_is_what_is_made_by_default(texts: Texts) -> None:
     listed = texts.index_information()["title_text_body_text"]
     assert (listed["default_language"], listed["language_override"], listed["textIndexVersion"]) == (
@@ -50,7 +53,6 @@ def test_an_english_index_is_what_is_made_by_default(texts: Texts) -> None:
     assert refusal.value.code == 85
 
 
-@pytest.mark.everywhere
 @pytest.mark.parametrize(
     ("search", "ids"),
     [
@@ -137,7 +139,6 @@ def test_a_document_of_a_language_there_is_not_is_refused(texts: Texts, language
     assert refusal.value.code == code
 
 
-@pytest.mark.everywhere
 def test_an_index_without_a_language_takes_words_as_they_are(mongo_client: Client) -> None:
     mongo_client.drop_database("texts")
     texts = mongo_client.texts.c
