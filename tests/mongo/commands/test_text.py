@@ -80,12 +80,13 @@ def test_a_search_finds_the_same_everywhere(texts: Texts, search: dict[str, Any]
 def test_pipelines_know_the_scores_of_find(texts: Texts) -> None:
     scores = {each["_id"]: each["s"] for each in texts.find(FOUND, {"s": SCORE})}
     assert scores[2] > scores[1] > 0
-    for stages in (
+    pipelines: list[list[dict[str, Any]]] = [
         [{"$match": FOUND}, {"$project": {"s": SCORE}}],
         [{"$match": FOUND}, {"$addFields": {"s": SCORE}}],
         [{"$match": FOUND}, {"$sort": {"x": SCORE}}, {"$set": {"s": SCORE}}],
         [{"$match": {"$and": [FOUND, {"_id": {"$gt": 0}}]}}, {"$limit": 5}, {"$set": {"s": SCORE}}],
-    ):
+    ]
+    for stages in pipelines:
         assert {each["_id"]: each["s"] for each in texts.aggregate(stages)} == scores
     by_score = texts.aggregate([{"$match": FOUND}, {"$sort": {"s": SCORE}}])
     assert [each["_id"] for each in by_score] == [2, 1]
