@@ -124,10 +124,10 @@ def test_keep_serves_on_until_interrupted() -> None:
             assert without_time("".join(process.stdout.readline() for _ in TABLE.splitlines())) == TABLE
             address = re.search(r"http://\S+/", process.stderr.readline())
             assert address is not None
-            with urllib.request.urlopen(address[0] + "_mayfly/ready", timeout=10) as answer:
+            with urllib.request.urlopen(address[0] + "_mayfly/ready", timeout=60) as answer:
                 assert json.load(answer)["clock"] == "virtual"
             process.send_signal(signal.SIGINT)
-            assert process.wait(timeout=30) == 0
+            assert process.wait(timeout=60) == 0
         finally:
             process.kill()
 

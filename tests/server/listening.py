@@ -17,7 +17,7 @@ from mayflydb.http.messages import Handler, Request, Response
 from mayflydb.sockets.listener import bind
 
 PATIENT = Limits()
-HASTY = Limits(deadlines=Deadlines(head=0.05, body=0.05))
+HASTY = Limits(deadlines=Deadlines(head=0.5, body=0.5))
 REQUEST = b"GET / HTTP/1.1\r\nhost: localhost\r\n\r\n"
 PATIENCE = 20.0
 """Seconds after which a test that waits for a server's move is given up."""

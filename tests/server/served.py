@@ -28,7 +28,7 @@ class Http:
         self.port = port
 
     def __call__(self, method: str, path: str, body: Any = None, **headers: str) -> Answer:
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=20)
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         try:
             given = {name.replace("_", "-"): value for name, value in headers.items()}
             payload = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()

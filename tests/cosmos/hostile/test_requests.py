@@ -189,7 +189,7 @@ def test_what_is_echoed_makes_no_header(target: Target, value: str) -> None:
 def connected(service: Service) -> Iterator[socket.socket]:
     """A connection of its own, by the scheme of the service."""
     raw = service.raw
-    with socket.create_connection((raw.host, raw.port), timeout=15) as plain:
+    with socket.create_connection((raw.host, raw.port), timeout=60) as plain:
         if raw.scheme == "http":
             yield plain
             return

@@ -165,8 +165,8 @@ def test_messages_in_queues(broker: Channel, mongo_client: Client, advance: Adva
         message.ack()
 
     with Consumer(broker, [queue], callbacks=[take]):
-        broker.connection.client.drain_events(timeout=1)
-        broker.connection.client.drain_events(timeout=1)
+        broker.connection.client.drain_events(timeout=60)
+        broker.connection.client.drain_events(timeout=60)
     assert taken == [1, 0]
     advance(100 + PASS)
     assert mongo_client["kombu"]["messages"].count_documents({}) == 0

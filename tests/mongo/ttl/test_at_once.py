@@ -21,7 +21,7 @@ def together(*acts: Callable[[], Any]) -> list[Any]:
     barrier = Barrier(len(acts))
 
     def run(act: Callable[[], Any]) -> Any:
-        barrier.wait(10)
+        barrier.wait(60)
         try:
             return act()
         except OperationFailure as error:

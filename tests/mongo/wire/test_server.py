@@ -34,7 +34,7 @@ class Wire:
     """A connection without a driver."""
 
     def __init__(self, server: RunningServer) -> None:
-        self.socket = socket.create_connection(place_of(server), timeout=5)
+        self.socket = socket.create_connection(place_of(server), timeout=30)
 
     def close(self) -> None:
         self.socket.close()

@@ -42,7 +42,7 @@ def test_a_session_of_the_query_service_is_attached_as_long_as_it_lives(query_po
 def test_the_asynchronous_client_connects_from_a_loop_of_its_own(ydb_server: RunningServer) -> None:
     async def run() -> None:
         async with ydb.aio.Driver(endpoint=ydb_server.ydb.endpoint, database="/local") as driver:
-            await driver.wait(timeout=5, fail_fast=True)
+            await driver.wait(timeout=30, fail_fast=True)
             async with ydb.aio.QuerySessionPool(driver, size=2) as pool, pool.checkout() as session:
                 assert session.session_id
 
@@ -52,7 +52,7 @@ def test_the_asynchronous_client_connects_from_a_loop_of_its_own(ydb_server: Run
 @pytest.mark.parametrize("database", ["/local", "/Root", "/local/"])
 def test_databases_that_there_are(ydb_server: RunningServer, database: str) -> None:
     with ydb.Driver(endpoint=ydb_server.ydb.endpoint, database=database) as driver:
-        driver.wait(timeout=5, fail_fast=True)
+        driver.wait(timeout=30, fail_fast=True)
 
 
 def test_the_port_with_tls_shows_a_certificate_for_every_name(ydb_server: RunningServer) -> None:
@@ -62,7 +62,7 @@ def test_the_port_with_tls_shows_a_certificate_for_every_name(ydb_server: Runnin
     for host in ("127.0.0.1", "localhost"):
         config = ydb.DriverConfig(endpoint.replace("127.0.0.1", host), "/local", root_certificates=authority)
         with ydb.Driver(config) as driver:
-            driver.wait(timeout=5, fail_fast=True)
+            driver.wait(timeout=30, fail_fast=True)
             [found] = ydb.DiscoveryEndpointsResolver(config).resolve().endpoints
             assert (found.ssl, found.port) == (True, int(endpoint.rpartition(":")[2]))
 

@@ -13,7 +13,7 @@ import mayflydb
 with mayflydb.serve(memory=True, port=0, mongo_port=-1, ydb_port=0) as server:
     import ydb
     driver = ydb.Driver(endpoint=server.ydb.endpoint, database="/local")
-    driver.wait(timeout=10, fail_fast=True)
+    driver.wait(timeout=30, fail_fast=True)
     pool = ydb.QuerySessionPool(driver)
     for _ in range(40):
         pool.execute_with_retries("SELECT 1")

@@ -37,7 +37,7 @@ async def several(server: RunningServer) -> None:
     """Calls at once, from the loop that runs this."""
     async with grpc.aio.insecure_channel(server.ydb.endpoint.partition("://")[2]) as channel:
         create = channel.unary_unary(CREATE)
-        answers = await asyncio.gather(*(create(b"", timeout=10) for _ in range(20)))
+        answers = await asyncio.gather(*(create(b"", timeout=60) for _ in range(20)))
         assert all(answers)
 
 

@@ -44,7 +44,7 @@ def test_a_client_may_ping_as_often_as_it_likes(ydb_server: RunningServer) -> No
     """Without any call and without data, which a server that keeps strikes ends with GOAWAY after two of them."""
     host, _, port = ydb_server.ydb.endpoint.partition("://")[2].rpartition(":")
     pings = [struct.pack(">Q", number) for number in range(100)]
-    with socket.create_connection((host, int(port)), timeout=10) as client:
+    with socket.create_connection((host, int(port)), timeout=60) as client:
         client.sendall(PREFACE + frame(SETTINGS, 0, b""))
         found = frames(client)
         for ping in pings:
@@ -200,10 +200,10 @@ def test_whatever_is_sent_the_answer_is_a_status(
         data = chance.randbytes(chance.randrange(1, 60)) if turn % 4 == 3 else request.SerializeToString()
         if method.client_streaming or method.server_streaming:
             ask = raw.channel.stream_stream if method.client_streaming else raw.channel.unary_stream
-            stream = ask(f"/{owner}/{name}")(iter([data]) if method.client_streaming else data, timeout=10)
+            stream = ask(f"/{owner}/{name}")(iter([data]) if method.client_streaming else data, timeout=60)
             answer = next(iter(stream))
             stream.cancel()
         else:
-            answer = raw.channel.unary_unary(f"/{owner}/{name}")(data, timeout=10)
+            answer = raw.channel.unary_unary(f"/{owner}/{name}")(data, timeout=60)
         assert status_in(kind, answer) >= SUCCESS, request
         assert not [each for each in caplog.records if each.exc_info], f"{request}\n{caplog.text}"
