@@ -209,10 +209,10 @@ def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHIN
 
     `declared`: what the container adds to its documents. `lenient`: what can be run is run, though the service refuses it.
     """
-    tree = parse(text, lenient).select
-    query = compile_select(text, tree, parameters, declared)
+    statement = parse(text, lenient)
+    query = compile_select(text, statement.select, parameters, declared)
     if not lenient:
-        check(tree, parameters)
+        check(statement, parameters)
     if query.ranking is not None:
         # What is scored is compiled again when its figures are known; here its faults are found.
         for select in (query.ranking.statistics(), query.ranking.components(nothing_counted(query.ranking), 0)[0]):

@@ -6,6 +6,7 @@ alone decides, the parser refuses.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, Final
 
 from mayflydb.model.errors import BadQuery
@@ -14,6 +15,7 @@ from mayflydb.query.cosmos_sql.functions.fulltext import is_score
 from mayflydb.query.cosmos_sql.functions.vector import is_measure
 from mayflydb.query.cosmos_sql.keys import constant
 from mayflydb.query.cosmos_sql.origins import CONTAINER, Origin, origin_of, origins_of
+from mayflydb.query.cosmos_sql.parser import LONGEST_REMEMBERED, parse
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.syntax import (
     Call,
@@ -24,6 +26,7 @@ from mayflydb.query.cosmos_sql.syntax import (
     Path,
     Select,
     Source,
+    Statement,
     Subquery,
     children,
 )
@@ -33,8 +36,41 @@ _MULTIPLIER: Final = "searchListSizeMultiplier"
 _MULTIPLIERS: Final = (1, 100)
 
 
-def check(select: Select, parameters: Parameters) -> None:
+def check(statement: Statement, parameters: Parameters) -> None:
     """BadQuery for a query that the service refuses."""
+    is_short = len(statement.text) <= LONGEST_REMEMBERED
+    refusal = _remembered(statement.text) if is_short else _refusal(statement.select)
+    if refusal is not None:
+        raise BadQuery(refusal.message, **refusal.detail)
+    if any(type(value) is dict for value in parameters.values()):
+        _check_given(statement.select, parameters)
+
+
+@lru_cache(maxsize=512)
+def _remembered(text: str) -> BadQuery | None:
+    return _refusal(parse(text).select)
+
+
+def _refusal(select: Select) -> BadQuery | None:
+    """What is refused whatever the parameters are."""
+    try:
+        _check(select)
+    except BadQuery as error:
+        return error.with_traceback(None)
+    return None
+
+
+def _check_given(select: Select, parameters: Parameters) -> None:
+    """Options that are parameters."""
+    waiting: list[Node] = [select]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, Call) and is_measure(node):
+            _check_tuning(node, parameters)
+        waiting.extend(children(node))
+
+
+def _check(select: Select) -> None:
     waiting: list[Node] = [select]
     while waiting:
         node = waiting.pop()
@@ -43,7 +79,7 @@ def check(select: Select, parameters: Parameters) -> None:
             waiting.append(node.base)
             continue
         if isinstance(node, Call) and is_measure(node):
-            _check_tuning(node, parameters)
+            _check_tuning(node, {})
         elif isinstance(node, Subquery) and not node.form and gives_several(node.select):
             raise bad_query(CARDINALITY, node.start, node.end)
         if isinstance(node, Source) and isinstance(node.expression, Subquery):
