@@ -11,7 +11,7 @@ from azure.core import MatchConditions
 from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosBatchOperationError, CosmosHttpResponseError
 
-from cosmos.service import BULK, Service, T, everywhere, in_memory, path_of, status_of
+from cosmos.service import BULK, KEY, Service, T, everywhere, in_memory, path_of, signature, status_of
 
 IS, NOT = MatchConditions.IfNotModified, MatchConditions.IfModified
 
@@ -228,6 +228,20 @@ def test_ids_with_characters_of_paths(service: Service, id: str) -> None:
     assert (explained["id"], explained["state"]) == (id, "alive")
     assert service.raw("DELETE", one, None, pk="p").status == 204
     assert service.raw("GET", one, None, pk="p").status == 404
+
+
+@everywhere
+@pytest.mark.parametrize("id", ["a?b", "a?b=1&c=%41?", "?x"])
+def test_a_question_mark_that_is_sent_as_it_is(service: Service, id: str) -> None:
+    """As the vendor's clients of .NET and JavaScript do."""
+    proxy = service.container()
+    assert service.raw("POST", path_of(proxy, "docs"), {"id": id, "pk": "p"}, pk="p").status == 201
+    sent = f"{path_of(proxy, 'docs')}/{id.replace('%', '%25')}"
+    signed = {"authorization": signature(KEY, "GET", path_of(proxy, "docs", id))}
+    read = service.raw("GET", sent, None, signed, pk="p")
+    assert (read.status, read.json["id"]) == (200, id)
+    assert read.headers["content-location"].endswith(sent)
+    assert service.raw("GET", sent + "1", None, signed, pk="p").status == 401
 
 
 @in_memory

@@ -16,7 +16,7 @@ from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import Command, command_for, with_triggers
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE
-from mayflydb.frontends.cosmos.paths import parse
+from mayflydb.frontends.cosmos.paths import parse, whole_path
 from mayflydb.frontends.cosmos.resource_tokens import Grant
 from mayflydb.frontends.cosmos.scripting.threads import Threads
 from mayflydb.frontends.cosmos.wire import JSON, MAX_BODY, Request, Response
@@ -66,12 +66,13 @@ class CosmosApp:
         headers = [*GATEWAY, (b"x-ms-activity-id", activity), *response.headers, charge]
         if response.status < 300:
             host = http.headers.get(b"host") or b"localhost"
-            headers.append((b"content-location", self._address(http.scheme, host) + http.path))
+            headers.append((b"content-location", self._address(http.scheme, host) + whole_path(http.path, http.query)))
         return HttpResponse(response.status, response.body, headers)
 
     async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
-        target = parse(http.path)
-        request = Request(http.method, http.path, http.scheme, http.headers, target, activity)
+        path = whole_path(http.path, http.query)
+        target = parse(path)
+        request = Request(http.method, path, http.scheme, http.headers, target, activity)
         who = self._authorize(request)
         request.body = await http.read(MAX_BODY)
         if request.body.startswith(binary_json.PREAMBLE):

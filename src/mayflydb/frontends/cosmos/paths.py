@@ -69,6 +69,14 @@ def parse(raw: bytes) -> Target:
     return _cached(raw) if len(raw) <= _CACHED_BYTES else _parse(raw)
 
 
+def whole_path(path: bytes, query: bytes) -> bytes:
+    """The path of a request: nothing in it is a query where an item is named.
+
+    Clients of .NET and JavaScript leave a `?` in the id of an item as it is, and the service answers them.
+    """
+    return b"%b?%b" % (path, query) if query and b"/docs/" in path else path
+
+
 def _unknown(raw: bytes) -> BadRequest:
     return BadRequest(f"The path '{raw[:1024].decode('ascii', 'backslashreplace')}' names no resource.")
 
