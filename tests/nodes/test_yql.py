@@ -257,3 +257,17 @@ def test_a_tables_run_is_made_once(databases: Databases) -> None:
         assert all(event.purged >= due for event in events)
 
     on_two(databases, work)
+
+
+def test_no_number_of_a_sequence_is_given_on_both(databases: Databases) -> None:
+    async def work(one: Node, two: Node) -> None:
+        await one.run("CREATE TABLE s (id Serial, n Int64, PRIMARY KEY (id))")
+        insert = "INSERT INTO s (n) VALUES (1), (2) RETURNING id"
+        found = await asyncio.gather(*(node.run(insert) for _ in range(ROUNDS) for node in (one, two)))
+        numbers = sorted(id for rows in found for (id,) in rows)
+        assert len(set(numbers)) == 4 * ROUNDS
+        assert await two.run("SELECT COUNT(*) FROM s") == [(4 * ROUNDS,)]
+        await two.run("ALTER SEQUENCE `/local/s/_serial_column_id` RESTART WITH 1000")
+        assert await one.run("INSERT INTO s (n) VALUES (3) RETURNING id") == [(1000,)]
+
+    on_two(databases, work)

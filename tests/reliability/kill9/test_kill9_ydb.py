@@ -160,3 +160,59 @@ def test_nothing_acknowledged_is_lost_to_a_kill(seed: int, tmp_path: Path, figur
         f"N={ROUNDS} rounds (3/N = {3 / ROUNDS:.0%}), {life.done} acknowledged transactions of two rows and four entries,"
         f" {life.undecided} under way, {life.happened} of which had happened"
     )
+
+
+SERIAL = "CREATE TABLE s (id BigSerial, client Int64, PRIMARY KEY (id))"
+STARTS, INSERTS = 6, 40
+
+
+class Numbers:
+    """What clients were told of the numbers of one sequence, over many starts."""
+
+    def __init__(self, server: Server) -> None:
+        self.server = server
+        self.told: list[int] = []
+        self.failures: list[BaseException] = []
+        self._lock = threading.Lock()
+
+    def load(self) -> None:
+        """All clients insert rows until so many more are acknowledged; the server is killed in the middle of the others."""
+        end = len(self.told) + INSERTS
+        threads = [threading.Thread(target=self._client, args=(client, end)) for client in range(CLIENTS)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        if self.failures:
+            raise self.failures[0]
+
+    def _client(self, client: int, end: int) -> None:
+        try:
+            with suppress(grpc.RpcError), connected(self.server.ydb) as raw:
+                link = Link(raw)
+                while True:
+                    [(number,)], _ = link.run(f"INSERT INTO s (client) VALUES ({client}) RETURNING id")
+                    with self._lock:
+                        self.told.append(number)
+                        if len(self.told) == end:
+                            os.kill(self.server.pid, signal.SIGKILL)
+        except BaseException as failure:  # noqa: BLE001 - it is raised again by who waits for this thread
+            self.failures.append(failure)
+
+
+def test_no_number_of_a_sequence_is_given_twice(tmp_path: Path, figure: Callable[[str], None]) -> None:
+    pytest.importorskip("grpc")
+    with Server(tmp_path) as server:
+        server.start()
+        numbers = Numbers(server)
+        with connected(server.ydb) as raw:
+            Link(raw).run(SERIAL)
+        for _ in range(STARTS):
+            numbers.load()
+            server.ended()
+            server.start()
+            assert len(set(numbers.told)) == len(numbers.told)
+            with connected(server.ydb) as raw:
+                found = {number for (number,) in Link(raw).run("SELECT id FROM s")[0]}
+            assert set(numbers.told) <= found
+    figure(f"N={STARTS} rounds, {len(numbers.told)} acknowledged numbers of {max(found)}, each given once")

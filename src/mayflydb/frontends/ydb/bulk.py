@@ -19,7 +19,7 @@ from mayflydb.store.interface import Read
 
 def commands_of(layout: Layout, effect: Effect) -> list[Command]:
     """What an effect comes to, row by row, but for UPDATE. PRECONDITION_FAILED for an INSERT of one key twice."""
-    rows = Rows(layout, effect.columns)
+    rows = Rows(layout, effect.columns, effect.generated)
     commands: list[Command] = []
     inserted: set[bytes] = set()
     for row in effect.rows:

@@ -11,6 +11,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb import bulk
 from mayflydb.frontends.ydb.reading import CHANGED, is_row
 from mayflydb.frontends.ydb.rows import Layout, Layouts, partition_of
+from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables, Views
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import WriteConflict
@@ -31,7 +32,9 @@ class DirectTables:
         layouts: Layouts,
         accessed: dict[str, Accessed],
         opened: Callable[[], Awaitable[StoreTables]],
+        sequences: Sequences,
     ) -> None:
+        self._sequences = sequences
         self._engine = engine
         self._now = now
         self._plan = plan
@@ -68,7 +71,9 @@ class DirectTables:
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Do it, at the end or at once. Errors: as of StoreTables."""
         if self._tables is None and effect.returning is None and effect.verb != "UPDATE" and not self._plan.reads:
-            self._effects.append(effect)
+            view = self._views[effect.table]
+            assert isinstance(view, TableView)
+            self._effects.append(await self._sequences.numbered(view, effect, self._now))
             return ()
         return await (await self._opened()).write(effect)
 

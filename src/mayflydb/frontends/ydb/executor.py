@@ -96,6 +96,7 @@ class Executor:
         self.layouts = Layouts()
         self.engine = engine
         self._schemes = schemes
+        self.sequences = schemes.sequences
         self._chance = chance
         self.stopwatch = stopwatch
 

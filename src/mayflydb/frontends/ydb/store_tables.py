@@ -11,6 +11,7 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.reading import Reader
 from mayflydb.frontends.ydb.rows import Layouts, partition_of
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry, SystemEntry
+from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import Mode
 from mayflydb.frontends.ydb.writing import Writer
@@ -55,7 +56,9 @@ class StoreTables:
         mode: Mode,
         accessed: dict[str, Accessed],
         system_rows: SystemRows,
+        sequences: Sequences,
     ) -> None:
+        self._sequences = sequences
         self._accessed = accessed
         self._snapshot = snapshot
         self._views = views
@@ -85,6 +88,7 @@ class StoreTables:
         self._counts(effect.table).count(effect)
         view = self._views[effect.table]
         assert isinstance(view, TableView)
+        effect = await self._sequences.numbered(view, effect, self._snapshot.now)
         # Snapshots are told apart by what was written, and by nothing else.
         blind = self._mode == "serializable_read_write"
         return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)

@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from mayflydb.engine.catalog import Index, Node
+from mayflydb.frontends.ydb.serials import Sequence
 from mayflydb.query.yql.schemas import Table
 
 Unit = Literal["SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS"]
@@ -33,7 +34,8 @@ class TtlSettings(msgspec.Struct, frozen=True, omit_defaults=True):
 class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     """`number`: its place in stored rows, from 0; no other column of the table ever had it. `type` as `format_type` writes it.
 
-    `default`: a literal of YQL, for rows that do not name the column; also for rows that are older than the column.
+    `default`: a literal of YQL, for rows that do not name the column; also for rows that are older than the column. `sequence`:
+    that of a Serial column as it was at first; see `sequences` for how it stands.
     """
 
     number: int
@@ -41,6 +43,7 @@ class StoredColumn(msgspec.Struct, frozen=True, omit_defaults=True):
     type: str
     family: str = ""
     default: str | None = None
+    sequence: Sequence | None = None
 
 
 class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):

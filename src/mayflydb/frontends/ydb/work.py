@@ -129,10 +129,14 @@ class Work:
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
                 transaction.snapshot = await executor.snapshot(self.call, serializable)
             snapshot, mode = transaction.snapshot, transaction.mode
-            return StoreTables(snapshot, views, executor.layouts, mode, accessed, executor.system_rows)
+            return StoreTables(
+                snapshot, views, executor.layouts, mode, accessed, executor.system_rows, executor.sequences
+            )
 
         if alone or not plan.tables:
-            return DirectTables(executor.engine, self.call.now, plan, views, executor.layouts, accessed, opened)
+            return DirectTables(
+                executor.engine, self.call.now, plan, views, executor.layouts, accessed, opened, executor.sequences
+            )
         return await opened()
 
     async def _parts(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:

@@ -39,7 +39,7 @@ class Writer:
     async def write(self, effect: Effect) -> Sequence[Row]:
         """Do it. Errors: PRECONDITION_FAILED for keys that are taken, WriteConflict, OwnerNotFound."""
         done: list[Values] = []
-        rows = Rows(self._layout, effect.columns)
+        rows = Rows(self._layout, effect.columns, effect.generated)
         keyed = [(rows.key_of(row), row) for row in effect.rows]
         if effect.verb == "INSERT":
             keyed = await self._insertable(effect, keyed)
@@ -85,8 +85,7 @@ class Writer:
         merge = rows.merge(row, key)
         if any(name in index.columns for index in self._unique for name in effect.columns):
             before = await self._get(key)
-            values = self._layout.blank() if before is None else self._layout.decode(before.value)
-            await self._check_unique(effect, key, rows.over(values, row))
+            await self._check_unique(effect, key, rows.upon(before, row))
         written = await self._snapshot.run(
             self._container, Command(Mode.UPSERT, partition_of(key), key, merge), blind=blind
         )
@@ -131,14 +130,15 @@ class Writer:
 
 
 class Rows:
-    """Rows given by values of some columns, as rows of their table."""
+    """Rows given by values of some columns, as rows of their table. `generated`: those of them that are for new rows alone."""
 
-    def __init__(self, layout: Layout, columns: Sequence[str]) -> None:
+    def __init__(self, layout: Layout, columns: Sequence[str], generated: Sequence[str] = ()) -> None:
         self._layout = layout
+        self._given = [(place, layout.numbers[name]) for place, name in enumerate(columns) if name not in generated]
         self._numbers = [layout.numbers[name] for name in columns]
         places = [columns.index(name) for name in layout.view.table.key]
         self._key = itemgetter(*places) if len(places) > 1 else _only(places[0])
-        self.whole = len(set(columns)) == len(layout.numbers)
+        self.whole = len(set(columns)) == len(layout.numbers) and not generated
 
     def key_of(self, row: Row) -> bytes:
         """The key of the record of a row."""
@@ -157,11 +157,16 @@ class Rows:
     def merge(self, row: Row, key: bytes) -> Callable[[Record | None], Draft]:
         """What an UPSERT makes of the record that is there, or is not."""
 
-        def merged(before: Record | None) -> Draft:
-            values = self._layout.blank() if before is None else self._layout.decode(before.value)
-            return self._layout.draft(self.over(values, row), key)
+        return lambda before: self._layout.draft(self.upon(before, row), key)
 
-        return merged
+    def upon(self, before: Record | None, row: Row) -> Values:
+        """The record that is there with these values in it, or a new row."""
+        if before is None:
+            return self.new(row)
+        values = self._layout.decode(before.value)
+        for place, number in self._given:
+            values[number] = row[place]
+        return values
 
 
 def _only(place: int) -> Callable[[Row], tuple[Value, ...]]:

@@ -189,6 +189,17 @@ class DropTable(Syntax, frozen=True):
     kind: str = "TABLE"
 
 
+class AlterSequence(Syntax, frozen=True):
+    """`restart`: begin anew, at `restart_at` or else at the start. None: nothing was said."""
+
+    name: str
+    start: int | None = None
+    increment: int | None = None
+    restart: bool = False
+    restart_at: int | None = None
+    if_exists: bool = False
+
+
 class CreateView(Syntax, frozen=True):
     """`text` is the query as it was written, which is what is kept."""
 
@@ -231,5 +242,5 @@ class Grant(Syntax, frozen=True):
     grant_option: bool = False
 
 
-Definition: TypeAlias = CreateTable | AlterTable | DropTable | CreateView | DropView | UserSpec | Grant
+Definition: TypeAlias = CreateTable | AlterTable | DropTable | AlterSequence | CreateView | DropView | UserSpec | Grant
 """What changes the scheme, and not data."""

@@ -18,14 +18,14 @@ PRIMARY = "PRIMARY KEY"
 
 class Column(msgspec.Struct, frozen=True):
     """`type` is an Optional unless the column is NOT NULL. `default`: a value of that type for rows that name
-    none; `has_default`
-    tells it from none."""
+    none; `has_default` tells it from none. `serial`: rows that name no value get the next number of a sequence."""
 
     name: str
     type: Type
     default: Value = None
     has_default: bool = False
     family: str = ""
+    serial: bool = False
 
     @property
     def not_null(self) -> bool:
@@ -110,6 +110,7 @@ class Effect(msgspec.Struct, frozen=True):
     UPSERT keeps the columns that are not named, REPLACE resets them, INSERT meets no row, UPDATE and DELETE pass
     over rows that are
     not there. `returning`: columns whose values after the write (of a DELETE, before it) are wanted; None: nothing is.
+    `generated`: those of `columns` whose values are for new rows alone.
     """
 
     verb: Verb
@@ -118,6 +119,7 @@ class Effect(msgspec.Struct, frozen=True):
     rows: Sequence[Row]
     returning: tuple[str, ...] | None = None
     ignore_existing: bool = False
+    generated: tuple[str, ...] = ()
 
 
 class Tables(Protocol):

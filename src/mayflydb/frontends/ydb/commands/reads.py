@@ -48,7 +48,7 @@ async def _tables(call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, S
     snapshot = await executor.snapshot(call, serializable=False)
     path = view.table.path
     return snapshot, StoreTables(
-        snapshot, {path: view}, executor.layouts, "snapshot_read_only", {}, executor.system_rows
+        snapshot, {path: view}, executor.layouts, "snapshot_read_only", {}, executor.system_rows, executor.sequences
     )
 
 

@@ -103,7 +103,8 @@ async def describe_table_request(call: Call, request: Any) -> bytes:
     entry = await call.app.schemes.find(path)
     if entry is None:
         raise not_found(path)
-    result = describe_table(entry)
+    states = await call.app.schemes.sequences.states(entry, call.now) if isinstance(entry, TableView) else None
+    result = describe_table(entry, states, request.include_set_val)
     if isinstance(entry, TableView):
         if request.include_shard_key_bounds:
             describe_bounds(entry, result)

@@ -39,6 +39,7 @@ from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
 from mayflydb.frontends.ydb.schemes.system import system_entry, system_rows, system_tables
 from mayflydb.frontends.ydb.schemes.tree import SPACE, Move, Tree
 from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
+from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
@@ -90,6 +91,7 @@ class Schemes:
         self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
+        self.sequences = Sequences(engine)
         self._served = tuple(paths.joined(each) for each in options.databases)
         self._version = -1
         self._databases: tuple[str, ...] = ()

@@ -9,6 +9,7 @@ from typing import Final
 
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec
+from mayflydb.frontends.ydb.serials import check, sequence_of
 from mayflydb.frontends.ydb.tables import StoredColumn
 from mayflydb.query.yql.names import resolve
 from mayflydb.query.yql.parser import read_type
@@ -26,6 +27,7 @@ from mayflydb.query.yql.types import (
     Type,
     bare,
     format_type,
+    is_optional,
 )
 
 MOST_COLUMNS: Final = 200
@@ -54,9 +56,24 @@ def check_columns(columns: Sequence[ColumnSpec]) -> None:
             raise Invalid(f"Column name too long '{column.name}'. Limit: {LONGEST_NAME}")
         if _NAME.match(column.name) is None:
             raise Invalid(f"Invalid name for column '{column.name}'")
+        _check_sequence(column)
         plain = bare(column.type)
         if not isinstance(plain, (Primitive, DecimalType)) or plain in UNSTORED:
             raise Invalid(f"Type '{plain}' specified for column '{column.name}' is not supported by storage")
+
+
+def _check_sequence(column: ColumnSpec) -> None:
+    if column.sequence is None:
+        return
+    usual = sequence_of(column.type)
+    if usual is None or is_optional(column.type):
+        raise Invalid(f"Column '{column.name}' of type {column.type} cannot have a sequence as its default")
+    try:
+        check(column.sequence)
+    except ValueError as error:
+        raise Invalid(str(error)) from None
+    if column.sequence.high > usual.high:
+        raise Invalid(f"MAXVALUE ({column.sequence.high}) is out of range for type {bare(column.type)}")
 
 
 def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
@@ -82,4 +99,4 @@ def check_key(columns: Sequence[ColumnSpec], key: Sequence[str]) -> None:
 
 def stored(column: ColumnSpec, number: int) -> StoredColumn:
     """A column as the catalogue keeps it."""
-    return StoredColumn(number, column.name, format_type(column.type), column.family, column.default)
+    return StoredColumn(number, column.name, format_type(column.type), column.family, column.default, column.sequence)

@@ -50,7 +50,9 @@ async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) ->
         for each, view in zip(copies, views, strict=True):
             definition = _definition(schemes, view, each.omit_indexes, now)
             made.append(await _hidden(engine, definition, now))
-            await _fill(engine, snapshot, view, schemes.view(made[-1], each.destination), now)
+            copy = schemes.view(made[-1], each.destination)
+            await _fill(engine, snapshot, view, copy, now)
+            await schemes.sequences.copy(view, copy, now)
         named = [(node.id, *place) for node, place in zip(made, places, strict=True)]
         await schemes.publish(named, now)
     except BaseException:

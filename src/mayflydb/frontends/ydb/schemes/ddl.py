@@ -15,12 +15,15 @@ from mayflydb.frontends.ydb.schemes.faults import (
     exists,
     exists_notice,
     judged,
+    missing,
     wrong_kind,
 )
 from mayflydb.frontends.ydb.schemes.from_yql import alteration, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.schemes.showing import show_table, show_view
+from mayflydb.frontends.ydb.serials import Alteration, sequence_name
 from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.errors import OwnerNotFound
 from mayflydb.query.yql import definitions as ast
 from mayflydb.query.yql.faults import Issue, fault, no_table, unsupported
 from mayflydb.query.yql.schemas import Row
@@ -47,6 +50,8 @@ async def define(
             await _alter_table(schemes, call, statement, prefix)
         case ast.DropTable():
             await _drop_table(schemes, call, statement, prefix)
+        case ast.AlterSequence():
+            await _alter_sequence(schemes, call, statement, prefix)
         case ast.CreateView():
             await _create_view(schemes, call, statement, prefix)
         case ast.DropView():
@@ -64,7 +69,8 @@ async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, p
     entry = await schemes.find(path)
     name = path.removeprefix(call.database + "/")
     if isinstance(entry, TableView) and statement.kind == "TABLE":
-        return show_table(entry, name), name, "Table"
+        sequences = await schemes.sequences.states(entry, call.now)
+        return show_table(entry, name, sequences), name, "Table"
     if isinstance(entry, ViewEntry) and statement.kind == "VIEW":
         return show_view(entry, name), name, "View"
     if entry is None:
@@ -114,6 +120,26 @@ async def _drop_table(schemes: Schemes, call: Call, statement: ast.DropTable, pr
     await _need(schemes, path, statement.at)
     with executing("DROP TABLE"):
         await schemes.drop(path)
+
+
+async def _alter_sequence(schemes: Schemes, call: Call, statement: ast.AlterSequence, prefix: str | None) -> None:
+    path = resolve(call.database, prefix, statement.name)
+    table, _, name = path.rpartition("/")
+    entry = await schemes.find(table)
+    columns = entry.body.columns if isinstance(entry, TableView) else ()
+    column = next((each for each in columns if each.sequence and sequence_name(each.name) == name), None)
+    if column is None and statement.if_exists:
+        return
+    with executing("ALTER SEQUENCE"):
+        if column is None or not isinstance(entry, TableView):
+            raise missing(path)
+        change = Alteration(statement.start, statement.increment, statement.restart, statement.restart_at)
+        try:
+            await schemes.sequences.alter(entry, column, change, call.now)
+        except ValueError as error:
+            raise fault(str(error), statement.at, "BAD_REQUEST") from None
+        except OwnerNotFound:
+            raise missing(path) from None
 
 
 async def _create_view(schemes: Schemes, call: Call, statement: ast.CreateView, prefix: str | None) -> None:

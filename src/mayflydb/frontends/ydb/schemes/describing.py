@@ -10,6 +10,7 @@ from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, Entry, IndexE
 from mayflydb.frontends.ydb.schemes.from_wire import UNITS
 from mayflydb.frontends.ydb.schemes.paths import leaf
 from mayflydb.frontends.ydb.schemes.physical import describe_partitioning, describe_rest
+from mayflydb.frontends.ydb.serials import Sequence, sequence_name
 from mayflydb.frontends.ydb.tables import TableBody, TableView, TtlSettings
 from mayflydb.frontends.ydb.values import type_bytes, typed_value
 from mayflydb.model.instant import MILLISECOND
@@ -72,14 +73,20 @@ def _type_of(entry: Entry) -> int:
             return DIRECTORY
 
 
-def describe_table(entry: Entry) -> Any:
-    """A DescribeTableResult, without statistics; of a directory or view, its entry only."""
+def describe_table(entry: Entry, sequences: Mapping[str, Sequence] | None = None, with_position: bool = False) -> Any:
+    """A DescribeTableResult, without statistics; of a directory or view, its entry only.
+
+    `sequences`: how those of its Serial columns stand; `with_position`: tell what is given next, too.
+    """
     result = message("Ydb.Table.DescribeTableResult")()
     result.self.CopyFrom(entry_message(entry))
     if isinstance(entry, (DirectoryEntry, ViewEntry)):
         return result
     _describe_columns(entry.table, result)
     if isinstance(entry, TableView):
+        for column in result.columns:
+            if sequences and column.name in sequences:
+                _describe_sequence(column.name, sequences[column.name], column.from_sequence, with_position)
         for index in entry.table.indexes:
             _describe_index(index, result.indexes.add())
         body = entry.body
@@ -108,6 +115,15 @@ def _describe_column(column: Column, into: Any) -> None:
     into.family = column.family
     if column.has_default:
         into.from_literal.ParseFromString(typed_value(column.type, column.default))
+
+
+def _describe_sequence(column: str, sequence: Sequence, into: Any, with_position: bool) -> None:
+    into.name = sequence_name(column)
+    into.min_value, into.max_value = sequence.low, sequence.high
+    into.start_value, into.increment = sequence.start, sequence.increment
+    into.cache, into.cycle = sequence.cache, sequence.cycle
+    if with_position:
+        into.set_val.next_value, into.set_val.next_used = sequence.next, sequence.used
 
 
 def _describe_index(index: Index, into: Any) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final
 
+import msgspec
+
 from mayflydb.frontends.ydb.schemes.defaults import text_of, value_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.physical import SWITCHES, partitioning, storage
@@ -20,6 +22,7 @@ from mayflydb.frontends.ydb.schemes.specs import (
     TtlAction,
     TtlSpec,
 )
+from mayflydb.frontends.ydb.serials import Sequence, sequence_of
 from mayflydb.frontends.ydb.tables import Unit
 from mayflydb.frontends.ydb.values import read_typed, type_of
 from mayflydb.query.yql.faults import fault
@@ -136,7 +139,7 @@ def _column(given: Any) -> ColumnSpec:
     family = "" if given.family == "default" else given.family
     match given.WhichOneof("default_value"):
         case "from_sequence":
-            raise _unsupported("A column whose default is a sequence")
+            return ColumnSpec(given.name, bare(type), family, sequence=_sequence(given))
         case "from_literal":
             _, value = read_typed(given.from_literal)
             text = text_of(value, type)
@@ -145,6 +148,26 @@ def _column(given: Any) -> ColumnSpec:
             return ColumnSpec(given.name, type, family, text)
         case _:
             return ColumnSpec(given.name, type, family)
+
+
+def _sequence(given: Any) -> Sequence:
+    """What a SequenceDescription says; the rest is as the type has it."""
+    usual = sequence_of(type_of(given.type))
+    if usual is None:
+        raise Invalid(f"Column '{given.name}' of type {type_of(given.type)} cannot have a sequence as its default")
+    said = given.from_sequence
+    named = {
+        "low": "min_value",
+        "high": "max_value",
+        "start": "start_value",
+        "increment": "increment",
+        "cache": "cache",
+    }
+    found = {own: getattr(said, field) for own, field in named.items() if said.HasField(field)}
+    found.setdefault("next", found.get("start", usual.start))
+    if said.HasField("set_val"):
+        found["next"], found["used"] = said.set_val.next_value, said.set_val.next_used
+    return msgspec.structs.replace(usual, **found, cycle=said.cycle)
 
 
 def _change(given: Any) -> ColumnChange:

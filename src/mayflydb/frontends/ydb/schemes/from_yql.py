@@ -23,13 +23,14 @@ from mayflydb.frontends.ydb.schemes.specs import (
     TtlSpec,
 )
 from mayflydb.frontends.ydb.schemes.ttl import check_tiers
+from mayflydb.frontends.ydb.serials import sequence_of
 from mayflydb.frontends.ydb.tables import Unit
 from mayflydb.query.yql import definitions as ast
 from mayflydb.query.yql import intervals
 from mayflydb.query.yql.faults import Fault, Issue, fault, unsupported
 from mayflydb.query.yql.names import resolve, serial
 from mayflydb.query.yql.syntax import Call, Expression, Literal_
-from mayflydb.query.yql.types import bare, optional
+from mayflydb.query.yql.types import Primitive, bare, optional
 
 SECOND: Final = 1_000_000
 
@@ -72,12 +73,22 @@ def _check_kind(statement: ast.CreateTable) -> None:
 def _column(given: ast.ColumnSpec) -> ColumnSpec:
     if given.type is None:
         raise fault(f"Column {given.name} has no type", given.at)
-    if serial(given.type) is not None:
-        raise unsupported(f"Type {given.type.name} of a column", given.at)
+    counted = serial(given.type)
+    if counted is not None:
+        return _serial_column(given, counted)
     type = resolve(given.type)
     type = bare(type) if given.not_null else optional(type)
     default = None if given.default is None else default_text(given.default, type)
     return ColumnSpec(given.name, type, _family_name(given.family), default)
+
+
+def _serial_column(given: ast.ColumnSpec, type: Primitive) -> ColumnSpec:
+    """A column that is numbered by a sequence, and so is never NULL."""
+    if given.default is not None:
+        raise fault(f"Default setting for {given.name} column is already set: it is numbered by a sequence", given.at)
+    if given.not_null is False:
+        raise fault(f"A column of type {given.type.name if given.type else ''} takes no NULL: {given.name}", given.at)
+    return ColumnSpec(given.name, type, _family_name(given.family), sequence=sequence_of(type))
 
 
 def _family_name(name: str | None) -> str:
@@ -195,6 +206,8 @@ def _with(spec: AlterSpec, action: ast.TableAction) -> AlterSpec:
     replace = msgspec.structs.replace
     match action:
         case ast.AddColumn(column=column):
+            if column.type is not None and serial(column.type) is not None:
+                raise fault("Column addition with serial data type is unsupported", column.at)
             return replace(spec, add_columns=(*spec.add_columns, _column(column)))
         case ast.DropColumn(name=name):
             return replace(spec, drop_columns=(*spec.drop_columns, name))

@@ -70,6 +70,8 @@ def new_table(spec: TableSpec, owner: str, terms: Terms, now: Instant) -> Defini
     if spec.ttl is not None:
         check_ttl(spec.ttl, columns, (), now, terms.least_interval)
     check_key(spec.columns, spec.key)
+    if spec.column_store and any(column.sequence is not None for column in spec.columns):
+        raise Invalid("Sequences are not supported for column tables")
     _check_families(spec.columns, spec.families)
     for place, index in enumerate(spec.indexes):
         check_index(index, columns, spec.key, [each.name for each in spec.indexes[:place]])
@@ -168,6 +170,8 @@ def _recolumned(body: TableBody, spec: AlterSpec) -> tuple[TableBody, dict[str, 
     for column in spec.add_columns:
         if column.name in types:
             raise Invalid(f"Column '{column.name}' specified more than once")
+        if column.sequence is not None:
+            raise Invalid("Column addition with serial data type is unsupported")
         if not is_optional(column.type) and column.default is None:
             raise Invalid("Cannot add not null column without default value", code=2017)
     families = _families(body.families, spec.families)
@@ -211,6 +215,8 @@ def _changed(column: StoredColumn, change: ColumnChange | None, key: tuple[str, 
         return column
     if change.family not in (None, "default") and column.name in key:
         raise Invalid(f"Key column '{column.name}' must belong to the default family")
+    if column.sequence is not None:
+        raise Invalid(f"Cannot alter serial column '{column.name}'")
     type = type_of(column.type)
     return msgspec.structs.replace(
         column,

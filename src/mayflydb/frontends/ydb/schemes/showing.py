@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.entries import ViewEntry
 from mayflydb.frontends.ydb.schemes.physical import UNSPOKEN
+from mayflydb.frontends.ydb.serials import Sequence, sequence_name, serial_name
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
 from mayflydb.model.durations import iso_seconds
 from mayflydb.query.yql.schemas import Index
@@ -29,8 +31,8 @@ def ttl_text(ttl: TtlSettings) -> str:
     return f"INTERVAL('{iso_seconds(ttl.expire_after)}') DELETE ON {column}{unit}"
 
 
-def show_table(view: TableView, name: str) -> str:
-    """`CREATE TABLE` for a table under a name."""
+def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | None = None) -> str:
+    """`CREATE TABLE` for a table under a name, and `ALTER SEQUENCE` for each sequence that is not as it would be made."""
     lines = [_column(column) for column in view.body.columns]
     lines += [_index(index) for index in view.table.indexes]
     lines += [_family(family) for family in view.body.families]
@@ -40,12 +42,22 @@ def show_table(view: TableView, name: str) -> str:
     by = f"\nPARTITION BY HASH ({', '.join(map(quoted, partition))})" if partition else ""
     options = _options(view)
     with_ = "\nWITH (\n" + ",\n".join(f"    {each}" for each in options) + "\n)" if options else ""
-    return f"CREATE TABLE {quoted(name)} (\n{body}\n){by}{with_};\n"
+    altered = (_sequence(view, column, state) for column, state in (sequences or {}).items())
+    return f"CREATE TABLE {quoted(name)} (\n{body}\n){by}{with_};\n{''.join(altered)}"
+
+
+def _sequence(view: TableView, column: str, state: Sequence) -> str:
+    parts = [f"START WITH {state.start}"] if state.start != 1 else []
+    parts += [f"INCREMENT BY {state.increment}"] if state.increment != 1 else []
+    if state.next != 1:
+        parts.append("RESTART" if state.next == state.start else f"RESTART WITH {state.next}")
+    path = quoted(f"{view.table.path}/{sequence_name(column)}")
+    return f"\nALTER SEQUENCE {path} {' '.join(parts)};\n" if parts else ""
 
 
 def _column(column: StoredColumn) -> str:
     type = type_of(column.type)
-    parts = [quoted(column.name), str(bare(type))]
+    parts = [quoted(column.name), str(bare(type)) if column.sequence is None else serial_name(type)]
     if column.family:
         parts.append(f"FAMILY {quoted(column.family)}")
     if not is_optional(type):

@@ -7,6 +7,7 @@ from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from mayflydb.frontends.ydb.serials import Sequence
 from mayflydb.frontends.ydb.tables import Unit
 from mayflydb.query.yql.types import Type
 
@@ -14,12 +15,13 @@ Kind = Literal["sync", "async", "unique"]
 
 
 class ColumnSpec(msgspec.Struct, frozen=True):
-    """`type` is an Optional unless the column is NOT NULL. `default`: a literal of YQL."""
+    """`type` is an Optional unless the column is NOT NULL. `default`: a literal of YQL. `sequence`: that of a Serial column."""
 
     name: str
     type: Type
     family: str = ""
     default: str | None = None
+    sequence: Sequence | None = None
 
 
 class IndexSpec(msgspec.Struct, frozen=True):

@@ -15,6 +15,7 @@ from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
 from mayflydb.frontends.ydb.schemes.entries import DirectoryBody, kind_of
 from mayflydb.frontends.ydb.schemes.faults import SCHEME_CODE, exists, missing, wrong_kind
 from mayflydb.frontends.ydb.schemes.paths import joined, parents
+from mayflydb.frontends.ydb.sequences import SPACE as SEQUENCES
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import fault
 from mayflydb.store.interface import Change, Children, Decision, DropRow, Find, Load, NewId, Outcome, PutRow, Row, ask
@@ -53,7 +54,7 @@ class Tree:
         if row is not None:
             if not replace or kind_of(self._nodes.of(row)) != kind_of(definition):
                 raise exists(joined(database, name))
-            changes.append(DropRow(row.id))
+            changes += yield from _dropped(row.id)
         changes += yield from self._parents(home, name, now)
         node = Node((yield from ask(NewId())), home.id, name, definition)
         return Outcome((*changes, PutRow(row_of(node))), node)
@@ -98,7 +99,7 @@ class Tree:
                 if not move.replace or kind_of(self._nodes.of(other)) != "table":
                     raise exists(joined(*move.destination))
                 replaced.append(other.id)
-                changes.append(DropRow(other.id))
+                changes += yield from _dropped(other.id)
             del rows[move.source]
             database, name = move.destination
             above = yield from self._parents(homes[database], name, now, rows)
@@ -198,3 +199,10 @@ class Tree:
             elif kind_of(self._nodes.of(row)) != "directory":
                 raise wrong_kind(joined(home.name, above), "directory")
         return changes
+
+
+def _dropped(table: int) -> Reading:
+    """What removes a table that another one replaces, with its sequences."""
+    space = yield from ask(Find(ROOT, SEQUENCES))
+    home = None if space is None else (yield from ask(Find(space.id, str(table))))
+    return [DropRow(table)] if home is None else [DropRow(home.id), DropRow(table)]

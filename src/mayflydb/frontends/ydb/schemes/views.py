@@ -53,7 +53,7 @@ def table_view(node: Node, path: str) -> TableView:
 def _column(column: StoredColumn) -> Column:
     type = type_of(column.type)
     if column.default is None:
-        return Column(column.name, type, family=column.family)
+        return Column(column.name, type, family=column.family, serial=column.sequence is not None)
     return Column(column.name, type, value_of(column.default, type), True, column.family)
 
 

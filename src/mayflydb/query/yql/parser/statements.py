@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Final
 
-from mayflydb.query.yql.definitions import CreateView, Definition, DropView, Setting, ShowCreate
+from mayflydb.query.yql.definitions import AlterSequence, CreateView, Definition, DropView, Setting, ShowCreate
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.lexer import END, INTEGER, REAL, STRING
 from mayflydb.query.yql.parser.access import Access
@@ -236,6 +236,8 @@ class Statements(Access):
     def alter(self) -> Definition:
         at = self.at()
         self.index += 1
+        if self.accept("SEQUENCE"):
+            return self._alter_sequence(at)
         self._refuse_object("ALTER")
         if self.kind in ("TABLESTORE", "EXTERNAL"):
             self.refuse(f"ALTER {self.kind}")
@@ -246,6 +248,31 @@ class Statements(Access):
         if not self.accept("TABLE"):
             self.fail("GROUP", "TABLE", "USER")
         return self.alter_table(at)
+
+    def _alter_sequence(self, at: At) -> AlterSequence:
+        if_exists = self.if_exists()
+        name = self.object_path()
+        said: dict[str, int | None] = {}
+        while (place := self.kind) in ("START", "INCREMENT", "RESTART"):
+            if place in said:
+                raise fault(f"{place} is said twice", self.at())
+            self.index += 1
+            word = self.accept("BY" if place == "INCREMENT" else "WITH")
+            bare = place == "RESTART" and not word and self.kind != INTEGER
+            said[place] = None if bare else self._whole_number()
+        if not said:
+            self.fail("INCREMENT", "RESTART", "START")
+        restart = "RESTART" in said
+        return AlterSequence(
+            at, name, said.get("START"), said.get("INCREMENT"), restart, said.get("RESTART"), if_exists
+        )
+
+    def _whole_number(self) -> int:
+        if self.kind != INTEGER:
+            self.fail(INTEGER)
+        value = self.integer().value
+        assert isinstance(value, int)
+        return value
 
     def drop(self) -> Definition:
         at = self.at()

@@ -87,11 +87,12 @@ def _into(context: Context, names: Names, statement: Write, table: Table) -> Cha
 
 def check_columns(table: Table, columns: Sequence[str], at: Position) -> None:
     """Refuse a write that makes rows and leaves out what they need."""
+    numbered = {column.name for column in table.columns if column.serial}
     for name in table.key:
-        if name not in columns:
+        if name not in columns and name not in numbered:
             raise missing_key(name, at)
     for column in table.columns:
-        if column.not_null and not column.has_default and column.name not in columns:
+        if column.not_null and not (column.has_default or column.serial) and column.name not in columns:
             raise fault(
                 f"Missing not null column in input: {column.name}. All not null columns should be initialized",
                 at,

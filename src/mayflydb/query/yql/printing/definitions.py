@@ -13,6 +13,7 @@ from mayflydb.query.yql.definitions import (
     AlterColumn,
     AlterFamily,
     AlterIndex,
+    AlterSequence,
     AlterTable,
     ChangefeedSpec,
     ColumnSpec,
@@ -160,6 +161,17 @@ def _alter_family(node: AlterFamily) -> str:
     return f"ALTER FAMILY {quote(node.name)} {change}"
 
 
+def _alter_sequence(node: AlterSequence) -> str:
+    parts = [f"ALTER SEQUENCE{_if(node.if_exists, 'IF EXISTS')} {quote(node.name)}"]
+    if node.start is not None:
+        parts.append(f"START WITH {node.start}")
+    if node.increment is not None:
+        parts.append(f"INCREMENT BY {node.increment}")
+    if node.restart:
+        parts.append("RESTART" if node.restart_at is None else f"RESTART WITH {node.restart_at}")
+    return " ".join(parts)
+
+
 def _user(node: UserSpec) -> str:
     head = f"{node.verb} {node.kind}{_if(node.if_exists, 'IF EXISTS')} {names(node.names)}"
     if node.kind == "GROUP" and node.options and node.options[0][0] != "RENAME TO":
@@ -192,6 +204,7 @@ WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     CreateTable: create_table,
     AlterTable: _alter_table,
     DropTable: lambda node: f"DROP {node.kind}{_if(node.if_exists, 'IF EXISTS')} {quote(node.table)}",
+    AlterSequence: _alter_sequence,
     CreateView: create_view,
     DropView: lambda node: f"DROP VIEW{_if(node.if_exists, 'IF EXISTS')} {quote(node.name)}",
     UserSpec: _user,

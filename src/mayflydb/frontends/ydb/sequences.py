@@ -1,0 +1,132 @@
+"""The sequences of tables, as the store keeps them: each number is given out once, whatever becomes of the row it was for.
+
+How a sequence stands is a record in a container of its own, which belongs to the table (space `ydb sequences`) and goes with it;
+it is made when the first number is drawn. Until then a sequence is as the table's row of the catalogue has it. A draw commits
+before anything is done with its numbers, so neither a rollback nor a crash brings one back; nodes that share a store take turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from mayflydb.engine.catalog import Node
+from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.engine.companions import home_of
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.transactions import Transaction
+from mayflydb.frontends.ydb.serials import Alteration, Drawn, Sequence, altered, drawn, sequence_name
+from mayflydb.frontends.ydb.tables import StoredColumn, TableView
+from mayflydb.model.instant import Instant
+from mayflydb.query.yql.faults import Fault, Issue
+from mayflydb.query.yql.schemas import Effect
+from mayflydb.store.interface import Read
+
+SPACE: Final = "ydb sequences"
+PARTITION: Final = b"\0" * 8
+ENDED: Final = 200503
+"""The code of the issue that tells of a sequence's end."""
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Sequence).decode
+
+
+class Sequences:
+    """Those of all tables of an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def numbered(self, view: TableView, effect: Effect, now: Instant) -> Effect:
+        """The same write with numbers for the Serial columns that it leaves out. Faults: a sequence has ended; OwnerNotFound."""
+        missing = [] if effect.verb in ("UPDATE", "DELETE") else left_out(view, effect.columns)
+        if not missing or not effect.rows:
+            return effect
+        found = [await self.draw(view, column, len(effect.rows), now) for column in missing]
+        rows = [(*row, *numbers) for row, numbers in zip(effect.rows, zip(*found, strict=True), strict=True)]
+        names = tuple(column.name for column in missing)
+        generated = tuple(name for name in names if name not in view.table.key) if effect.verb == "UPSERT" else ()
+        return msgspec.structs.replace(effect, columns=(*effect.columns, *names), rows=rows, generated=generated)
+
+    async def draw(self, view: TableView, column: StoredColumn, count: int, now: Instant) -> list[int]:
+        """The next numbers of a column. Faults: there are not so many left; those that are left are used up. OwnerNotFound."""
+
+        def take(before: Sequence) -> tuple[Sequence, Drawn]:
+            found = drawn(before, count)
+            return found.after, found
+
+        found: Drawn = await self._change(view, column, take, now)
+        if found.count < count:
+            raise _ended(view, column)
+        return list(found.numbers)
+
+    async def alter(self, view: TableView, column: StoredColumn, change: Alteration, now: Instant) -> None:
+        """Other settings, or another position. ValueError: what no sequence can be; OwnerNotFound."""
+        await self._change(view, column, lambda before: (altered(before, change), None), now)
+
+    async def states(self, view: TableView, now: Instant) -> Mapping[str, Sequence]:
+        """How the sequences of a table stand, by name of the column."""
+        serial = [column for column in view.body.columns if column.sequence is not None]
+        home = await self._engine.node(*home_of(SPACE, view.node.id)) if serial else None
+        found: dict[str, Sequence] = {}
+        for column in serial:
+            assert column.sequence is not None
+            record = None if home is None else await self._engine.get(home, PARTITION, _key(column), now)
+            found[column.name] = column.sequence if record is None else _decode(record.value)
+        return found
+
+    async def copy(self, source: TableView, copy: TableView, now: Instant) -> None:
+        """Let the sequences of a copy stand as those of its source do now."""
+        states = await self.states(source, now)
+        for column in copy.body.columns:
+            if column.sequence is not None and states[column.name] != column.sequence:
+                await self._change(copy, column, _becomes(states[column.name]), now)
+
+    async def _change(
+        self, view: TableView, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]], now: Instant
+    ) -> Any:
+        home = await self._engine.node(*home_of(SPACE, view.node.id))
+        if home is None:
+            home = await self._engine.companions.home(SPACE, view.node.id, now)
+        return await self._engine.transact(_body(home, column, change), now)
+
+
+def left_out(view: TableView, columns: tuple[str, ...]) -> list[StoredColumn]:
+    """The Serial columns of a table that are not among these."""
+    return [column for column in view.body.columns if column.sequence is not None and column.name not in columns]
+
+
+def _key(column: StoredColumn) -> bytes:
+    return str(column.number).encode()
+
+
+def _becomes(state: Sequence) -> Callable[[Sequence], tuple[Sequence, None]]:
+    return lambda before: (state, None)
+
+
+def _body(
+    home: Node, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]]
+) -> Callable[[Transaction], Generator[Read[Any], Any, Any]]:
+    assert column.sequence is not None
+    initial = column.sequence
+
+    def body(transaction: Transaction) -> Generator[Read[Any], Any, Any]:
+        space = yield from transaction.on(home.id)
+        record = yield from space.get(PARTITION, _key(column))
+        before = initial if record is None else _decode(record.value)
+        after, reply = change(before)
+        if after != before:
+            yield from space.run(Command(Mode.UPSERT, PARTITION, _key(column), Draft(_encode(after))))
+        return reply
+
+    return body
+
+
+def _ended(view: TableView, column: StoredColumn) -> Fault:
+    path = f"{view.table.path}/{sequence_name(column.name)}"
+    owner = f"[OwnerId: {view.node.parent}, LocalPathId: {view.node.id}]"
+    cause = Issue(f"sequence {owner} doesn't have any more values available", ENDED)
+    whole = Issue(f"Failed to get next val for sequence: {path}, status: SCHEME_ERROR", issues=(cause,))
+    return Fault("SCHEME_ERROR", whole)
