@@ -11,6 +11,7 @@ from mayflydb.engine import past
 from mayflydb.frontends.ydb.errors import answer_to
 from mayflydb.frontends.ydb.transactions import Control
 from mayflydb.model.errors import WriteConflict
+from mayflydb.query.yql.types import STRING, UTF8
 
 HELD = "Memory limit exceeded: the query holds too many rows at once"
 
@@ -70,3 +71,37 @@ def test_a_transaction_that_is_open_for_too_long(t: Any, monkeypatch: pytest.Mon
 def test_conflicts_outside_of_queries_are_told_alike(error: WriteConflict, codes: list[int]) -> None:
     status, issues = answer_to(error)
     assert (status, [issue.code for issue in issues]) == ("ABORTED", codes)
+
+
+SIZED = "CREATE TABLE sized (id Utf8, n Int64, s String, u Utf8, PRIMARY KEY (id, n))"
+CELL = 16 << 20
+KEY = (1 << 20) + 1024 - 8
+
+# Sizes of the key's text, of `s`, of `u` in characters of two bytes; what is refused: (what, its size).
+SIZES: list[tuple[int, int, int, tuple[str, int] | None]] = [
+    (1, CELL, CELL // 2, None),
+    (1, CELL + 1, 1, ("cell", CELL + 1)),
+    (1, 1, CELL // 2 + 1, ("cell", CELL + 2)),
+    (KEY, 1, 1, None),
+    (KEY + 1, 1, 1, ("key", KEY + 9)),
+]
+
+
+@pytest.mark.parametrize(("key", "s", "u", "refused"), SIZES)
+@pytest.mark.parametrize("verb", ["UPSERT", "INSERT"])
+def test_values_and_keys_have_a_greatest_size(
+    place: Any, verb: str, key: int, s: int, u: int, refused: tuple[str, int] | None
+) -> None:
+    place.parts(SIZED)
+    text = f"{verb} INTO sized (id, n, s, u) VALUES ($id, 1, $s, $u)"
+    given = {"id": (UTF8, "k" * key), "s": (STRING, b"s" * s), "u": (UTF8, "ж" * u)}
+    if refused is None:
+        place.parts(text, given)
+        assert place.rows("SELECT LENGTH(s), LENGTH(u) FROM sized") == [(s, 2 * u)]
+        return
+    found = place.refused(text, **given)
+    what, size = refused
+    most = CELL if what == "cell" else KEY + 8
+    assert (found.status, found.issues[0].code) == ("BAD_REQUEST", 2017)
+    assert found.message == f"Row {what} size of {size} bytes is larger than the allowed threshold {most}"
+    assert place.rows("SELECT COUNT(*) FROM sized") == [(0,)]

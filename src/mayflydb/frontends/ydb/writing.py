@@ -13,14 +13,28 @@ from mayflydb.frontends.ydb.reading import Reader, conflict, rows_of
 from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.record import Record
+from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
-from mayflydb.query.yql.types import Value
+from mayflydb.query.yql.types import Value, bare
 
 EXISTS = "Conflict with existing key."
 TWICE = "Duplicated keys found."
 
 AT_ONCE: Final = 64
 """Rows after which others have their turn."""
+
+
+MOST_CELL: Final = 16 << 20
+"""Bytes of one value, as data shards of YDB allow."""
+
+MOST_KEY: Final = (1 << 20) + 1024
+"""Bytes of all values of a key."""
+
+SIZED: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocument"))
+"""Types whose values may be large."""
+
+SURELY_SMALL: Final = 32 << 10
+"""Bytes or characters that a value of a key may have, whatever the others have, without coming near to a limit."""
 
 
 class Writer:
@@ -138,11 +152,27 @@ class Rows:
         self._numbers = [layout.numbers[name] for name in columns]
         places = [columns.index(name) for name in layout.view.table.key]
         self._key = itemgetter(*places) if len(places) > 1 else _only(places[0])
+        self._keys = places
+        types = {column.name: str(bare(column.type)) for column in layout.view.table.columns}
+        self._sized = [place for place, name in enumerate(columns) if types[name] in SIZED]
         self.whole = len(set(columns)) == len(layout.numbers) and not generated
 
     def key_of(self, row: Row) -> bytes:
-        """The key of the record of a row."""
+        """The key of the record of a row. BAD_REQUEST for a value, or a key, that is too large."""
+        for place in self._sized:
+            if row[place] is not None and len(row[place]) > SURELY_SMALL:
+                self._measure(row)
+                break
         return self._layout.key_from(self._key(row))
+
+    def _measure(self, row: Row) -> None:
+        sizes = {place: _size(row[place]) for place in self._sized}
+        key = sum(sizes.get(place, 8) for place in self._keys)
+        if key > MOST_KEY:
+            raise _too_large("key", key, MOST_KEY)
+        for size in sizes.values():
+            if size > MOST_CELL:
+                raise _too_large("cell", size, MOST_CELL)
 
     def new(self, row: Row) -> Values:
         """A row that has these values, and defaults where there are none."""
@@ -167,6 +197,17 @@ class Rows:
         for place, number in self._given:
             values[number] = row[place]
         return values
+
+
+def _size(value: Value) -> int:
+    if value is None:
+        return 0
+    return len(value.encode()) if isinstance(value, str) else len(value)
+
+
+def _too_large(what: str, size: int, most: int) -> Fault:
+    text = f"Row {what} size of {size} bytes is larger than the allowed threshold {most}"
+    return fault(text, status="BAD_REQUEST", code=2017)
 
 
 def _only(place: int) -> Callable[[Row], tuple[Value, ...]]:
