@@ -103,7 +103,8 @@ def test_tables_are_as_a_list_of_rows(place: Any, chance: Random, repetition: in
         snapshot = await place.executor.snapshot(place.call, chance.random() < 0.5)
         mode: Any = chance.choice(["serializable_read_write", "snapshot_read_write"])
         executor = place.executor
-        tables = StoreTables(snapshot, {"/local/r": view}, executor.layouts, mode, accessed, executor.system_rows)
+        rows, sequences = executor.system_rows, executor.sequences
+        tables = StoreTables(snapshot, {"/local/r": view}, executor.layouts, mode, accessed, rows, sequences)
         kept = dict(model.rows)
         for _ in range(8):
             if chance.random() < 0.4:
