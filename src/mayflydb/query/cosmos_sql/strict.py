@@ -12,7 +12,7 @@ from typing import Any, Final
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.faults import CARDINALITY, MEMBER_INDEXER, TUNING_RANGE, bad_query, unmapped_order
 from mayflydb.query.cosmos_sql.functions.fulltext import is_score
-from mayflydb.query.cosmos_sql.functions.vector import is_measure
+from mayflydb.query.cosmos_sql.functions.vector import DISTANCE, is_measure
 from mayflydb.query.cosmos_sql.keys import constant
 from mayflydb.query.cosmos_sql.origins import CONTAINER, Origin, origin_of, origins_of
 from mayflydb.query.cosmos_sql.parser import LONGEST_REMEMBERED, parse
@@ -42,7 +42,7 @@ def check(statement: Statement, parameters: Parameters) -> None:
     refusal = _remembered(statement.text) if is_short else _refusal(statement.select)
     if refusal is not None:
         raise BadQuery(refusal.message, **refusal.detail)
-    if any(type(value) is dict for value in parameters.values()):
+    if parameters and DISTANCE.lower() in statement.text.lower():
         _check_given(statement.select, parameters)
 
 
@@ -61,7 +61,7 @@ def _refusal(select: Select) -> BadQuery | None:
 
 
 def _check_given(select: Select, parameters: Parameters) -> None:
-    """Options that are parameters."""
+    """Options that are parameters, or have some."""
     waiting: list[Node] = [select]
     while waiting:
         node = waiting.pop()
