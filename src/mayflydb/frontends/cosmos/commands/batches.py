@@ -18,7 +18,7 @@ from mayflydb.frontends.cosmos.commands.items import partition_of, patch_change
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of, spend
 from mayflydb.frontends.cosmos.values import item_id, parse_item
-from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView, gone
+from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView, RangeView, gone
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, Unsupported
 
@@ -148,23 +148,26 @@ def _bystander() -> dict[str, Any]:
 
 
 async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
-    _check_range(call, view, operations)
+    within = _range(call, view, operations)
     results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
-    return await _answer(call, view, None, 207 if failed else 200, list(results))
+    # Java reads one session token from an answer, so that of the range which it named must stand alone.
+    partition = None if within is None else within.lower
+    return await _answer(call, view, partition, 207 if failed else 200, list(results))
 
 
-def _check_range(call: Call, view: ContainerView, operations: list[Operation]) -> None:
-    """Gone for a key outside the range that is addressed: the client has other ranges in mind than there are."""
+def _range(call: Call, view: ContainerView, operations: list[Operation]) -> RangeView | None:
+    """The range that is addressed, if one is. Gone for a key outside of it: the client has other ranges in mind than there are."""
     named = call.request.text(RANGE_ID)
     if named is None:
-        return
+        return None
     within = view.range_by_id(named)
     for operation in operations:
         # One whose key cannot be read is answered for itself.
         with contextlib.suppress(BadRequest):
             if view.range_of(_own_partition(view, operation.partition_key)) is not within:
                 raise gone(f"A partition key of the request does not belong to the partition key range '{within.id}'.")
+    return within
 
 
 async def _one(call: Call, view: ContainerView, operation: Operation) -> dict[str, Any]:
