@@ -309,6 +309,7 @@ def test_a_table_shows_names_as_they_are(run: Run, server: AdminStub) -> None:
         ("python", 'CosmosClient("http://127.0.0.1:1/", "k==")'),
         ("csharp", 'using Microsoft.Azure.Cosmos;\n\nvar client = new CosmosClient("http://127.0.0.1:1/", "k==");'),
         ("java", 'new CosmosClientBuilder().endpoint("http://127.0.0.1:1/").key("k==").gatewayMode().buildClient();'),
+        ("java", 'System.setProperty("COSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED", "true");\nvar client = new Cosmos'),
         ("node", 'new CosmosClient({ endpoint: "http://127.0.0.1:1/", key: "k==" })'),
     ],
 )

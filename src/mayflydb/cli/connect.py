@@ -107,6 +107,9 @@ def _java(access: Access) -> str:
     builder = f"new CosmosClientBuilder().endpoint({json.dumps(access.endpoint)}).key({json.dumps(access.key)})"
     imports = ["import com.azure.cosmos.CosmosClientBuilder;"]
     lines = [f"var client = {builder}.gatewayMode().buildClient();"]
+    if access.endpoint.startswith("http:"):
+        # Otherwise the client takes every address for one of https.
+        lines.insert(0, 'System.setProperty("COSMOS.HTTP_CONNECTION_WITHOUT_TLS_ALLOWED", "true");')
     if access.mongo:
         imports.append("import com.mongodb.client.MongoClients;")
         lines.append(f"var mongo = MongoClients.create({json.dumps(access.mongo)});")

@@ -157,7 +157,7 @@ async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) ->
 
 
 def _range(call: Call, view: ContainerView, operations: list[Operation]) -> RangeView | None:
-    """The range that is addressed, if one is. Gone for a key outside of it: the client has other ranges in mind than there are."""
+    """The range that is addressed, if any. Gone for a key outside of it: the client has other ranges in mind than there are."""
     named = call.request.text(RANGE_ID)
     if named is None:
         return None

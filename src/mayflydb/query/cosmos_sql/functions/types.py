@@ -49,7 +49,7 @@ def _document_id(document: dict[str, Any]) -> Value:
 FUNCTIONS: Final[tuple[Function, ...]] = (
     function("IS_ARRAY", "*", _is(list)),
     function("IS_BOOL", "*", _is(bool)),
-    # What clients write in the filters by which they go on with ORDER BY (`OrderByDocumentQueryExecutionContext` of azure-cosmos).
+    # Clients write it in the filters by which they go on with ORDER BY (`OrderByDocumentQueryExecutionContext` of azure-cosmos).
     function("IS_BOOLEAN", "*", _is(bool)),
     function("IS_DATETIME", "*", _is_datetime),
     function("IS_DEFINED", "*", lambda value: value is not UNDEFINED),
