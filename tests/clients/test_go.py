@@ -9,7 +9,11 @@ import pytest
 from clients.languages import HERE, Client, Language, prepared, verify
 from clients.outcomes import from_go
 
-MODULES = {"cosmos": "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos"}
+MODULES = {
+    "cosmos": "github.com/Azure/azure-sdk-for-go/sdk/data/azcosmos",
+    "mongo": "go.mongodb.org/mongo-driver/v2",
+    "ydb": "github.com/ydb-platform/ydb-go-sdk/v3",
+}
 
 
 def pinned(module: str) -> Client:
@@ -26,7 +30,7 @@ GO = Language(
     command=("go", "test", "-json", "-count=1", "-p=1", "./..."),
     read=from_go,
     clients={wire: pinned(module) for wire, module in MODULES.items()},
-    least=2,
+    least=70,
 )
 
 

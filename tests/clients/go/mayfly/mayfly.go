@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -38,9 +37,9 @@ func Context(t testing.TB) context.Context {
 	return ctx
 }
 
-// Name is one that no other test of this process has.
+// Name is one that no other test has, be it of another process.
 func Name(prefix string) string {
-	return prefix + strconv.FormatInt(made.Add(1), 10)
+	return fmt.Sprintf("%s_%d_%d", prefix, os.Getpid(), made.Add(1))
 }
 
 // Advance moves the server's clock, and returns when everything that was due is done.
@@ -49,25 +48,36 @@ func Advance(t testing.TB, by time.Duration) {
 	post(t, "/clock/advance", map[string]any{"by": fmt.Sprintf("%dms", by.Milliseconds())})
 }
 
-// Purge removes what is due, whatever the schedule says.
-func Purge(t testing.TB) {
+// Now is the server's time.
+func Now(t testing.TB) time.Time {
 	t.Helper()
-	post(t, "/purge", map[string]any{})
+	answer, err := http.Get(Address(t, "ADMIN") + "/clock")
+	var clock struct{ Now time.Time }
+	if err := json.Unmarshal(body(t, answer, err), &clock); err != nil {
+		t.Fatal(err)
+	}
+	return clock.Now
 }
 
-func post(t testing.TB, path string, body any) {
+func post(t testing.TB, path string, given any) {
 	t.Helper()
-	text, err := json.Marshal(body)
+	text, err := json.Marshal(given)
 	if err != nil {
 		t.Fatal(err)
 	}
 	answer, err := http.Post(Address(t, "ADMIN")+path, "application/json", bytes.NewReader(text))
+	body(t, answer, err)
+}
+
+func body(t testing.TB, answer *http.Response, err error) []byte {
+	t.Helper()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	said, _ := io.ReadAll(answer.Body)
-	if answer.StatusCode != http.StatusOK {
-		t.Fatalf("%s: %d %s", path, answer.StatusCode, said)
+	said, err := io.ReadAll(answer.Body)
+	if err != nil || answer.StatusCode != http.StatusOK {
+		t.Fatalf("%d %s %v", answer.StatusCode, said, err)
 	}
+	return said
 }
