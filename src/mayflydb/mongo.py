@@ -1,4 +1,4 @@
-"""MongoDB's port: taken at the start, opened when the store is proved, and served by what the first connection loads."""
+"""MongoDB's port: taken at the start, opened when the store is proved. What serves it is loaded by its first connection."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import hmac
 import logging
 import secrets
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +21,8 @@ from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ledger import Bell
 from mayflydb.model.instant import Instant
-from mayflydb.ports import address, make_secret, read_password, take, within_reach
+from mayflydb.ports import address, make_secret, places, read_password, take, within_reach
+from mayflydb.proving import Place, Proof, ask_mongo
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
 from mayflydb.sockets.work import Served, Work
 
@@ -91,7 +93,7 @@ class MongoPort:
 
         def introduce(tls: bool, deadline: float) -> Served:
             if not made:
-                # Nothing of the front end is loaded before somebody wants it.
+                # Nothing of the front end is loaded before a connection wants it.
                 made.append(self._service(engine, work, now))
             return made[0](tls, deadline)
 
@@ -100,6 +102,13 @@ class MongoPort:
         self._listener.serve(self._sockets)
         # The words that waits for containers of MongoDB look for.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
+
+    def proofs(self, trusted: bytes | None) -> list[Proof]:
+        """What shows that it answers. `trusted`: the authority, PEM, where TLS is asked for as well."""
+        at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
+        return [
+            Proof("mongo", "mongo.port", f"{_wire(each)} on {each.address}", partial(ask_mongo, each)) for each in at
+        ]
 
     async def close(self, grace: float) -> None:
         """Let commands in work finish, those that only wait at once, and let go of the port."""
@@ -220,6 +229,10 @@ def contracts(settings: MongoSettings) -> Contracts:
         profile=settings.profile, expiry=settings.expiry, custom_path=settings.custom_path_ttl, databases=databases
     )
     return Contracts(own)
+
+
+def _wire(place: Place) -> str:
+    return "MongoDB" if place.trusted is None else "MongoDB with TLS"
 
 
 def _database(settings: MongoDatabase) -> DatabaseOptions:

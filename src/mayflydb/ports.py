@@ -11,6 +11,7 @@ from pathlib import Path
 from mayflydb.announcement import StartFailed
 from mayflydb.certificates import write_private
 from mayflydb.config.values import is_loopback
+from mayflydb.proving import Place
 from mayflydb.sockets.listener import bind
 
 
@@ -43,10 +44,19 @@ def within_reach(sockets: Sequence[socket.socket]) -> bool:
 
 def address(listening: socket.socket) -> str:
     """`127.0.0.1:8081`: numeric, and one that this machine can reach where all addresses are meant."""
+    return _place(listening).address
+
+
+def places(listening: Sequence[socket.socket], trusted: bytes | None = None) -> list[Place]:
+    """Where these sockets are reached; with `trusted` (PEM) encrypted."""
+    return [_place(each)._replace(trusted=trusted) for each in listening]
+
+
+def _place(listening: socket.socket) -> Place:
     host, port = listening.getsockname()[:2]
     if ip_address(host).is_unspecified:
         host = "127.0.0.1" if listening.family == socket.AF_INET else "::1"
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    return Place(host, port)
 
 
 def make_secret(place: Path, content: bytes, setting: str) -> None:

@@ -50,7 +50,8 @@ from mayflydb.mongo import MongoPort, contracts
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.targets import Targets
-from mayflydb.ports import address, make_secret, take, within_reach
+from mayflydb.ports import address, make_secret, places, take, within_reach
+from mayflydb.proving import Place, Proof, ask_http
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
 from mayflydb.ydb import YdbPort
@@ -123,17 +124,39 @@ class Server:
         self.admin = Admin(engine, spaces, travel, settings.storage.shared, self.info, self._ca_pem)
         portal = self._portal(self.admin, caller)
         gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
-        self._readiness.cosmos = "ok"
         if self._mongo is not None:
             await self._mongo.serve(engine, self._tls, await engine.now())
-            self._readiness.mongo = "ok"
         if self._ydb is not None:
             await self._ydb.serve(engine, self.authority.pair)
-            self._readiness.ydb = "ok"
-        if settings.server.scheme == "https":
-            # Whoever asks for https gets its certificate before the first client comes.
-            await self._tls()
+        await self._prove(sockets, caller)
         return self._announcement()
+
+    async def _prove(self, sockets: list[socket.socket], caller: Caller) -> None:
+        """Ask each listener as its clients do. StartFailed names the one that does not answer as it should."""
+        trusted = await self._authority()
+        at = [*places(sockets), *(places(sockets, trusted) if trusted else ())]
+        proofs = [_http_proof(each, caller) for each in at]
+        for port in (self._mongo, self._ydb):
+            if port is not None:
+                proofs += port.proofs(trusted)
+        failures = await asyncio.gather(*(proof.failure() for proof in proofs))
+        failed = [(proof, failure) for proof, failure in zip(proofs, failures, strict=True) if failure is not None]
+        for part in {proof.part for proof in proofs}:
+            setattr(
+                self._readiness, part, "; ".join(failure for proof, failure in failed if proof.part == part) or "ok"
+            )
+        if failed:
+            raise StartFailed("; ".join(failure for _, failure in failed), setting=failed[0][0].setting)
+
+    async def _authority(self) -> bytes | None:
+        """What clients of TLS trust, where that is served from the start; else its certificate waits for the first of them."""
+        settings = self._settings
+        if settings.server.scheme != "https" and settings.ydb.tls_port == -1:
+            return None
+        try:
+            return await self._ca_pem()
+        except (OSError, ValueError) as error:
+            raise StartFailed(f"there is no certificate: {error}", setting="server.scheme") from error
 
     def _take_ports(self) -> None:
         """Those of MongoDB and YDB, as far as they are served. StartFailed says which of them does not work."""
@@ -306,6 +329,13 @@ class Server:
 
 
 # --- the parts -----------------------------------------------------------------------------------------------------------
+
+
+def _http_proof(place: Place, caller: Caller) -> Proof:
+    async def ask() -> None:
+        await ask_http(place, caller.signed("GET", b"/"))
+
+    return Proof("cosmos", "server.port", f"{'HTTP' if place.trusted is None else 'HTTPS'} on {place.address}", ask)
 
 
 def _port(place: str) -> int:

@@ -9,6 +9,7 @@ import os
 import secrets
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -16,7 +17,8 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.ports import address, make_secret, read_password, reserve, within_reach
+from mayflydb.ports import address, make_secret, places, read_password, reserve, within_reach
+from mayflydb.proving import Place, Proof, ask_ydb
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
@@ -60,6 +62,7 @@ class YdbPort:
         except StartFailed:
             self.release()
             raise
+        self._places = places(self._plain), places(self._tls)
         self.address = address(self._plain[0]) if self._plain else None
         self.tls_address = address(self._tls[0]) if self._tls else None
 
@@ -105,7 +108,7 @@ class YdbPort:
 
         door = Door(app, Entrance(sockets[0].getsockname()[1], pair is not None))
         for each in sockets:
-            place = _place(each)
+            place = _bound(each)
             try:
                 door.bind(place, pair)
             except OSError:
@@ -117,6 +120,19 @@ class YdbPort:
                     raise StartFailed(f"{place} is taken", setting=setting) from error
         self._doors.append(door)
         await door.open()
+
+    def proofs(self, trusted: bytes | None) -> list[Proof]:
+        """What shows that it answers. `trusted`: the authority, PEM, which is needed where TLS is served."""
+        plain, encrypted = self._places
+        return [
+            *(self._proof("ydb.port", "gRPC", each) for each in plain),
+            *(self._proof("ydb.tls_port", "gRPC with TLS", each._replace(trusted=trusted)) for each in encrypted),
+        ]
+
+    def _proof(self, setting: str, wire: str, place: Place) -> Proof:
+        return Proof(
+            "ydb", setting, f"{wire} on {place.address}", partial(ask_ydb, place, self.database, self._enforced)
+        )
 
     async def close(self, grace: float) -> None:
         """Tell clients, let calls in work finish, and let go of the ports."""
@@ -174,6 +190,6 @@ def _signing_key(password: str) -> bytes:
     return hashlib.scrypt(password.encode(), salt=b"mayfly ydb tokens", n=1 << 14, r=8, p=1, dklen=32)
 
 
-def _place(reserved: socket.socket) -> str:
+def _bound(reserved: socket.socket) -> str:
     host, port = reserved.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

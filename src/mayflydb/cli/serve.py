@@ -41,5 +41,5 @@ def serve(ctx: click.Context, /, **given: Any) -> None:
 
 def _owner(failed: StartFailed, ports: Mapping[str, int]) -> str | None:
     """Who has the port, when that was the trouble."""
-    port = ports.get(failed.setting, 0)
+    port = ports.get(failed.setting, 0) if failed.message.endswith("is taken") else 0
     return owner_of(port) if port > 0 else None

@@ -134,6 +134,9 @@ class Listener:
             # A client that does not trust the certificate ends here, as does one that speaks another TLS.
             log.debug("a connection came to nothing: %s", error)
             client.close()
+        except Exception:
+            log.exception("a connection could not be served")
+            client.close()
 
     async def close(self, grace: float) -> None:
         """Take no more connections, let requests in work finish for up to `grace` seconds, then drop what is left."""

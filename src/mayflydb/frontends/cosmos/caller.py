@@ -25,14 +25,20 @@ class Caller:
     ) -> Response:
         """`path`: its segments, as they are (`dbs`, `shop`). An error is a response too, as every client gets it."""
         raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
-        date = auth.rfc_1123(wall_us() / SECOND)
-        signed = auth.authorization(self._keys, method, *parse(raw).signed[0], date)
-        fields = {"host": "localhost", **(headers or {}), "authorization": signed, "x-ms-date": date}
+        fields = {"host": "localhost", **(headers or {}), **self.signed(method, raw)}
         request = Request(method, raw, {name: value.encode("latin-1") for name, value in _lines(fields)})
         if body:
             request.feed(body)
         request.end()
         return await self._app(request)
+
+    def signed(self, method: str, path: bytes) -> dict[str, str]:
+        """The headers by which a request of this moment is let in. `path`: percent-encoded."""
+        date = auth.rfc_1123(wall_us() / SECOND)
+        return {
+            "authorization": auth.authorization(self._keys, method, *parse(path).signed[0], date),
+            "x-ms-date": date,
+        }
 
 
 def _lines(fields: Mapping[str, str]) -> list[tuple[bytes, str]]:

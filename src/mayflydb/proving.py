@@ -1,0 +1,145 @@
+"""A real request to each listening socket, in its own protocol: what a server sends itself before it says that it is ready."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import ssl
+import struct
+from asyncio import StreamReader, StreamWriter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, Literal, NamedTuple
+
+PATIENCE = 10.0
+"""Seconds that each listener has: the first connection may load what answers it."""
+
+LONGEST: Final = 1 << 20
+"""Bytes of an answer that is looked at."""
+
+CERTIFIED: Final = "localhost"
+"""A name that every certificate of the server's has."""
+
+_MESSAGE = struct.Struct("<iiiiIB")
+_LIST_ENDPOINTS = "/Ydb.Discovery.V1.DiscoveryService/ListEndpoints"
+
+Part = Literal["cosmos", "mongo", "ydb"]
+
+
+class Unproven(Exception):
+    """A listener answered something else than its protocol says."""
+
+
+class Place(NamedTuple):
+    """Where a socket listens. `trusted`: the authority, PEM, where the connection is to be encrypted."""
+
+    host: str
+    port: int
+    trusted: bytes | None = None
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:8081`"""
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Proof(NamedTuple):
+    """One listener: the part of the readiness that it belongs to, its setting, its name (`HTTPS on 127.0.0.1:8081`)."""
+
+    part: Part
+    setting: str
+    name: str
+    ask: Callable[[], Awaitable[None]]
+
+    async def failure(self) -> str | None:
+        """Why the listener is not ready; None: it is."""
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await self.ask()
+        except TimeoutError:
+            return f"{self.name} did not answer within {PATIENCE:g} seconds"
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, Unproven) as error:
+            return f"{self.name} does not answer as it should: {str(error) or type(error).__name__}"
+        return None
+
+
+async def ask_http(place: Place, fields: Mapping[str, str]) -> None:
+    """Read the account, with a body that is sent when the server asks for it: so its answer has to wait for something."""
+    body = b"{}"
+    own = {"host": place.address, "expect": "100-continue", "content-length": str(len(body)), "connection": "close"}
+    head = "\r\n".join(["GET / HTTP/1.1", *(f"{name}: {value}" for name, value in {**own, **fields}.items()), "", ""])
+    async with _connected(place) as (reader, writer):
+        writer.write(head.encode("latin-1"))
+        _expect(await _head(reader), b"100")
+        writer.write(body)
+        answer = await _head(reader)
+        _expect(answer, b"200")
+        length = int(answer.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
+        account = json.loads(await reader.readexactly(min(length, LONGEST)))
+    if "writableLocations" not in account:
+        raise Unproven("it gave another document than the account")
+
+
+async def ask_mongo(place: Place) -> None:
+    """`hello`, which needs no login."""
+    from bson import decode, encode
+
+    command = encode({"hello": 1, "$db": "admin"})
+    async with _connected(place) as (reader, writer):
+        writer.write(_MESSAGE.pack(_MESSAGE.size + len(command), 1, 0, 2013, 0, 0) + command)
+        length, _, request, opcode, _, kind = _MESSAGE.unpack(await reader.readexactly(_MESSAGE.size))
+        if (request, opcode, kind) != (1, 2013, 0) or not _MESSAGE.size < length < LONGEST:
+            raise Unproven("it gave another message than the answer")
+        reply = decode(await reader.readexactly(length - _MESSAGE.size))
+    if reply.get("ok") != 1 or not reply.get("isWritablePrimary"):
+        raise Unproven(f"hello was refused: {reply.get('errmsg', 'no reason given')}")
+
+
+async def ask_ydb(place: Place, database: str, enforced: bool) -> None:
+    """`ListEndpoints`. `enforced`: clients log in, so to be asked for a login is the right answer."""
+    import grpc
+    import grpc.aio
+
+    from mayflydb.frontends.ydb.descriptors import message
+
+    request = message("Ydb.Discovery.ListEndpointsRequest")(database=database).SerializeToString()
+    options: list[tuple[str, Any]] = [("grpc.enable_http_proxy", 0), ("grpc.use_local_subchannel_pool", 1)]
+    if place.trusted is None:
+        channel = grpc.aio.insecure_channel(place.address, options)
+    else:
+        options.append(("grpc.ssl_target_name_override", CERTIFIED))
+        channel = grpc.aio.secure_channel(place.address, grpc.ssl_channel_credentials(place.trusted), options)
+    async with channel:
+        try:
+            answer = await channel.unary_unary(_LIST_ENDPOINTS)(request)
+        except grpc.aio.AioRpcError as error:
+            if enforced and error.code() == grpc.StatusCode.UNAUTHENTICATED:
+                return
+            raise Unproven(error.details() or error.code().name) from None
+    operation = message("Ydb.Discovery.ListEndpointsResponse").FromString(answer).operation
+    if not operation.ready or operation.status != message("Ydb.StatusIds").SUCCESS:
+        raise Unproven(f"ListEndpoints came to status {operation.status}")
+
+
+def _expect(head: bytes, status: bytes) -> None:
+    line = head.partition(b"\r\n")[0]
+    if line.split(b" ")[:2] != [b"HTTP/1.1", status]:
+        raise Unproven(line[:100].decode("latin-1"))
+
+
+async def _head(reader: StreamReader) -> bytes:
+    return await reader.readuntil(b"\r\n\r\n")
+
+
+@asynccontextmanager
+async def _connected(place: Place) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+    context = None
+    if place.trusted is not None:
+        context = ssl.create_default_context(cadata=place.trusted.decode("ascii"))
+    name = None if context is None else CERTIFIED
+    reader, writer = await asyncio.open_connection(place.host, place.port, ssl=context, server_hostname=name)
+    try:
+        yield reader, writer
+    finally:
+        # Not waited for: with TLS, the other side may say goodbye when it likes.
+        writer.transport.abort()
