@@ -140,6 +140,17 @@ def test_purge_in_a_slot(store: Subject, stocked: int, upto: int, limit: int, go
     assert len(owners) == len([key for key in left if DATES[key]])
 
 
+@pytest.mark.parametrize("full", [False, True])
+def test_some_are_spared_in_a_slot(store: Subject, container: int, full: bool) -> None:
+    for n, key in enumerate((b"a", b"b", b"c"), 1):
+        store.put(container, key, partition=b"p", dates=((SLOT, 10 * n),))
+    spared = ((b"p", b"a"),)
+    assert [store.read(NextDue(container, SLOT, after, spared)) for after in (None, 20, 30)] == [20, 30, None]
+    purge = Purge(container, SLOT, 99, 1, 0, None, "index", 4, 77, "sweep", full, spared=spared)
+    store.change(msgspec.structs.replace(purge, stamp=b"stamp" if full else None))
+    assert [event.key for event in store.read(Expiries(container, 0, 9))] == [b"b"]
+
+
 @pytest.mark.parametrize("not_before", [None, 29, 31, 10 * SECOND + 31])
 def test_the_event_of_a_date(store: Subject, container: int, not_before: int | None) -> None:
     record = store.put(container, b"k", anchor=1, override=9, dates=((SLOT, 30),))

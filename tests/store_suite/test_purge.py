@@ -66,6 +66,27 @@ def test_purge_victims(store: Subject, container: int, path: DuePath, upto: int,
     assert left(store, container) == [record.key for record in records if record.key not in gone]
 
 
+@pytest.mark.parametrize("limit", [1, 2, 100])
+@pytest.mark.parametrize("path", DuePath)
+def test_some_are_spared(store: Subject, container: int, path: DuePath, limit: int) -> None:
+    """They do not count for the limit, and not as what is due next. A key is meant in its own partition alone."""
+    lives: dict[bytes, tuple[int | None, int | None]] = {
+        key: (n, n if path is DuePath.DEADLINE else None) for n, key in enumerate((b"a", b"b", b"c", b"d"), 1)
+    }
+    store.keep(container, lives)
+    partition = store.read(Scan(container, b"", None, Order.CREATED, None, 1))[0].partition
+    spared = ((partition, b"a"), (partition, b"c"), (b"elsewhere", b"d"), (partition, b"missing"))
+    unit = 1 if path is DuePath.ANCHOR else SECOND + 1
+    assert store.read(NextDue(container, path, None, spared)) == 2 * unit
+    assert store.read(NextDue(container, path, 2 * unit, spared)) == 4 * unit
+    assert store.read(NextDue(container, path, 4 * unit, spared)) is None
+    span = SPAN if path is DuePath.ANCHOR else None
+    store.change(Purge(container, path, BEYOND, limit, span, None, "x", 1, 9, "sweep", spared=spared))
+    gone = [b"b", b"d"][:limit]
+    assert [event.key for event in events(store)] == gone
+    assert left(store, container) == [key for key in lives if key not in gone]
+
+
 def test_event_fields(store: Subject, container: int) -> None:
     store.put(container, b"k", partition=b"\x00\xff", anchor=100, override=IGNORED)
     record = store.put(container, b"k", partition=b"\x00\xff", anchor=200, override=IGNORED)

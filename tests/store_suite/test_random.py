@@ -41,6 +41,7 @@ from mayflydb.store.interface import (
     Get,
     History,
     Holders,
+    Identity,
     KeyRange,
     Link,
     Load,
@@ -198,14 +199,21 @@ class Walk:
         not_before = self.random.choice([None, 0, 7, 2**53])
         limit, history = self.random.choice([1, 2, 5, 100]), self.random.random() < 0.5
         rivals = tuple(self.rival(other) for other in PATHS if other != path and self.random.random() < 0.3)
+        spared = self.spared()
 
         def decide() -> Decision[bool]:
             if (yield from ask(Load(container))) is None:
                 return Outcome((), False)
             purge = Purge(container, path, upto, limit, span, not_before, "default", 1, 9, "sweep", history, rivals)
+            purge = msgspec.structs.replace(purge, spared=spared)
             return Outcome((purge,), True)
 
         await self.store.write(decide, "sweep")
+
+    def spared(self) -> tuple[Identity, ...]:
+        """Records that are left out, most often none."""
+        many = self.random.choice((0, 0, 1, 5))
+        return tuple(self.identity() for _ in range(many))
 
     def rival(self, path: Path) -> Rival:
         span = None if path is DuePath.DEADLINE else self.random.choice(SPANS)
@@ -318,7 +326,7 @@ class Walk:
             Fetch(container, tuple(sorted(self.random.sample(range(1, 40), self.random.randrange(9))))),
             self.walk(container, limit),
             Due(container, path, self.instant(), after, limit),
-            NextDue(container, path, self.random.choice([None, self.instant()])),
+            NextDue(container, path, self.random.choice([None, self.instant()]), self.spared()),
             CountDue(container, path, tuple(bounds)),
             Count(container, self.random.random() < 0.5),
             Find(self.random.choice([0, container]), self.random.choice(NAMES)),

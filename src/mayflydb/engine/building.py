@@ -7,13 +7,14 @@ stretch that is linked against those and itself. So of two records with one key 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence, Set
 from typing import Any, TypeAlias
 
 import msgspec
 
 from mayflydb.engine.catalog import Index, Node, Nodes, State, next_number, row_of, with_several
 from mayflydb.engine.decide import not_unique
+from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.workspace import Workspace, repeated
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
@@ -25,6 +26,7 @@ from mayflydb.store.interface import (
     Change,
     Decision,
     Holders,
+    Identity,
     Link,
     Load,
     Order,
@@ -102,7 +104,9 @@ def has(node: Node, index: Index) -> bool:
 class Build:
     """One build of several indexes of one container, all of them new."""
 
-    def __init__(self, store: Store, nodes: Nodes, container: int, keys_of: KeysOf) -> None:
+    def __init__(self, store: Store, nodes: Nodes, container: int, keys_of: KeysOf, locks: Locks | None = None) -> None:
+        """`locks`: a hidden record that is locked there is not removed to make room."""
+        self._locks = Locks() if locks is None else locks
         self._store = store
         self._nodes = nodes
         self._container = container
@@ -134,22 +138,36 @@ class Build:
         `now` or later; NotFound if they were dropped meanwhile; what `keys_of` raises.
         """
 
-        def decide() -> Decision[Position | None]:
-            row = yield from ask(Load(self._container))
-            node = None if row is None else self._nodes.of(row)
-            if node is None or not all(has(node, index) for index in self.indexes):
-                raise NotFound(GONE)
-            records = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, STRETCH))
-            if not records:
-                return Outcome((turned(node, [index.number for index in self.indexes], "ready"),), None)
-            changes = yield from self._linked(node, records, now)
-            return Outcome(tuple(changes), Position(b"", records[-1].seq))
+        while True:
+            try:
+                return await self._attempt(after, now)
+            except Locked as met:
+                place = met.place
+            # A hidden record that is in the way may be saved by a transaction that has written it.
+            await self._locks.turn(place)
+            self._locks.done(place)
 
-        return (await self._store.write(decide, "sweep")).reply
+    async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
+        with self._locks.purge(self._container):
+            locked = self._locks.locked(self._container)
+            return (await self._store.write(lambda: self._stretch(after, now, locked), "sweep")).reply
 
-    def _linked(self, node: Node, records: Sequence[Record], now: Instant) -> Generator[Read[Any], Any, list[Change]]:
+    def _stretch(self, after: Position | None, now: Instant, locked: Set[Identity]) -> Decision[Position | None]:
+        row = yield from ask(Load(self._container))
+        node = None if row is None else self._nodes.of(row)
+        if node is None or not all(has(node, index) for index in self.indexes):
+            raise NotFound(GONE)
+        records = yield from ask(Scan(self._container, b"", None, Order.CREATED, after, STRETCH))
+        if not records:
+            return Outcome((turned(node, [index.number for index in self.indexes], "ready"),), None)
+        changes = yield from self._linked(node, records, now, locked)
+        return Outcome(tuple(changes), Position(b"", records[-1].seq))
+
+    def _linked(
+        self, node: Node, records: Sequence[Record], now: Instant, locked: Set[Identity]
+    ) -> Generator[Read[Any], Any, list[Change]]:
         owned = {record.seq: self._entries_of(record) for record in records}
-        buried, changes = yield from self._cleared(node, records, owned, now)
+        buried, changes = yield from self._cleared(node, records, owned, now, locked)
         several = {number for own in owned.values() for number in repeated(own)}
         if not several <= {index.number for index in node.definition.indexes if index.several}:
             changes.append(PutRow(row_of(with_several(node, several))))
@@ -166,9 +184,17 @@ class Build:
         return [entry(index, key, record.partition) for index in self.indexes for key in self._keys_of(record, index)]
 
     def _cleared(
-        self, node: Node, records: Sequence[Record], owned: dict[int, list[Entry]], now: Instant
+        self,
+        node: Node,
+        records: Sequence[Record],
+        owned: dict[int, list[Entry]],
+        now: Instant,
+        locked: Set[Identity],
     ) -> Generator[Read[Any], Any, tuple[set[int], list[Change]]]:
-        """Removes hidden records that share unique entries: who they are, and the changes. Conflict if two visible ones do."""
+        """Removes hidden records that share unique entries: who they are, and the changes. Conflict if two visible ones do.
+
+        Locked if one of them is `locked`.
+        """
         unique = {index.number for index in self.indexes if index.unique}
         asked = dict.fromkeys(each for own in owned.values() for each in own if each.index in unique)
         if not asked:
@@ -189,6 +215,8 @@ class Build:
                 raise not_unique(each, visible[0])
             for record in sharers[each] if len(sharers[each]) > 1 else ():
                 if record not in visible and record.seq not in buried:
+                    if (identity := (record.partition, record.key)) in locked:
+                        raise Locked((node.id, identity))
                     buried.add(record.seq)
                     yield from space.bury(record)
         return buried, space.changes

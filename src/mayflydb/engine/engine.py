@@ -18,6 +18,7 @@ from mayflydb.engine.history import versions
 from mayflydb.engine.indexes import Indexes
 from mayflydb.engine.insight import Insight
 from mayflydb.engine.ledger import Ledger
+from mayflydb.engine.locks import TAKEN, Holder, Locked, Patience
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.past import Past
 from mayflydb.engine.premise import Premise
@@ -26,11 +27,12 @@ from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, Mortals, Transaction
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
-from mayflydb.model.errors import MayflyError
+from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Version
 from mayflydb.store.interface import (
     Children,
+    Committed,
     Decision,
     Find,
     Get,
@@ -143,10 +145,11 @@ class Engine:
         self.companions = Companions(store)
         self.ledger = Ledger(store, nodes)
         self.insight = Insight(store)
-        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease)
+        self.indexes = Indexes(store, nodes, lambda: self._write_instant(0), lease, reaper.locks)
         self.dates = DateIndexes(store, nodes, reaper.changed)
         self.nodes = nodes
         self.past = reaper.past = Past()
+        self.locks = reaper.locks
         self._written_at: Instant = 0
 
     def now(self) -> Coroutine[Any, Any, Instant]:
@@ -204,6 +207,7 @@ class Engine:
         await self.store.reset()
         self.nodes.forget()
         self.past.reset()
+        self.locks.reset()
         self.meter.forget()
         if self.budgets is not None:
             self.budgets.forget()
@@ -220,11 +224,40 @@ class Engine:
 
     # --- writes ----------------------------------------------------------------------------------------------------
 
-    async def transact(self, body: Body[T], now: Instant) -> T:
-        """Decide and commit what a body does, in any number of containers, as a whole. Errors: the body's own, OwnerNotFound,
-        Unavailable, OutcomeUnknown."""
-        with self.past.write():
-            committed = await self.store.write(lambda: self._decide(body, now))
+    async def transact(
+        self,
+        body: Body[T],
+        now: Instant,
+        holder: Holder | None = None,
+        patience: Patience | None = None,
+        waits: bool = True,
+    ) -> T:
+        """Decide and commit what a body does, in any number of containers, as a whole.
+
+        Where it meets what an open transaction has locked, it waits for the end of that, holding nothing, and is decided anew.
+        `holder`: the locks of the transaction that this commits; it does not wait for another one, and gets a WriteConflict, as
+        without `waits`. `patience`: of who waits.
+        Errors: the body's own, OwnerNotFound, WriteConflict, Unavailable, OutcomeUnknown.
+        """
+        try:
+            with self.past.write():
+                return self._done(await self.store.write(lambda: self._decide(body, now, holder)))
+        except Locked as met:
+            place = met.place
+        if holder is not None or not waits:
+            raise WriteConflict(TAKEN, container=place[0])
+        while True:
+            await self.locks.turn(place, patience)
+            turn = place
+            try:
+                with self.past.write():
+                    return self._done(await self.store.write(lambda: self._decide(body, now, None)))
+            except Locked as met:
+                place = met.place
+            finally:
+                self.locks.done(turn)
+
+    def _done(self, committed: Committed[tuple[T, tuple[Mortals, ...]]]) -> T:
         self.reaper.bell.ring()
         reply, mortals = committed.reply
         # By the schedule as it is now: it may have changed meanwhile.
@@ -235,8 +268,8 @@ class Engine:
                     self.reaper.notice(container, ahead, own)
         return reply
 
-    def _decide(self, body: Body[T], now: Instant) -> Decision[tuple[T, tuple[Mortals, ...]]]:
-        transaction = Transaction(self.nodes, self._write_instant(now))
+    def _decide(self, body: Body[T], now: Instant, holder: Holder | None) -> Decision[tuple[T, tuple[Mortals, ...]]]:
+        transaction = Transaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced():
             self.past.note(container, replaced)
@@ -272,7 +305,7 @@ class Engine:
                     raise BatchRefused(index, error) from error
             return results
 
-        return await self.transact(body, now)
+        return await self.transact(body, now, None if premise is None else premise.holder)
 
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write never goes back in it: not behind another

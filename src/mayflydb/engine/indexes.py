@@ -16,6 +16,7 @@ import msgspec
 
 from mayflydb.engine.building import Build, Choose, KeysOf, Wanted, added, has, put_indexes, turned
 from mayflydb.engine.catalog import Index, Node, Nodes, row_of
+from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Lease
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import MayflyError, NotFound, Unavailable
@@ -53,8 +54,19 @@ BUILDER: Span = 60 * SECOND
 class Indexes:
     """Those of all containers of a store."""
 
-    def __init__(self, store: Store, nodes: Nodes, instant: Callable[[], Instant], lease: Lease | None = None) -> None:
-        """`instant`: the one that a write has now. `lease`: how this node takes a build for itself, if others share the store."""
+    def __init__(
+        self,
+        store: Store,
+        nodes: Nodes,
+        instant: Callable[[], Instant],
+        lease: Lease | None = None,
+        locks: Locks | None = None,
+    ) -> None:
+        """`instant`: the one that a write has now. `lease`: how this node takes a build for itself, if others share the store.
+
+        `locks`: as of a Build.
+        """
+        self._locks = locks
         self._store = store
         self._nodes = nodes
         self._instant = instant
@@ -169,7 +181,7 @@ class Indexes:
             log.info("work on indexes ended: %s", error)
 
     async def _built(self, container: int, choose: Choose, keys_of: KeysOf) -> tuple[Index, ...]:
-        build = Build(self._store, self._nodes, container, keys_of)
+        build = Build(self._store, self._nodes, container, keys_of, self._locks)
         if await build.define(choose):
             return build.indexes
         numbers = [index.number for index in build.indexes]
@@ -259,7 +271,7 @@ class Indexes:
         return next((index for index in standing if index.state != "ready"), None)
 
     async def _build(self, container: int, index: Index, keys_of: KeysOf) -> None:
-        build = Build(self._store, self._nodes, container, keys_of)
+        build = Build(self._store, self._nodes, container, keys_of, self._locks)
         build.indexes = (index,)
         after: Position | None = None
         while True:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import Index, Node
+from mayflydb.engine.locks import Holder, Locks
 from mayflydb.engine.past import Past
 from mayflydb.engine.walks import Shelf, Span, entry_keys
 from mayflydb.engine.workspace import Workspace
@@ -49,9 +50,9 @@ class Shelves:
 class Part:
     """One container in one transaction. `lsn` is the last number that had been given out at its beginning."""
 
-    def __init__(self, node: Node, lsn: int, seq: int, now: Instant, past: Past) -> None:
+    def __init__(self, node: Node, lsn: int, seq: int, now: Instant, past: Past, locks: Locks, holder: Holder) -> None:
         self.node = node
-        self.space = Workspace(node, now)
+        self.space = Workspace(node, now, None, locks, holder)
         self.written: dict[Identity, None] = {}
         self.lsn = lsn
         self._seq = seq

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -65,6 +66,7 @@ class Past:
         self._lost: WeakSet[object] = WeakSet()
         self._bereaved: WeakSet[object] = WeakSet()
         self._under_way: dict[int, None] = {}
+        self._settling: deque[tuple[int, asyncio.Future[None]]] = deque()
         self._dead: deque[tuple[int, list[Replaced]]] = deque()
         self._unheard: deque[tuple[int, int, list[Replaced]]] = deque()
         self._notes: deque[_Note] = deque()
@@ -117,6 +119,22 @@ class Past:
         finally:
             del self._under_way[number]
             self._prune()
+            if self._settling:
+                self._settle()
+
+    async def settled(self) -> None:
+        """Wait until everything that is under way now has been committed, or dropped."""
+        if self._under_way:
+            settled = asyncio.get_running_loop().create_future()
+            self._settling.append((next(reversed(self._under_way)), settled))
+            await settled
+
+    def _settle(self) -> None:
+        oldest = next(iter(self._under_way), self._last + 1)
+        while self._settling and self._settling[0][0] < oldest:
+            settled = self._settling.popleft()[1]
+            if not settled.done():
+                settled.set_result(None)
 
     def note(self, container: int, replaced: Iterable[Replaced]) -> None:
         """These are about to be replaced."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
+from mayflydb.engine.locks import Holder
 from mayflydb.expiry.deadline import deadline, over, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Order, Position, Read, Scan, ask
+from mayflydb.store.interface import Get, Identity, Order, Position, Read, Scan, ask
 
 CHANGED: Final = "What the transaction has read was changed by somebody else."
 _FEW: Final = 16
@@ -22,14 +23,18 @@ _STRETCH: Final = 1_000
 class Premise:
     """What was read of one container by its `rules` at `now`, from the time on at which `lsn` was the last one."""
 
-    def __init__(self, container: int, lsn: int, rules: tuple[Rule, ...], now: Instant) -> None:
+    def __init__(
+        self, container: int, lsn: int, rules: tuple[Rule, ...], now: Instant, holder: Holder | None = None
+    ) -> None:
+        """`holder`: the locks of the transaction; what it has locked stays alive for it beyond its old deadline."""
+        self.holder = Holder(now, exclusive=False) if holder is None else holder
         self._container = container
         self._lsn = lsn
         self._rules = rules
         self._now = now
         self._versions: dict[tuple[bytes, bytes], int | None] = {}
         self._partitions: set[bytes] = set()
-        self._ends: Instant | None = None
+        self._ends: dict[Identity, Instant] = {}
 
     @property
     def empty(self) -> bool:
@@ -43,8 +48,8 @@ class Premise:
         # What was read first counts: another version later on is a change by somebody else.
         self._versions.setdefault((partition, key), None if record is None else record.lsn)
         ends = None if record is None else deadline(record, self._rules)
-        if ends is not None and (self._ends is None or ends < self._ends):
-            self._ends = ends
+        if ends is not None:
+            self._ends.setdefault((partition, key), ends)
 
     def scanned(self, partition: bytes) -> None:
         """What is visible in this partition has been looked for; what was found is told to `read`."""
@@ -52,7 +57,7 @@ class Premise:
 
     def check(self, lsn: int, rules: Sequence[Rule], now: Instant) -> Generator[Read[Any], Any, None]:
         """WriteConflict unless everything would be read again at `now`, when the container has come to `lsn`."""
-        if tuple(rules) != self._rules or (self._ends is not None and over(self._ends, now)):
+        if tuple(rules) != self._rules or any(over(ends, self._seen(place, now)) for place, ends in self._ends.items()):
             raise WriteConflict(CHANGED)
         if lsn == self._lsn:
             return
@@ -71,7 +76,12 @@ class Premise:
             raise WriteConflict(CHANGED)
 
     def _version(self, record: Record | None, now: Instant) -> int | None:
-        return record.lsn if record is not None and visible_at(record, self._rules, now) else None
+        if record is None or not visible_at(record, self._rules, self._seen((record.partition, record.key), now)):
+            return None
+        return record.lsn
+
+    def _seen(self, identity: Identity, now: Instant) -> Instant:
+        return self.holder.seen(self._container, identity, now)
 
     def _visible(self, now: Instant) -> Generator[Read[Any], Any, dict[tuple[bytes, bytes], int]]:
         """The versions in the partitions that were scanned: a script reads in no other."""
@@ -85,6 +95,6 @@ class Premise:
                     break
                 after = Position(records[-1].partition, records[-1].seq)
                 for record in records:
-                    if visible_at(record, self._rules, now):
-                        versions[record.partition, record.key] = record.lsn
+                    if (version := self._version(record, now)) is not None:
+                        versions[record.partition, record.key] = version
         return versions

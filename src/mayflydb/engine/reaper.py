@@ -18,6 +18,7 @@ from mayflydb.engine.billing import Billing
 from mayflydb.engine.catalog import Nodes, Run, catalogue
 from mayflydb.engine.history import forget_old
 from mayflydb.engine.ledger import Bell, Ledger
+from mayflydb.engine.locks import Locks
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.past import Past
 from mayflydb.engine.runs import CADENCE, Cadence, Runs
@@ -92,6 +93,8 @@ class Reaper:
         self.bell = Bell()
         self.past: Past | None = None
         """Told of what is purged."""
+        self.locks = Locks(self.changed)
+        """What open transactions have written, which is not purged."""
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
 
@@ -253,10 +256,14 @@ class Reaper:
     async def _sweep(self, container: int, limit: int, horizon: Instant, now: Instant, how: str, haste: Haste) -> int:
         self._turn += 1
         self._turns[container] = self._turn
-        schedule = self._monitor.schedule
-        with contextlib.nullcontext() if self.past is None else self.past.write():
+        schedule, past = self._monitor.schedule, self.past
+        with self.locks.purge(container) as spared, contextlib.nullcontext() if past is None else past.write():
+            if spared is None:
+                self._unknown.add(container)
+                return 0
             committed = await self._store.write(
-                lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, self.past), "sweep"
+                lambda: purge_due(self._nodes, container, horizon, now, limit, how, schedule, haste, past, spared),
+                "sweep",
             )
         removed = sum(purged.records for purged in committed.purged)
         size = sum(purged.value_bytes for purged in committed.purged)
@@ -277,7 +284,12 @@ class Reaper:
         self._looking_at = container
         try:
             haste: Haste = "demanded" if container in self._demanded else "none"
-            ahead, own, run = await next_purge(self._store, self._nodes, container, self._monitor.schedule, haste)
+            spared = self.locks.spared(container)
+            ahead, own, run = await next_purge(
+                self._store, self._nodes, container, self._monitor.schedule, haste, spared or ()
+            )
+            if spared is None:
+                ahead = None  # It is looked at again when locks are released.
         except BaseException:
             self._unknown.add(container)
             raise

@@ -1,8 +1,10 @@
 """A transaction that lives as long as its client likes: kept in memory, seen by nobody, and committed as a whole at its end.
 
-It is optimistic, and isolated as a snapshot is. It sees what was committed when it began and what it has done itself; it takes no
-locks. Whoever of two that write one record commits first wins, the other one gets a WriteConflict and may run again. So does a
-serializable one that has written something, and would not read at its end what it has read.
+It is isolated as a snapshot is. It sees what was committed when it began and what it has done itself. What it has written is
+locked until it is closed: nothing purges it meanwhile. With exclusive locks plain writes of it wait, and of two transactions that
+write one record the second gets a WriteConflict at once. Otherwise it is optimistic: the first of them that commits wins, the
+other one gets a WriteConflict and may run again. So does a serializable one that has written something, and would not read at
+its end what it has read.
 
 The store keeps one version of each record. Those that were replaced since are kept in memory while a snapshot is open, as far as
 this process replaced or purged them. One that another process changed is told by its lsn, and is a WriteConflict for whoever
@@ -23,6 +25,7 @@ from mayflydb.engine.building import KeysOf
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
+from mayflydb.engine.locks import TAKEN, Holder, Locked
 from mayflydb.engine.part import CHANGED, Part, Shelves
 from mayflydb.engine.transactions import Body, Transaction
 from mayflydb.engine.walks import Found, Place, merged
@@ -30,7 +33,7 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Record
+from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
     HASH_BYTES,
     Allocate,
@@ -57,9 +60,16 @@ class Snapshot:
     """Reads and commands of one transaction, one after the other, over any containers of an engine."""
 
     def __init__(
-        self, engine: Engine, now: Instant, begun: dict[int, Row], parents: frozenset[int], serializable: bool = False
+        self,
+        engine: Engine,
+        now: Instant,
+        begun: dict[int, Row],
+        parents: frozenset[int],
+        serializable: bool = False,
+        exclusive: bool = False,
     ) -> None:
         self.now = now
+        self._holder = Holder(now, exclusive)
         self.serializable = serializable
         self._engine = engine
         self._begun = begun
@@ -71,19 +81,28 @@ class Snapshot:
 
     @classmethod
     async def begin(
-        cls, engine: Engine, now: Instant, parents: Iterable[int] = (), serializable: bool = False
+        cls,
+        engine: Engine,
+        now: Instant,
+        parents: Iterable[int] = (),
+        serializable: bool = False,
+        exclusive: bool = False,
     ) -> Snapshot:
-        """From what is committed now in the containers below these nodes; in others from what is when they are first met."""
+        """From what is committed now in the containers below these nodes; in others from what is when they are first met.
+
+        `exclusive`: of what it writes, until it is closed.
+        """
         known = frozenset(parents)
         begun: dict[int, Row] = {}
         # From before its beginning on it is known what is replaced.
-        snapshot = cls(engine, now, begun, known, serializable)
+        snapshot = cls(engine, now, begun, known, serializable, exclusive)
         begun.update({row.id: row for parent in known for row in await engine.store.read(Children(parent))})
         return snapshot
 
     def close(self) -> None:
-        """Nothing will be read here any more."""
+        """Nothing will be read here any more, and nothing committed: its locks are released."""
         self._engine.past.leave(self)
+        self._engine.locks.release(self._holder)
 
     @property
     def written(self) -> list[Written]:
@@ -286,6 +305,8 @@ class Snapshot:
         part = await self._part(container)
         blind = blind and command.mode in (Mode.UPSERT, Mode.DELETE) and command.if_match is command.seq is None
         identity = command.partition, command.key
+        if command.mode is not Mode.READ:
+            await self._lock(part, command)
         if not blind:
             part.seen(*identity)
         done = _Done(container, command, blind)
@@ -294,6 +315,8 @@ class Snapshot:
             done.written = await self._driven(part, part.space.run(command), answer)
         except OwnerNotFound:
             raise
+        except Locked as met:
+            raise WriteConflict(TAKEN, container=container) from met
         except NotFound:
             if blind:
                 self._done.append(done)
@@ -302,7 +325,25 @@ class Snapshot:
             if not part.is_blind(identity):
                 part.written.update(dict.fromkeys([identity, (command.partition, command.key_after)]))
             self._done.append(done)
+        if self._holder.exclusive and command.mode is not Mode.DELETE:
+            await self._lock_entries(part, part.space.unique(done.written.record))
         return done.written
+
+    async def _lock(self, part: Part, command: Command) -> None:
+        """Lock what a command writes. What is read from then on stays so until the locks are released, if they are exclusive."""
+        locks, container, gone = self._engine.locks, part.node.id, command.mode is Mode.DELETE
+        fresh = await locks.hold(self._holder, container, (command.partition, command.key), gone)
+        if command.key_after != command.key:
+            fresh |= await locks.hold(self._holder, container, (command.partition, command.key_after), False)
+        if fresh and self._holder.exclusive:
+            # Writes that have been decided without knowing of the lock.
+            await self._engine.past.settled()
+
+    async def _lock_entries(self, part: Part, entries: tuple[Entry, ...]) -> None:
+        if self._engine.locks.take_entries(self._holder, part.node.id, entries):
+            await self._engine.past.settled()
+            for record in await self._engine.store.read(Holders(part.node.id, entries)):
+                part.met(record.partition, record.key, record)
 
     async def commit(self, now: Instant, claim: Body[bool] | None = None) -> list[Written]:
         """Do what its commands have done, all of it, by numbers that last. WriteConflict if that is not possible any more.
@@ -317,7 +358,7 @@ class Snapshot:
                 return []
             return (yield from self._replay(transaction))
 
-        return await self._engine.transact(body, now)
+        return await self._engine.transact(body, now, self._holder)
 
     def _replay(self, transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
         pairs: list[tuple[Written, Written]] = []
@@ -362,7 +403,8 @@ class Snapshot:
             # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A
             # read in the order of commits waits for those under way: what is read from here on is no older than the lsn.
             await self._engine.store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", lsn), 1))
-            part = self._parts[container] = Part(self._engine.nodes.of(row), lsn, seq, self.now, self._engine.past)
+            node, past, locks = self._engine.nodes.of(row), self._engine.past, self._engine.locks
+            part = self._parts[container] = Part(node, lsn, seq, self.now, past, locks, self._holder)
         return part
 
     def _check_losses(self, container: int) -> None:

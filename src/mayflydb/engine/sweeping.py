@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Sequence, Set
 from typing import Any, Literal
 
 from mayflydb.engine.catalog import Node, Nodes, Run
 from mayflydb.engine.insight import path_place
 from mayflydb.engine.ledger import stamped
+from mayflydb.engine.locks import Spared
 from mayflydb.engine.past import Past
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Decision, Due, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
+from mayflydb.store.interface import Decision, Due, Identity, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
 
 Haste = Literal["none", "monitor", "all", "demanded"]
 """Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
@@ -39,12 +40,13 @@ def purge_due(
     schedule: Schedule | None = None,
     haste: Haste = "none",
     past: Past | None = None,
+    spared: Spared = (),
 ) -> Decision[None]:
     """Remove up to `limit` records that are due at `horizon`, oldest first on each path.
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
     rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
-    `past`: who is told of it first, if he wants to know.
+    `past`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -55,13 +57,13 @@ def purge_due(
     waits = schedule is not None and not hastens(haste, node.definition.schedule is not None)
     ready = []
     for due in due_ranges(node.rules, horizon, schedule_of(node, schedule) if schedule and waits else None):
-        oldest = yield from ask(NextDue(container, due.path, None))
+        oldest = yield from ask(NextDue(container, due.path, None, spared))
         if oldest is not None and oldest <= due.upto:
             ready.append(due)
     share = max(1, limit // max(1, len(ready)))
     if past is not None and past.wants_deaths:
         for due in ready:
-            past.note_deaths(container, row.lsn, (yield from _doomed(container, due, share)))
+            past.note_deaths(container, row.lsn, (yield from _doomed(container, due, share, frozenset(spared))))
     history, orderer = bool(node.definition.history), node.definition.ordered
     stamp = (yield from stamped(orderer, {})) if history and orderer is not None and ready else None
     purges = tuple(
@@ -79,13 +81,16 @@ def purge_due(
             history=history,
             rivals=_rivals(ready, n),
             stamp=stamp,
+            spared=spared,
         )
         for n, due in enumerate(ready)
     )
     return Outcome(purges, None)
 
 
-def _doomed(container: int, due: DueRange, limit: int) -> Generator[Read[Any], Any, list[Record]]:
+def _doomed(
+    container: int, due: DueRange, limit: int, spared: Set[Identity]
+) -> Generator[Read[Any], Any, list[Record]]:
     """The first records of a range, in the order in which they are purged."""
     found: list[Record] = []
     after: tuple[int, int] | None = None
@@ -93,7 +98,7 @@ def _doomed(container: int, due: DueRange, limit: int) -> Generator[Read[Any], A
         records = yield from ask(Due(container, due.path, due.upto, after, limit - len(found)))
         if not records:
             break
-        found += records
+        found += [record for record in records if (record.partition, record.key) not in spared]
         after = path_place(records[-1], due.path)
     return found
 
@@ -108,18 +113,19 @@ def _rivals(ready: Sequence[DueRange], n: int) -> tuple[Rival, ...]:
 
 
 async def next_purge(
-    store: Store, nodes: Nodes, container: int, schedule: Schedule, haste: Haste = "none"
+    store: Store, nodes: Nodes, container: int, schedule: Schedule, haste: Haste = "none", spared: Spared = ()
 ) -> tuple[Upcoming | None, Schedule | None, Run | None]:
     """The earliest deadline of a container's stored records, and when one may be purged; the schedule that is its own, and the
     last of its passes that has left an account.
 
-    None: nobody dies, or nothing is purged now; that it is paused does not count where it is `demanded`.
+    None: nobody dies, or nothing is purged now; that it is paused does not count where it is `demanded`. Records that are
+    `spared` do not count.
     """
     row = await store.read(Load(container))
     node = None if row is None else nodes.of(row)
     if node is None or (node.definition.paused and (node.definition.paused != "purge" or haste != "demanded")):
         return None, None, None
-    return await _earliest(store, node, None, schedule), node.definition.schedule, node.definition.run
+    return await _earliest(store, node, None, schedule, spared), node.definition.schedule, node.definition.run
 
 
 async def next_deadline(store: Store, nodes: Nodes, container: int, after: Instant | None = None) -> Instant | None:
@@ -136,13 +142,15 @@ async def next_step(store: Store, nodes: Nodes, container: int, after: Instant, 
     return None if found is None else found.purge
 
 
-async def _earliest(store: Store, node: Node, after: Instant | None, schedule: Schedule | None) -> Upcoming | None:
+async def _earliest(
+    store: Store, node: Node, after: Instant | None, schedule: Schedule | None, spared: Spared = ()
+) -> Upcoming | None:
     earliest: Upcoming | None = None
     schedule = None if schedule is None else schedule_of(node, schedule)
     for lane in lanes(node.rules):
         # What was due at the last pass is gone; what became due since then waits for the next.
         done = None if after is None else horizon_of(lane.rule, after, schedule)
-        value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.bound(done)))
+        value = await store.read(NextDue(node.id, lane.path, None if done is None else lane.bound(done), spared))
         if value is not None:
             deadline = lane.deadline(value)
             earliest = Upcoming(deadline, purge_instant(deadline, lane.rule, schedule)).sooner(earliest)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
 from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.locks import Holder, Locks
 from mayflydb.engine.past import Replaced
 from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.passes import Schedule
@@ -24,11 +25,14 @@ Mortals: TypeAlias = tuple[int, tuple[Rule, ...], Schedule | None, tuple[Record,
 class Transaction:
     """The workspaces of the containers that a body has asked for; all of them decide by the same `now`."""
 
-    __slots__ = ("_lsns", "_nodes", "_spaces", "_stamps", "now")
+    __slots__ = ("_holder", "_locks", "_lsns", "_nodes", "_spaces", "_stamps", "now")
 
-    def __init__(self, nodes: Nodes, now: Instant) -> None:
+    def __init__(self, nodes: Nodes, now: Instant, locks: Locks | None = None, holder: Holder | None = None) -> None:
+        """`locks`, `holder`: as of a Workspace."""
         self.now = now
         self._nodes = nodes
+        self._locks = locks
+        self._holder = holder
         self._spaces: dict[int, Workspace] = {}
         self._lsns: dict[int, int] = {}
         self._stamps: dict[int, bytes] = {}
@@ -40,7 +44,9 @@ class Transaction:
             row = yield from ask(Load(container))
             if row is None:
                 raise OwnerNotFound("Owner resource does not exist")
-            space = self._spaces[container] = Workspace(self._nodes.of(row), self.now, self._stamps)
+            space = self._spaces[container] = Workspace(
+                self._nodes.of(row), self.now, self._stamps, self._locks, self._holder
+            )
             self._lsns[container] = row.lsn
         return space
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
 from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.engine.ledger import stamped
+from mayflydb.engine.locks import Holder, Locks
 from mayflydb.engine.past import Replaced
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
-from mayflydb.model.errors import Corrupt
+from mayflydb.model.errors import Conflict, Corrupt
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
 from mayflydb.store.interface import (
@@ -43,9 +44,19 @@ def repeated(entries: Sequence[Entry]) -> set[int]:
 class Workspace:
     """Commands run one after the other against a container, at one instant, under its rules as they are there."""
 
-    def __init__(self, container: Node, now: Instant, stamps: dict[int, bytes] | None = None) -> None:
-        """`stamps`: those that its transaction has got, in all its containers."""
+    def __init__(
+        self,
+        container: Node,
+        now: Instant,
+        stamps: dict[int, bytes] | None = None,
+        locks: Locks | None = None,
+        holder: Holder | None = None,
+    ) -> None:
+        """`stamps`: those that its transaction has got, in all its containers. `locks`: of which only those of `holder` may be
+        written; what it has locked is alive or dead as of its own instant."""
         self._stamps = {} if stamps is None else stamps
+        self._locks = locks
+        self._holder = holder
         self._container = container.id
         self._node = container
         self._definition = container.definition
@@ -68,14 +79,26 @@ class Workspace:
     def get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         """The visible record with this identity, as it is here."""
         record = yield from self._get(partition, key)
-        return record if record is not None and visible_at(record, self.rules, self._now) else None
+        now = self._seen(partition, key)
+        return record if record is not None and visible_at(record, self.rules, now) else None
+
+    def _seen(self, partition: bytes, key: bytes) -> Instant:
+        """The instant as of which the record at a place is alive or dead."""
+        holder = self._holder
+        return self._now if holder is None else holder.seen(self._container, (partition, key), self._now)
 
     def run(self, command: Command) -> Generator[Read[Any], Any, Written]:
-        """Decide one command and note its changes. A refusal notes nothing: numbers that were given out for it are gaps."""
+        """Decide one command and note its changes. A refusal notes nothing: numbers that were given out for it are gaps.
+
+        Locked: another open transaction has locked what is to be written.
+        """
         current = yield from self._get(command.partition, command.key)
-        visible = judge(command, current, self.rules, self._now)
+        visible = self._judged(command, current)
         if command.mode is Mode.READ and visible is not None:
             return Written(Mode.READ, visible, False, self._now)
+        if self._locks:
+            self._locks.check(self._container, (command.partition, command.key), self._holder)
+            self._locks.check(self._container, (command.partition, command.key_after), self._holder)
         if command.mode is Mode.DELETE and visible is not None:
             lsn, _ = yield from ask(Allocate(self._container, seq=False))  # A deletion moves the session's lsn too.
             yield from self._remove(visible, lsn)
@@ -106,6 +129,14 @@ class Workspace:
         yield from self._remember(kind, lsn, record, visible, draft.remembered or record.value)
         return Written(command.mode, record, visible is None, self._now)
 
+    def _judged(self, command: Command, current: Record | None) -> Record | None:
+        try:
+            return judge(command, current, self.rules, self._seen(command.partition, command.key))
+        except Conflict:
+            if self._locks:
+                self._locks.check_gone(self._container, (command.partition, command.key), self._holder)
+            raise
+
     def _entries_of(self, draft: Draft, dates: Dates, before: Record | None) -> tuple[Entry, ...] | None:
         """By the indexes as they are in this transaction."""
         entries = draft.entries
@@ -130,19 +161,37 @@ class Workspace:
         """Those that nobody else may own."""
         if not self._exclusive or not entries:
             return draft.entries or ()
-        return tuple([entry for entry in entries if entry.index in self._exclusive or entry.index < FIRST_ORDERED])
+        return tuple([entry for entry in entries if self._is_unique(entry)])
 
     def _rivals(self, entries: tuple[Entry, ...], visible: Record | None) -> Generator[Read[Any], Any, list[Record]]:
         """The hidden holders of these entries, which must go now. Conflict tells the first entry that a visible one holds."""
         hidden, taken = rivals((yield from self._holders(entries)), visible, self.rules, self._now)
+        if self._locks and not taken:
+            self._check_free(entries)
         if not taken:
             return hidden
         for entry in entries:
             _, taken = rivals((yield from self._holders((entry,))), visible, self.rules, self._now)
             if taken:
+                if self._locks:
+                    owner = taken[0].partition, taken[0].key
+                    self._locks.check_entry(self._container, entry, owner, self._holder)
                 raise not_unique(entry, taken[0])
         # The store contradicts itself, as a read that fails without a word makes it.
         raise Corrupt("a holder of unique entries holds none of them")
+
+    def unique(self, record: Record) -> tuple[Entry, ...]:
+        """The unique entries that a record was given here."""
+        own = self._entries.get(record.seq, (None, None))[1] or ()
+        return tuple([entry for entry in own if self._is_unique(entry)])
+
+    def _is_unique(self, entry: Entry) -> bool:
+        return entry.index in self._exclusive or entry.index < FIRST_ORDERED
+
+    def _check_free(self, entries: Iterable[Entry]) -> None:
+        assert self._locks is not None
+        for entry in entries:
+            self._locks.check_entry(self._container, entry, None, self._holder)
 
     def _get(self, partition: bytes, key: bytes) -> Generator[Read[Any], Any, Record | None]:
         if (partition, key) in self._records:
@@ -173,7 +222,9 @@ class Workspace:
         return record if own is None else None
 
     def bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
-        """Remove a hidden record, with its event."""
+        """Remove a hidden record, with its event. Locked: another open transaction may have prevented its death."""
+        if self._locks:
+            self._locks.check_dead(self._container, (dead.partition, dead.key), self._holder)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))

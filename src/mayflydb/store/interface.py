@@ -31,6 +31,10 @@ class Read(msgspec.Struct, Generic[T], frozen=True):
     """A request whose answer is a T."""
 
 
+Identity: TypeAlias = tuple[bytes, bytes]
+"""(partition, key): what a record is found by in its container."""
+
+
 class Row(msgspec.Struct, frozen=True):
     """A catalogue row. `data` is the engine's business; names are unique below one parent; ids are never used again.
 
@@ -178,11 +182,15 @@ class Due(Read["list[Record]"], frozen=True):
 
 
 class NextDue(Read["Instant | None"], frozen=True):
-    """The smallest value on a due path that is greater than `after` (None: the smallest of all)."""
+    """The smallest value on a due path that is greater than `after` (None: the smallest of all).
+
+    `spared`: records that do not count.
+    """
 
     container: int
     path: Path
     after: Instant | None
+    spared: tuple[Identity, ...] = ()
 
 
 class CountDue(Read["tuple[int, ...]"], frozen=True):
@@ -298,7 +306,7 @@ class Purge(msgspec.Struct, frozen=True):
     Events get deadline = max(anchor + (span, or own ttl), not_before), and as anchor that of the record or its date in the slot.
     The answer is a `Purged` in `Committed.purged`. `history`: each death is a line of the container's history, too, with the
     lsn of its event, and with `stamp` these bytes and the record's own as its value. `rivals`: a record that dies earlier by one
-    of these is left to it.
+    of these is left to it. `spared`: records that stay, and do not count for the limit.
     """
 
     container: int
@@ -314,6 +322,7 @@ class Purge(msgspec.Struct, frozen=True):
     history: bool = False
     rivals: tuple[Rival, ...] = ()
     stamp: bytes | None = None
+    spared: tuple[Identity, ...] = ()
 
 
 class Remember(msgspec.Struct, frozen=True):

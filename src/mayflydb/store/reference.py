@@ -326,7 +326,9 @@ class ReferenceStore:
     # --- reads
 
     def _next_due(self, read: ask.NextDue) -> Instant | None:
-        values = (value for value, _ in self._containers[read.container].on_path(read.path))
+        container = self._containers[read.container]
+        spared = {container.identities.get(identity) for identity in read.spared}
+        values = (value for value, seq in container.on_path(read.path) if seq not in spared)
         return next((value for value in values if read.after is None or value > read.after), None)
 
     def _count_due(self, read: ask.CountDue) -> tuple[int, ...]:
@@ -370,7 +372,9 @@ class ReferenceStore:
     def _purge(self, change: ask.Purge) -> ask.Purged:
         container = self._containers[change.container]
         due = container.due(change.path, change.upto, None)
-        doomed = [record for record in due if not self._left(record, change)][: change.limit]
+        spared = set(change.spared)
+        meant = [record for record in due if (record.partition, record.key) not in spared]
+        doomed = [record for record in meant if not self._left(record, change)][: change.limit]
         for record in doomed:
             container.remove(record)
             event = self._death(record, change)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from azure.cosmos import ContainerProxy
 from cosmos.scripts.verbs import elsewhere, message, procedure, run
 from cosmos.service import Service, T, everywhere, ids, in_memory, path_of, rows
 from mayflydb.frontends.cosmos.scripting import attempts
+from mayflydb.model.errors import BadRequest
 
 OWN = "var self = __.getSelfLink(), alt = __.getAltLink(), say = (x) => getContext().getResponse().setBody(x);"
 """Names for short scripts; `then` throws what went wrong, or goes on."""
@@ -162,6 +164,45 @@ def test_life_and_death(service: Service, proxy: ContainerProxy) -> None:
     assert run(service, proxy, script(count)).json == ["b", "a"]
     service.at(15)
     assert run(service, proxy, script(count)).json == ["b"]
+
+
+RENEW = "__.replaceDocument(alt + '/docs/a', {id: 'a', pk: 'k', ttl: 100}, then(() => say('renewed')))"
+
+
+@everywhere
+@pytest.mark.parametrize("commits", [True, False])
+def test_what_a_script_has_written_is_not_purged(
+    service: Service, proxy: ContainerProxy, commits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its item would have died before its commit: it lives on if that comes, and goes if it does not."""
+    proxy.upsert_item({"id": "a", "pk": "k", "ttl": 10})
+    procedure(proxy, script(RENEW))
+    came, goes_on = threading.Event(), threading.Event()
+    commit = attempts._commit
+
+    async def slow(call: Any, transaction: Any) -> Any:
+        came.set()
+        await asyncio.to_thread(goes_on.wait)
+        if not commits:
+            raise BadRequest("no")
+        return await commit(call, transaction)
+
+    monkeypatch.setattr(attempts, "_commit", slow)
+    with ThreadPoolExecutor(2) as pool:
+        answer = pool.submit(elsewhere, service, proxy)
+        assert came.wait(30)
+        service.at(20)
+        assert service.server.purge()["purged"] == 0
+        assert rows(proxy.query_items("SELECT VALUE c.id FROM c", partition_key="k")) == ["b"]
+        create = pool.submit(service.raw, "POST", path_of(proxy, "docs"), {"id": "a", "pk": "k"}, pk="k")
+        goes_on.set()
+        assert answer.result(30).status == (200 if commits else 400)
+        assert create.result(30).status == (409 if commits else 201)
+    service.at(119)
+    assert service.server.purge()["purged"] == 0
+    assert ids(proxy.read_all_items()) == ["a", "a", "b"]
+    service.at(120)
+    assert service.server.purge()["purged"] == (1 if commits else 0)
 
 
 @everywhere

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeAlias
 
 from pymongo import MongoClient
@@ -64,6 +65,8 @@ class Player:
         self.chance = chance
         self.open: Open | None = None
         self.rivals: list[Player] = []
+        self.pool = ThreadPoolExecutor(1)
+        self.waited = 0
 
     def play(self) -> None:
         if self.open is None:
@@ -89,9 +92,9 @@ class Player:
         if self.chance.random() < 0.3:
             self.session.abort_transaction()
             return
-        lost = any(was.is_lost(key) for key in was.own)
-        assert code_of(self.session.commit_transaction) == (CONFLICT if lost else None)
-        if not lost and was.own:
+        # What it has written is its own: nobody else has changed that.
+        assert code_of(self.session.commit_transaction) is None
+        if was.own:
             self.state.put(was.own)
 
     def read(self, inside: Open) -> None:
@@ -108,15 +111,15 @@ class Player:
 
     def write(self, inside: Open | None) -> None:
         key, value = self.chance.choice(KEYS), self.chance.randrange(100)
-        session = None if inside is None else self.session
-        seen = self.state.values if inside is None else inside.values
         kind = self.chance.choice(["insert", "update", "delete"])
-        if kind == "insert":
-            code = code_of(lambda: self.things.insert_one({"_id": key, "v": value}, session=session))
-        elif kind == "update":
-            code = code_of(lambda: self.things.update_one({"_id": key}, {"$set": {"v": value}}, session=session))
+        holder = self.holder(key, kind, value) if inside is None else None
+        if holder is None:
+            code = self.code(kind, key, value, None if inside is None else self.session)
         else:
-            code = code_of(lambda: self.things.delete_one({"_id": key}, session=session))
+            future = self.waiting(lambda: self.code(kind, key, value, None))
+            holder.end()
+            code = future.result(30)
+        seen = self.state.values if inside is None else inside.values
         # An update that changes nothing writes nothing, and so is in nobody's way.
         idle = kind == "update" and seen.get(key) == value
         meets = kind == "insert" or (key in seen and not idle)
@@ -131,6 +134,37 @@ class Player:
                 self.state.put(change)
             else:
                 inside.own.update(change)
+
+    def code(self, kind: str, key: int, value: int, session: ClientSession | None) -> int | None:
+        if kind == "insert":
+            return code_of(lambda: self.things.insert_one({"_id": key, "v": value}, session=session))
+        if kind == "update":
+            return code_of(lambda: self.things.update_one({"_id": key}, {"$set": {"v": value}}, session=session))
+        return code_of(lambda: self.things.delete_one({"_id": key}, session=session))
+
+    def holder(self, key: int, kind: str, value: int) -> Player | None:
+        """Who keeps a write outside of transactions waiting."""
+        for rival in self.rivals:
+            if rival.open is None or key not in rival.open.own:
+                continue
+            seen = self.state.values.get(key)
+            if kind == "insert":
+                waits = seen is None or rival.open.own[key] is None
+            else:
+                waits = seen is not None and (kind == "delete" or seen != value)
+            return rival if waits else None
+        return None
+
+    def waiting(self, write: Callable[[], int | None]) -> Future[int | None]:
+        before = self.conflicts()
+        future = self.pool.submit(write)
+        while self.conflicts() == before:
+            assert not future.done(), "it did not wait"
+        self.waited += 1
+        return future
+
+    def conflicts(self) -> int:
+        return int(self.things.database.command("serverStatus")["metrics"]["operation"]["writeConflicts"])
 
     def expected(self, inside: Open | None, key: int, kind: str, meets: bool, seen: bool) -> int | None:
         if inside is not None and meets:
@@ -161,4 +195,6 @@ def test_transactions_at_random(client: MongoClient[dict[str, Any]], things: Thi
         for player in players:
             if player.open is not None:
                 player.end()
+            player.pool.shutdown()
+        assert sum(player.waited for player in players)
     assert {each["_id"]: each["v"] for each in things.find()} == state.values

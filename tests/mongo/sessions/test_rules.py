@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from threading import Event
 from typing import Any
 
 import pytest
@@ -297,6 +300,76 @@ def test_one_that_nobody_ends_holds_nothing_for_long(
     assert closed
 
 
+def _add(things: Things) -> int:
+    return things.update_one({"_id": 1}, {"$inc": {"v": 1}}).modified_count
+
+
+def test_a_write_that_waits_goes_on_when_the_time_is_over(
+    client: Client, things: Things, session: ClientSession, host_time: HostTime
+) -> None:
+    session.start_transaction()
+    things.update_one({"_id": 1}, {"$set": {"v": 0}}, session=session)
+    with ThreadPoolExecutor(1) as pool:
+        future = pool.submit(_add, things)
+        host_time.pass_seconds(59)
+        client.admin.command("ping")
+        assert not future.done()
+        host_time.pass_seconds(2)
+        client.admin.command("ping")
+        assert future.result(30) == 1
+    assert things.find_one({"_id": 1}) == {"_id": 1, "v": 11}
+
+
+def test_it_goes_on_then_although_no_command_comes(client: Client, things: Things, session: ClientSession) -> None:
+    client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 1})
+    session.start_transaction()
+    things.update_one({"_id": 1}, {"$set": {"v": 0}}, session=session)
+    client.admin.command({"setParameter": 1, "transactionLifetimeLimitSeconds": 60})
+    assert _add(things) == 1
+    assert things.find_one({"_id": 1}) == {"_id": 1, "v": 11}
+
+
+def test_a_client_that_leaves_waits_no_more(
+    mongo_server: RunningServer, client: Client, things: Things, session: ClientSession
+) -> None:
+    session.start_transaction()
+    things.update_one({"_id": 1}, {"$set": {"v": 0}}, session=session)
+
+    def status() -> tuple[int, int]:
+        found = client.admin.command("serverStatus")
+        return found["metrics"]["operation"]["writeConflicts"], found["connections"]["current"]
+
+    before = status()
+    with closing(Wire(mongo_server)) as wire:
+        wire.send({"delete": things.name, "deletes": [{"q": {"_id": 1}, "limit": 1}], "$db": "shop"})
+        while (during := status())[0] == before[0]:
+            pass
+    while status()[1] >= during[1]:
+        pass
+    session.commit_transaction()
+    assert things.find_one({"_id": 1}) == {"_id": 1, "v": 0}
+
+
+def test_a_commit_that_nobody_waits_for_lets_go(
+    client: Client, raw: Raw, things: Things, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = Snapshot.commit
+    begun, go_on = Event(), Event()
+
+    async def slow(self: Snapshot, *given: Any) -> Any:
+        begun.set()
+        await asyncio.to_thread(go_on.wait)
+        return await commit(self, *given)
+
+    raw.run({"delete": things.name, "deletes": [{"q": {"_id": 1}, "limit": 1}]}, startTransaction=True)
+    with monkeypatch.context() as patch:
+        patch.setattr(Snapshot, "commit", slow)
+        assert raw.end("commit", maxTimeMS=5) == 50
+        assert begun.is_set()
+    go_on.set()
+    assert things.replace_one({"_id": 1}, {"v": 1}, upsert=True).upserted_id == 1
+
+
 def test_the_clock_that_people_move_does_not(
     mongo_server: RunningServer, things: Things, session: ClientSession
 ) -> None:
@@ -323,7 +396,7 @@ def test_cosmos_is_impatient(raw: Raw, host_time: HostTime, monkeypatch: pytest.
 
 
 def test_what_dies_inside(mongo_server: RunningServer, client: Client, session: ClientSession) -> None:
-    """A change of it comes too late, whether it is purged or not; one of another document does not."""
+    """A change that came before lets it live on; a transaction that has only read it commits, whether it is purged or not."""
     for purged in (False, True):
         tokens = client.shop[f"tokens{purged}"]
         tokens.create_index("_ts", expireAfterSeconds=-1)
@@ -342,9 +415,9 @@ def test_what_dies_inside(mongo_server: RunningServer, client: Client, session: 
         mongo_server.clock.advance(seconds=11)
         if purged:
             mongo_server.purge()
-        with pytest.raises(OperationFailure) as caught:
-            session.commit_transaction()
-        assert (caught.value.code, caught.value.has_error_label(TRANSIENT)) == (112, True)
+        assert {each["_id"] for each in tokens.find()} == {2}
+        session.commit_transaction()
+        assert {each["_id"] for each in tokens.find()} == {2, 3}
 
 
 # --- sessions --------------------------------------------------------------------------------------------------------

@@ -6,6 +6,7 @@ is committed, and who has died, is followed by a plain dictionary, so that after
 
 from __future__ import annotations
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Coroutine
@@ -68,6 +69,32 @@ def keys_of(record: Record, index: Index) -> tuple[bytes, ...]:
     return (row_of(record).count.to_bytes(4, "big"),)
 
 
+def _counted(at: int | None) -> Callable[[Row | None], Row]:
+    """Counts a row up and gives it a date."""
+    return lambda row: Row(row.count + 1 if row else 1, at)
+
+
+class Worker:
+    """A coroutine that goes on when it is told to, unless it waits for a future."""
+
+    def __init__(self, work: Coroutine[Any, Any, None]) -> None:
+        self.work = work
+        self._waits: asyncio.Future[Any] | None = None
+
+    @property
+    def able(self) -> bool:
+        """Whether it can go on."""
+        return self._waits is None or self._waits.done()
+
+    def step(self) -> bool:
+        """Go on; whether that was its end."""
+        try:
+            self._waits = self.work.send(None)
+        except StopIteration:
+            return True
+        return False
+
+
 class Pausing:
     """A store before each of whose answers others may work."""
 
@@ -116,6 +143,8 @@ class Interleaved:
         self.rows: dict[bytes, Row] = {}
         self.lsns: dict[bytes, int] = {}
         self.tally: Counter[str] = Counter()
+        self.saved: Counter[bytes] = Counter()
+        """What open transactions have written, as far as they have been told that they have."""
         self._event = 0
         self._run = START
 
@@ -136,6 +165,7 @@ class Interleaved:
             return
         finally:
             snapshot.close()
+            self.saved.subtract([*writes, *blindly])
         if written:
             self.tally["commits"] += 1
             for again, told in reads:
@@ -157,6 +187,7 @@ class Interleaved:
         if (kind := self.chance.random()) < 0.3 and key not in writes:
             # From then on it is known what the row is, and so it is read before.
             await snapshot.run(self.id, self._put(key, lambda before: Row(before.count if before else 0, at)), True)
+            self.saved[key] += key not in blindly
             blindly[key] = at
         elif kind < 0.5 and not (writes or blindly):
             lower = self.chance.randrange(4)
@@ -170,7 +201,50 @@ class Interleaved:
                 reads.append((lambda: self.rows.get(key), before))
             after = Row(before.count + 1 if before else 1, at)
             await snapshot.run(self.id, self._put(key, lambda _: after))
+            self.saved[key] += key not in writes
             writes[key] = after
+
+    async def owning(self) -> None:
+        """Change some rows with exclusive locks: what was written is committed, whoever else comes."""
+        snapshot = await Snapshot.begin(self.engine, self.clock.now(), [self.home], exclusive=True)
+        writes: dict[bytes, Row] = {}
+        before: dict[bytes, Row | None] = {}
+        committing = False
+        try:
+            for _ in range(self.chance.randrange(1, 6)):
+                key, at = self.chance.choice(KEYS), self._date()
+                record = await snapshot.get(self.id, PARTITION, key)
+                was = None if record is None else row_of(record)
+                await snapshot.run(self.id, self._put(key, _counted(at)))
+                self.saved[key] += key not in writes
+                before.setdefault(key, was)
+                writes[key] = _counted(at)(was)
+            committing = self.chance.random() < 0.7
+            written = await snapshot.commit(self.clock.now()) if committing else []
+        except WriteConflict:
+            assert not committing, "what it has written was not its own"
+            self.tally["refusals"] += 1
+            return
+        finally:
+            snapshot.close()
+            self.saved.subtract(writes.keys())
+        if not committing:
+            return
+        assert all(self.rows.get(key) == row for key, row in before.items()), "others have changed its rows"
+        self.rows |= writes
+        self.lsns |= {each.record.key: each.record.lsn for each in written}
+        self.tally["owned"] += 1
+
+    async def plainly(self) -> None:
+        """Change a row without a transaction."""
+        key, at = self.chance.choice(KEYS), self._date()
+        command = self._put(key, _counted(at))
+        waited = self.engine.locks.conflicts
+        written = await self.engine.write(self.id, command, self.clock.now())
+        self.rows[key] = row_of(written.record)
+        self.lsns[key] = written.record.lsn
+        self.tally["plain"] += 1
+        self.tally["waits"] += self.engine.locks.conflicts > waited
 
     def _put(self, key: bytes, change: Callable[[Row | None], Row]) -> Command:
         def merge(before: Record | None) -> Draft:
@@ -226,29 +300,39 @@ class Interleaved:
 
     def steps(self, many: int) -> None:
         """Let chance decide who goes on, so often. AssertionError if something is as it must not be."""
-        working: list[Coroutine[Any, Any, None]] = []
-        runs: list[Coroutine[Any, Any, None]] = []
+        loop = asyncio.new_event_loop()
+        asyncio._set_running_loop(loop)  # Futures want one, although nobody runs in it.
+        working: list[Worker] = []
+        runs: list[Worker] = []
         try:
             for _ in range(many):
-                if len(working) < 4:
-                    working.append(self.counting() if self.chance.random() < 0.8 else self.looking())
-                if not runs and self.chance.random() < 0.02:
-                    runs.append(self.running())
-                each = self.chance.choice([*working, *runs, *runs])
-                try:
-                    each.send(None)
-                except StopIteration:
+                if len(working) < 6:
+                    working.append(Worker(self.chance.choices(*self._workers)[0]()))
+                if not runs and self.chance.random() < 0.06:
+                    runs.append(Worker(self.running()))
+                able = [each for each in [*working, *runs, *runs] if each.able]
+                assert able, "all wait for one another"
+                each = self.chance.choice(able)
+                if each.step():
                     (runs if each in runs else working).remove(each)
                 self._deaths()
         finally:
             for left in [*working, *runs]:
-                left.close()
+                left.work.close()
+            asyncio._set_running_loop(None)
+            loop.close()
         self._check_stored()
+
+    @property
+    def _workers(self) -> tuple[list[Callable[[], Coroutine[Any, Any, None]]], list[int]]:
+        """Who comes, and how often."""
+        return [self.counting, self.looking, self.owning, self.plainly], [6, 2, 4, 6]
 
     def _deaths(self) -> None:
         for event in finish(self.store.read(Expiries(self.id, self._event, 1000))):
             self._event = event.id
             row = self.rows.pop(event.key, None)
+            assert self.saved[event.key] <= 0, f"{event.key!r} died, although an open transaction has written it"
             assert row is not None, f"{event.key!r} died and was not there"
             assert row.at is not None, f"{event.key!r} died and has no date"
             assert row.at + AFTER * SECOND == event.deadline <= self._run, f"{event.key!r} died too early"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
-from mayflydb.model.errors import MayflyError
 from mayflydb.store.interface import Committed, Decision, Read, Store, Urgency
 from mayflydb.store.sqlite.connection import open_memory
 from mayflydb.store.sqlite.store import _prepared
@@ -51,7 +50,7 @@ class Direct:
         transaction.begin()
         try:
             reply, purged = _to_the_end(transaction.run(decide))
-        except MayflyError:
+        except Exception:
             self._commit()  # As in a group: a refusal leaves nothing but gaps in the numbers.
             raise
         self._commit()

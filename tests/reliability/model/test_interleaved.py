@@ -10,10 +10,17 @@ from unittest.mock import patch
 import pytest
 
 import planted
+from mayflydb.engine.locks import Locks
 from mayflydb.engine.part import Part
 from mayflydb.engine.past import Past
+from mayflydb.engine.snapshot import Snapshot
 from reliability.model.interleaved import Interleaved
-from reliability.mutants.bugs import purge_without_recheck
+from reliability.mutants.bugs import (
+    lock_during_a_purge,
+    plain_write_does_not_wait,
+    purge_of_what_is_locked,
+    purge_without_recheck,
+)
 
 STEPS = 12_000
 
@@ -22,7 +29,8 @@ STEPS = 12_000
 def test_whoever_is_moved_out_of_reach_survives(seed: int, number: int, figure: Callable[[str], None]) -> None:
     world = Interleaved(seed + number)
     world.steps(STEPS)
-    assert min(world.tally[what] for what in ("commits", "conflicts", "deaths", "looks", "runs")) > 5
+    expected = ("commits", "conflicts", "deaths", "looks", "runs", "owned", "plain", "waits")
+    assert min(world.tally[what] for what in expected) > 5
     figure(f"{STEPS} steps, {dict(sorted(world.tally.items()))}")
 
 
@@ -31,12 +39,27 @@ def _nothing(*_: Any) -> Iterator[Any]:
     yield
 
 
+def _early() -> AbstractContextManager[object]:
+    commit = Snapshot.commit
+
+    async def committed(self: Snapshot, now: int) -> Any:
+        self._engine.locks.release(self._holder)
+        return await commit(self, now)
+
+    return patch.object(Snapshot, "commit", committed)
+
+
 RACES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "picked, then deleted": purge_without_recheck,
     "reads are not checked": lambda: patch.object(Part, "check_reads", _nothing),
     "ranges are not checked": lambda: patch.object(Part, "_read_spans", lambda self: iter(())),
     "the purged are forgotten": lambda: patch.object(Past, "wants_deaths", False),
     "the replaced are forgotten": lambda: patch.object(Past, "noted", lambda self, container, after: ([], after)),
+    "locks are not spared": purge_of_what_is_locked,
+    "a lock waits for no purge": lock_during_a_purge,
+    "plain writes look for no lock": plain_write_does_not_wait,
+    "no transaction looks for a lock": lambda: patch.object(Locks, "_owned", lambda *_: []),
+    "locks end before the commit": _early,
     "new rows are seen": lambda: patch.object(Part, "is_new", lambda self, stored: False),
 }
 

@@ -18,6 +18,7 @@ from mayflydb.engine.commands import Command, Draft
 from mayflydb.engine.decide import TAKEN, drafted, obituary
 from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.locks import Locks
 from mayflydb.engine.reaper import Reaper
 from mayflydb.engine.sweeping import Haste, purge_due
 from mayflydb.engine.timekeeper import Timekeeper
@@ -392,6 +393,26 @@ def keep_once(recent: Recent, container: int, record: Record) -> None:
 
 _keep = Recent.keep
 
+
+def purge_of_what_is_locked() -> AbstractContextManager[object]:
+    """A purge removes records that an open transaction has written."""
+    return patch.object(Locks, "spared", lambda self, container: ())
+
+
+def lock_during_a_purge() -> AbstractContextManager[object]:
+    """A transaction locks a record that a purge under way is about to remove, and is told that it has written it."""
+
+    async def at_once(self: Locks, container: int) -> None:
+        pass
+
+    return patch.object(Locks, "_purged", at_once)
+
+
+def plain_write_does_not_wait() -> AbstractContextManager[object]:
+    """A write outside of transactions changes what an open one has written."""
+    return patch.object(Locks, "check", lambda self, container, identity, holder: None)
+
+
 BUGS: Mapping[str, tuple[Bug, str]] = {
     "boundary": (boundary, "walk"),
     "purge without recheck": (purge_without_recheck, "walk"),
@@ -419,6 +440,8 @@ BUGS: Mapping[str, tuple[Bug, str]] = {
     "a full disk ends the writer": (a_full_disk_ends_the_writer, "full disk"),
     "late write revives": (late_write_revives, "late write"),
     "purged but remembered": (purged_but_remembered, "walk"),
+    "purge of what is locked": (purge_of_what_is_locked, "open transactions"),
+    "plain write does not wait": (plain_write_does_not_wait, "open transactions"),
     "overwritten but remembered": (overwritten_but_remembered, "walk"),
 }
 """Name -> (how to plant it, the check that must catch it)."""

@@ -16,6 +16,7 @@ from reliability.clock.test_high_water import test_power_cuts_between_reading_ti
 from reliability.disk.judging import workbench
 from reliability.disk.test_power_loss import cut
 from reliability.faults.sweep import AFTERMATHS, sweep
+from reliability.model.interleaved import Interleaved
 from reliability.model.stores import Direct
 from reliability.model.test_concurrent import test_a_late_write_does_not_revive_what_a_reader_was_told_is_gone
 from reliability.model.test_walk import walk
@@ -73,6 +74,11 @@ def _full_disk(seed: int) -> None:
     assert not found.wrong, found.wrong
 
 
+def _open_transactions(seed: int) -> None:
+    for number in range(5):
+        Interleaved(seed + number).steps(6_000)
+
+
 CHECKS: dict[str, Callable[[int], None]] = {
     "walk": _walk,
     "power cuts": _power_cuts,
@@ -81,6 +87,7 @@ CHECKS: dict[str, Callable[[int], None]] = {
     "fence": _fence,
     "failing syncs": _failing_syncs,
     "full disk": _full_disk,
+    "open transactions": _open_transactions,
     "late write": lambda seed: test_a_late_write_does_not_revive_what_a_reader_was_told_is_gone(),
 }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from mayflydb.engine.locks import Patience
 from mayflydb.query.mongo.values import Document
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ class ConnectionState(msgspec.Struct, eq=False):
     """`peer`: `host:port` of the client. `client`: what it says it is. `user`: who has logged in, `login`: who tries.
 
     `closing`: the connection ends when the answer in work is sent. `last_priced` is set by commands that have a price.
+    `patience`: its writes wait for locks until it leaves.
     """
 
     id: int
@@ -44,6 +46,7 @@ class ConnectionState(msgspec.Struct, eq=False):
     login: Login | None = None
     last_priced: Priced | None = None
     closing: bool = False
+    patience: Patience = msgspec.field(default_factory=Patience)
 
     @property
     def application(self) -> str:

@@ -44,7 +44,7 @@ async def check_view(call: Call, name: str, options: Document) -> None:
     _check_stages(call, stages)
     if len(encode({"pipeline": stages})) > LARGEST:
         raise MqlError(195, f"The view pipeline is too large: it exceeds {LARGEST} bytes")
-    source = Collected(call, Single(call.app.data, call.now), environment(call, None, {}), Moment(call.now))
+    source = Collected(call, Single(call), environment(call, None, {}), Moment(call.now))
     compile_pipeline(stages, environment(call, None, {}), source, text=TextIndex({}))
     await _check_chain(call.app.data.collections, call.database, name, below)
 

@@ -43,8 +43,10 @@ def commands_of(layout: Layout, effect: Effect) -> list[Command]:
 
 
 async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: Instant) -> None:
-    """All of them, one after the other, or none. Errors: PRECONDITION_FAILED for a unique key that is taken, WriteConflict if a
-    table is another by now, OwnerNotFound."""
+    """All of them, one after the other, or none. Errors: PRECONDITION_FAILED for a unique key that is taken, OwnerNotFound.
+
+    WriteConflict if a table is another by now, or a hidden row is in the way which an open transaction may have saved.
+    """
     meant = [(layout.view.node.id, effect, commands_of(layout, effect)) for layout, effect in effects]
 
     def body(transaction: Transaction) -> Generator[Read[Any], Any, None]:
@@ -62,4 +64,4 @@ async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: I
                 except NotFound:
                     pass  # A row that is not there is deleted already.
 
-    await engine.transact(body, now)
+    await engine.transact(body, now, waits=False)

@@ -11,7 +11,7 @@ from mayflydb.model.record import Kind
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus, history
 from mayflydb.store.postgres.gathered import EVENT
-from mayflydb.store.postgres.reads import PATHS, Connection, digest
+from mayflydb.store.postgres.reads import PATHS, UNSPARED, Connection, digest, spared_numbers
 from mayflydb.store.postgres.schema import DATE
 from mayflydb.store.rows import ANCHOR_LIMIT, INTEGER_LIMIT, clamp, fit, hash_number
 
@@ -49,11 +49,17 @@ _ENTRY = (
 
 @cache
 def _purge(
-    path: DuePath | None, rivals: tuple[tuple[DuePath | None, bool], ...], distributed: bool, told: bool, full: bool
+    path: DuePath | None,
+    rivals: tuple[tuple[DuePath | None, bool], ...],
+    distributed: bool,
+    told: bool,
+    full: bool,
+    spares: bool,
 ) -> str:
     """The statement for this due path, None for a slot; `rivals` are those of the change, and which have their turn before.
 
-    `told`: deaths are lines of the history, `full`: with a stamp, the last argument, and the record's value.
+    `told`: deaths are lines of the history, `full`: with a stamp, the last argument but `spares`, and the record's value.
+    `spares`: records stay whose numbers are the last argument.
     """
     numbers = count(11)
     if path is None:
@@ -75,8 +81,10 @@ def _purge(
         own = f"greatest({value}::numeric + coalesce($7::bigint, 0), $8::bigint)"
         # `greatest` passes NULL by, and who is not on the other path does not die there.
         condition += f" AND ({there} IS NULL OR {rival} {'>' if first else '>='} {own})"
-    due = f"{condition} ORDER BY {order} LIMIT $3"
     value_of_line = f"${next(numbers)}::bytea || value" if full else "''"
+    if spares:
+        condition += f" AND r.{UNSPARED.format(f'${next(numbers)}')}"
+    due = f"{condition} ORDER BY {order} LIMIT $3"
     returned = ", r.partition, r.key, r.lsn, r.override" + (", r.value" if full else "")
     return (
         _removal(source, due, order, returned, distributed)
@@ -100,7 +108,7 @@ async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed
         more += [clamp(rival.span or 0), _floor(rival)]
     full = change.history and change.stamp is not None
     records, size = await connection.fetchrow(
-        _purge(_kind(change.path), rivals, distributed, change.history, full),
+        _purge(_kind(change.path), rivals, distributed, change.history, full, bool(change.spared)),
         change.container,
         instant_key(change.upto) if isinstance(change.path, int) else fit(change.upto),
         change.limit,
@@ -113,6 +121,7 @@ async def purge(connection: Connection, change: ask.Purge, lsn: int, distributed
         change.how,
         *more,
         *([change.stamp] if full else []),
+        *([spared_numbers(change.spared)] if change.spared else []),
     )
     return ask.Purged(records, int(size))
 

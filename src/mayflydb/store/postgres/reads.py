@@ -32,6 +32,9 @@ Connection = Any
 PATHS = {DuePath.ANCHOR: ("anchor", FOLLOWS), DuePath.DEADLINE: (DEADLINE, OWN)}
 """Due path -> its ordered expression, and the condition of its partial index."""
 
+UNSPARED = "identity <> ALL({}::bigint[])"
+"""The condition of a record that a purge does not leave out."""
+
 _LOWEST = -INTEGER_LIMIT - 1
 _ROW = "id, parent, name, data, lsn, seq"
 
@@ -267,17 +270,32 @@ _NEXT_DUE = {
 }
 
 
+_NEXT_UNSPARED = {path: f"{statement} AND {UNSPARED.format('$3')}" for path, statement in _NEXT_DUE.items()}
+
 _NEXT_IN_SLOT = f"SELECT e.key FROM mayfly.entry e WHERE {_ORDERED} AND e.key > $3 ORDER BY e.key LIMIT 1"
+_NEXT_UNSPARED_IN_SLOT = (
+    "SELECT e.key FROM mayfly.entry e JOIN mayfly.record r"
+    f" ON r.container = e.container AND r.hash = e.hash AND r.seq = e.record WHERE {_ORDERED} AND e.key > $3"
+    f" AND {UNSPARED.format('$4')} ORDER BY e.key LIMIT 1"
+)
 
 
 async def next_due(connection: Connection, request: ask.NextDue) -> Instant | None:
+    spared = [spared_numbers(request.spared)] if request.spared else []
     if isinstance(request.path, int):
         below = b"" if request.after is None else instant_key(request.after)
-        key = await connection.fetchval(_NEXT_IN_SLOT, request.container, request.path, below)
+        statement = _NEXT_UNSPARED_IN_SLOT if spared else _NEXT_IN_SLOT
+        key = await connection.fetchval(statement, request.container, request.path, below, *spared)
         return None if key is None else date_of(key)
     after = None if request.after is None else fit(request.after)
-    found: Instant | None = await connection.fetchval(_NEXT_DUE[request.path], request.container, after)
+    by_path = _NEXT_UNSPARED if spared else _NEXT_DUE
+    found: Instant | None = await connection.fetchval(by_path[request.path], request.container, after, *spared)
     return found
+
+
+def spared_numbers(spared: Iterable[ask.Identity]) -> list[int]:
+    """The argument of UNSPARED. A record of another identity may be spared, too, if its number is the same."""
+    return [identity_number(*identity) for identity in spared]
 
 
 _COUNT_DUE = {

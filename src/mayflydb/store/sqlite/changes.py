@@ -23,7 +23,7 @@ from mayflydb.store.rows import (
 )
 from mayflydb.store.sqlite.counters import Counters
 from mayflydb.store.sqlite.history import clear_history, forget, remember, remember_doomed
-from mayflydb.store.sqlite.reads import PATHS
+from mayflydb.store.sqlite.reads import PATHS, unspared
 from mayflydb.store.sqlite.schema import DATE, row_id
 
 _INSERT = (
@@ -147,6 +147,9 @@ def _choice(change: ask.Purge) -> tuple[str, tuple[Any, ...]]:
         sooner = "<=" if rival.first else "<"
         chosen += f" AND NOT coalesce(max({other} + ?, ?) {sooner} max({value} + ?, ?), 0)"
         bindings += [*named, clamp(rival.span or 0), _floor(rival), clamp(change.span or 0), _floor(change)]
+    others, spared = unspared(change.spared)
+    chosen += others
+    bindings += spared
     chosen += f" ORDER BY {order} LIMIT ?"
     return f"INSERT INTO temp.doomed(id, anchor) {chosen}", (*bindings, change.limit)
 

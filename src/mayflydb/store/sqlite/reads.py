@@ -208,20 +208,31 @@ def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
     return _page(rows)
 
 
+def unspared(spared: Iterable[ask.Identity]) -> tuple[str, tuple[str, ...]]:
+    """A condition that leaves out these records, and what is bound in it. One of another identity may be left out, too, if
+    its number is the same."""
+    numbers = [identity_number(*identity) for identity in spared]
+    if not numbers:
+        return "", ()
+    return " AND record.identity NOT IN (SELECT value FROM json_each(?))", (f"[{','.join(map(str, numbers))}]",)
+
+
 def next_due(connection: apsw.Connection, request: ask.NextDue) -> Instant | None:
+    others, named = unspared(request.spared)
     if isinstance(request.path, int):
         below = b"" if request.after is None else instant_key(request.after)
+        left = f" AND EXISTS (SELECT 1 FROM record WHERE record.id = entry.record{others})" if named else ""
         found = connection.execute(
-            f"SELECT key FROM entry WHERE {_SLOT} AND key > ?3 ORDER BY key LIMIT 1",
-            (request.container, request.path, below),
+            f"SELECT key FROM entry WHERE {_SLOT} AND key > ?3{left} ORDER BY key LIMIT 1",
+            (request.container, request.path, below, *named),
         )
         return next((date_of(key) for (key,) in found), None)
     index, value, condition = PATHS[request.path]
     floor = -(1 << 63) if request.after is None else fit(request.after)
     found = connection.execute(
-        f"SELECT {value} FROM record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} > ?"
+        f"SELECT {value} FROM record INDEXED BY {index} WHERE container = ? AND {condition} AND {value} > ?{others}"
         f" ORDER BY {value} LIMIT 1",
-        (request.container, floor),
+        (request.container, floor, *named),
     )
     for (answer,) in found:
         return int(answer)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -10,6 +11,7 @@ import msgspec
 from mayflydb.engine import budget as prices
 from mayflydb.engine.commands import Written
 from mayflydb.engine.engine import BatchRefused
+from mayflydb.engine.locks import Holder
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.scripting.collection import Collection
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
@@ -17,7 +19,6 @@ from mayflydb.frontends.cosmos.scripting.threads import Remote
 from mayflydb.frontends.cosmos.scripting.transaction import Transaction
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import MayflyError, WriteConflict
-from mayflydb.model.instant import Instant
 
 T = TypeVar("T")
 
@@ -62,14 +63,16 @@ async def transact(call: Call, partition: bytes, work: Work[T]) -> Committed[T]:
     try:
         for _ in range(ATTEMPTS):
             view = await call.owner()
-            attempt = _attempt(call, view, partition, now, budget, work, stages.append)
-            result = await call.threads.run(attempt, budget)
+            holder = Holder(now, exclusive=False)
             try:
+                attempt = _attempt(call, view, partition, holder, budget, work, stages.append)
+                result = await call.threads.run(attempt, budget)
                 written = await _commit(call, stages[-1].transaction)
-            except WriteConflict:
-                now = await call.engine.now()
-                continue
-            return Committed(result, stages[-1], written)
+            finally:
+                call.engine.locks.release(holder)
+            if written is not None:
+                return Committed(result, stages[-1], written)
+            now = await call.engine.now()
         raise WriteConflict(OVERTAKEN)
     except MayflyError as error:
         charge = stages[-1].collection.charge if stages else 0.0
@@ -81,13 +84,14 @@ def _attempt(
     call: Call,
     view: ContainerView,
     partition: bytes,
-    now: Instant,
+    holder: Holder,
     budget: Budget,
     work: Work[T],
     enter: Callable[[Stage], None],
 ) -> Callable[[Remote], Coroutine[Any, Any, T]]:
     async def attempt(remote: Remote) -> T:
-        transaction = await Transaction.begin(remote, view, partition, now)
+        lock = partial(remote.call, call.engine.locks.hold)
+        transaction = await Transaction.begin(remote, view, partition, holder.now, lock, holder)
         stage = Stage(transaction, Collection(call.account, remote, transaction, budget), budget)
         enter(stage)
         return await work(stage)
@@ -95,12 +99,13 @@ def _attempt(
     return attempt
 
 
-async def _commit(call: Call, transaction: Transaction) -> list[Written]:
+async def _commit(call: Call, transaction: Transaction) -> list[Written] | None:
+    """None: others were first."""
     if transaction.premise.empty:
         return []
     steps = transaction.steps(call.account.limits)
     try:
         return await call.engine.write_all(transaction.view.id, steps, transaction.now, transaction.premise)
-    except BatchRefused as refusal:
-        # It was not refused when the script ran: so it is not as it was then.
-        raise WriteConflict(refusal.message) from refusal
+    except (BatchRefused, WriteConflict):
+        # What was not refused when the script ran is not as it was then.
+        return None

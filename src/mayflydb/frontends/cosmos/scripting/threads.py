@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Coroutine, Generator
 from functools import partial
 from threading import Thread
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from mayflydb.engine.engine import Reads
 from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, Budget
@@ -30,6 +30,9 @@ GRACE: Final = 0.5
 """Seconds beyond its time in which a script may stop by itself."""
 
 
+Request: TypeAlias = Read[Any] | Callable[[], Coroutine[Any, Any, Any]]
+
+
 class Remote:
     """The store, as work in a thread sees it: what it asks is asked by whoever drives the work."""
 
@@ -38,14 +41,19 @@ class Remote:
         answer: T = await _asked(request)
         return answer
 
+    async def call(self, function: Callable[..., Coroutine[Any, Any, T]], *given: Any) -> T:
+        """What a coroutine function of the event loop comes to there."""
+        result: T = await _asked(partial(function, *given))
+        return result
+
 
 @types.coroutine
-def _asked(request: Read[Any]) -> Generator[Read[Any], Any, Any]:
+def _asked(request: Request) -> Generator[Request, Any, Any]:
     return (yield request)
 
 
 class Threads:
-    """Runs work that awaits nothing but reads of the store."""
+    """Runs work that awaits nothing but what a Remote does."""
 
     def __init__(self, store: Reads) -> None:
         self._store = store
@@ -107,8 +115,8 @@ class Threads:
             result: T = end.value
             return result
 
-    def _read(self, request: Read[Any], loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
-        reading = self._store.read(request)
+    def _read(self, request: Request, loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
+        reading = self._store.read(request) if isinstance(request, Read) else request()
         try:
             future = asyncio.run_coroutine_threadsafe(reading, loop)
         except RuntimeError:

@@ -8,7 +8,7 @@ written here has numbers for the time being; where their rids and etags stand in
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -16,6 +16,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Step, Written
 from mayflydb.engine.engine import Batch, Reads, Scope, record_at, scan
+from mayflydb.engine.locks import Holder
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
@@ -23,21 +24,28 @@ from mayflydb.frontends.cosmos.values import Limits, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Holders, Load, Order, Position, Read, Scan
+from mayflydb.store.interface import Get, Holders, Identity, Load, Order, Position, Read, Scan
 
 FIRST_SEQ: Final = 1 << 57
 FIRST_LSN: Final = 0xFFFF << 32
 """Numbers from here on are for the time being: no container comes to them."""
 
 
+Lock = Callable[[Holder, int, Identity, bool], Awaitable[Any]]
+"""`Locks.hold`"""
+
+
 class Transaction:
     """Reads and commands of one script, or of several that go together, at one instant."""
 
-    def __init__(self, reads: Reads, view: ContainerView, partition: bytes, lsn: int, now: Instant) -> None:
+    def __init__(
+        self, reads: Reads, view: ContainerView, partition: bytes, lsn: int, now: Instant, lock: Lock, holder: Holder
+    ) -> None:
         self.view = view
         self.partition = partition
         self.now = now
-        self.premise = Premise(view.id, lsn, view.node.rules, now)
+        self.premise = Premise(view.id, lsn, view.node.rules, now, holder)
+        self._lock = lock
         self._reads = reads
         self._space = Workspace(view.node, now)
         self._commands: list[Command] = []
@@ -47,17 +55,24 @@ class Transaction:
         self._provisional = _pattern(view)
 
     @classmethod
-    async def begin(cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant) -> Transaction:
-        """From what is committed now."""
+    async def begin(
+        cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant, lock: Lock, holder: Holder
+    ) -> Transaction:
+        """From what is committed now. `lock`: locks an item for `holder`, so that no purge removes it."""
         row = await reads.read(Load(view.id))
         lsn = 0 if row is None else row.lsn
         # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A read
         # in the order of commits waits for those under way: what is read from here on is no older than the lsn.
         await reads.read(Scan(view.id, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
-        return cls(reads, view, partition, lsn, now)
+        return cls(reads, view, partition, lsn, now, lock, holder)
 
     async def run(self, command: Command) -> Written:
         """Decide a command. Its refusals are those of the engine, and leave nothing behind."""
+        if command.mode is not Mode.READ:
+            for key in dict.fromkeys((command.key, command.key_after)):
+                await self._lock(
+                    self.premise.holder, self.view.id, (command.partition, key), command.mode is Mode.DELETE
+                )
         written = await self._decided(command)
         if command.mode is not Mode.READ:
             self._commands.append(command)

@@ -79,7 +79,7 @@ def _metrics(call: Call) -> Document:
         "passes": Int64(monitor.passes(call.now)),
         "subPasses": Int64(monitor.sub_passes(call.now)),
     }
-    return {"ttl": ttl}
+    return {"operation": {"writeConflicts": Int64(call.app.engine.locks.conflicts)}, "ttl": ttl}
 
 
 def _batches(call: Call) -> Document:

@@ -101,6 +101,7 @@ class Connection(Served):
         if self._timer is not None:
             self._timer.cancel()
         self._waiting.clear()
+        self.state.patience.exhaust()
         self._service.app.disconnected(self.state)
 
     def data_received(self, data: bytes) -> None:
@@ -116,7 +117,8 @@ class Connection(Served):
         self._throttle()
 
     def eof_received(self) -> bool:
-        """A client that sends no more may still wait for answers; with TLS the end is always that of both directions."""
+        """A client that sends no more may still wait for answers, but not for locks; with TLS the end is always that of both."""
+        self.state.patience.exhaust()
         self.shutdown()
         if self.state.tls:
             return False

@@ -35,35 +35,14 @@ TAKEN: Final = (
 )
 
 
-class Held:
-    """The records that open transactions have written: whoever comes second need not go on until his commit is refused."""
-
-    def __init__(self) -> None:
-        self._by: dict[tuple[int, bytes, bytes], InTransaction] = {}
-
-    def take(self, work: InTransaction, container: int, partition: bytes, key: bytes) -> None:
-        """WriteConflict if another one has it."""
-        if self._by.setdefault((container, partition, key), work) is not work:
-            raise WriteConflict(TAKEN)
-        work.holds.append((container, partition, key))
-
-    def free(self, work: InTransaction) -> None:
-        """It is over."""
-        for place in work.holds:
-            self._by.pop(place, None)
-        work.holds.clear()
-
-
 class InTransaction:
     """Decisions of one transaction, one after the other; none of them holds before the transaction is committed."""
 
     aborts = True
 
-    def __init__(self, engine: Engine, snapshot: Snapshot, number: int, held: Held) -> None:
+    def __init__(self, engine: Engine, snapshot: Snapshot, number: int) -> None:
         """`number`: that of the transaction in its session."""
         self.number = number
-        self.holds: list[tuple[int, bytes, bytes]] = []
-        self._held = held
         self.snapshot = snapshot
         self.spent = Spent()
         self.view: View = Seen(engine, snapshot, self.spent)
@@ -95,9 +74,11 @@ class InTransaction:
             resume = await self._answered(decision, asked)
 
     async def run(self, container: int, command: Command) -> Written:
-        """As `Snapshot.run`; WriteConflict also if another open transaction has written that."""
-        self._held.take(self, container, command.partition, command.key)
-        written = await self.snapshot.run(container, command)
+        """As `Snapshot.run`."""
+        try:
+            written = await self.snapshot.run(container, command)
+        except WriteConflict as conflict:
+            raise WriteConflict(TAKEN, **conflict.detail) from conflict
         self.spent.add(container, budget.charge(written))
         return written
 

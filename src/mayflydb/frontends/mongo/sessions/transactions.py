@@ -7,7 +7,8 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/transactions
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
@@ -18,7 +19,7 @@ from mayflydb.frontends.mongo.calls import Call, Handler
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.sessions import retries
-from mayflydb.frontends.mongo.sessions.inside import Held, InTransaction, aborted
+from mayflydb.frontends.mongo.sessions.inside import InTransaction, aborted
 from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND
@@ -30,6 +31,9 @@ LIFETIME: Final = 60
 
 COSMOS_LIFETIME: Final = 5
 """Seconds. https://learn.microsoft.com/azure/cosmos-db/mongodb/use-multi-document-transactions"""
+
+SLACK: Final = 0.01
+"""Seconds after the end of a transaction's lifetime at which it is looked for."""
 
 ENDING: Final = frozenset({"commitTransaction", "abortTransaction"})
 
@@ -87,8 +91,9 @@ class Transactions:
         self._monotonic = monotonic
         self._standing: dict[Key, Standing] = {}
         self._open: dict[Key, Standing] = {}
-        self._held = Held()
         self._look = 0
+        self._timer: asyncio.TimerHandle | None = None
+        self._aside: set[asyncio.Task[None]] = set()
 
     def __len__(self) -> int:
         """How many are open."""
@@ -151,11 +156,13 @@ class Transactions:
             await self._end(key, before, "aborted")
         space = await self._engine.node(SPACE)
         databases = [] if space is None else await self._engine.children(space.id)
-        snapshot = await Snapshot.begin(self._engine, call.now, [node.id for node in databases])
+        parents = [node.id for node in databases]
+        snapshot = await Snapshot.begin(self._engine, call.now, parents, exclusive=True)
         cosmos = is_cosmos(call)
         until = self._monotonic() + (COSMOS_LIFETIME if cosmos else self.lifetime) * SECOND
-        standing = Standing(number, "open", InTransaction(self._engine, snapshot, number, self._held), until, cosmos)
+        standing = Standing(number, "open", InTransaction(self._engine, snapshot, number), until, cosmos)
         self._standing[key] = self._open[key] = standing
+        self._watch()
         return standing
 
     async def _last(self, call: Call) -> int:
@@ -195,12 +202,16 @@ class Transactions:
         if standing.number > number:
             raise too_old(number, standing.number)
         if standing.work is not None:
-            async with standing.work.lock:
-                await self._commit(call, key, standing)
+            # Who stops waiting for it does not stop it: what it has locked is released at its end.
+            await asyncio.shield(self._later(self._commit(call, key, standing, standing.work.lock)))
         elif standing.state != "committed":
             self._check_open(standing)
 
-    async def _commit(self, call: Call, key: Key, standing: Standing) -> None:
+    async def _commit(self, call: Call, key: Key, standing: Standing, lock: asyncio.Lock) -> None:
+        async with lock:
+            await self._commit_alone(call, key, standing)
+
+    async def _commit_alone(self, call: Call, key: Key, standing: Standing) -> None:
         work = standing.work
         if work is None:
             # It has ended while this command waited.
@@ -220,6 +231,7 @@ class Transactions:
             raise  # The next one who asks finds out.
         except Unavailable:
             standing.state, self._open[key] = "open", standing  # Nothing was done.
+            self._watch()
             raise
         except Exception:
             await self._end(key, standing, "aborted")
@@ -263,10 +275,33 @@ class Transactions:
             await self._expire()
 
     async def _expire(self) -> None:
+        """End those that have been open for too long."""
         now = self._monotonic()
         for key, standing in [each for each in self._open.items() if each[1].until < now]:
             # The text tells which limit it was.
             await self._end(key, standing, "expired" if standing.cosmos else "aborted")
+
+    def _watch(self) -> None:
+        """Expire transactions in time, also when no command comes: others wait for what they have locked."""
+        if self._timer is None and self._open:
+            first = min(standing.until for standing in self._open.values())
+            wait = max(0, first - self._monotonic()) / SECOND
+            self._timer = asyncio.get_running_loop().call_later(wait + SLACK, self._expire_aside)
+
+    def _expire_aside(self) -> None:
+        self._timer = None
+
+        async def expire() -> None:
+            await self._expire()
+            self._watch()
+
+        self._later(expire())
+
+    def _later(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = asyncio.create_task(work)
+        self._aside.add(task)
+        task.add_done_callback(self._aside.discard)
+        return task
 
     async def _end(self, key: Key, standing: Standing, state: State) -> None:
         work = standing.work
@@ -274,7 +309,6 @@ class Transactions:
             return
         standing.state, standing.work, work.over = state, None, True
         work.snapshot.close()
-        self._held.free(work)
         if self._open.get(key) is standing:
             del self._open[key]
         await self._cursors.end_transaction(work)

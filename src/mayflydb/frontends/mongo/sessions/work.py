@@ -8,12 +8,10 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import Spent
 from mayflydb.frontends.mongo.concerns import members_of
-from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.sessions import retries
 from mayflydb.frontends.mongo.sessions.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body, Steps
-from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, is_number
 
@@ -45,9 +43,11 @@ class Single:
 
     aborts = False
 
-    def __init__(self, data: Data, now: Instant, attempt: Attempt | None = None) -> None:
+    def __init__(self, call: Call, attempt: Attempt | None = None) -> None:
+        data = call.app.data
         self._engine = data.engine
-        self._now = now
+        self._now = call.now
+        self._patience = call.connection.patience
         self.attempt = attempt
         view = Committed(data.engine, data.indexing.want_ids)
         self.view: View = view
@@ -60,7 +60,7 @@ class Single:
             runs.append(transaction)
             return body(transaction)
 
-        reply = await self._engine.transact(noted, self._now)
+        reply = await self._engine.transact(noted, self._now, patience=self._patience)
         self.spent.wrote(runs[-1], None if self.attempt is None else self.attempt.container)
         return reply
 
@@ -83,7 +83,7 @@ async def _begun(call: Call) -> Work:
     if call.transaction is not None:
         return call.transaction
     if "txnNumber" not in call.body:
-        return Single(data, call.now)
+        return Single(call)
     number = retries.number_of(call)
     if call.name not in retries.RETRYABLE:
         text = "txnNumber may only be provided for multi-document transactions and retryable write commands."
@@ -94,7 +94,7 @@ async def _begun(call: Call) -> Work:
     await data.transactions.numbered(call.session, number)
     sessions = await data.collections.ensure(retries.DATABASE, retries.NAME, call.now)
     await data.records.sweep(sessions, call.now)
-    return Single(data, call.now, Attempt(sessions, call.session, number))
+    return Single(call, Attempt(sessions, call.session, number))
 
 
 def concern_error(call: Call) -> Document | None:

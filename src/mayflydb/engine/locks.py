@@ -1,0 +1,290 @@
+"""Records that open transactions have written: no purge removes them, and with exclusive locks no other writer changes them.
+
+Locks live in memory, on the event loop. A purge leaves out what is locked when it begins; a transaction that takes a lock waits
+for the purges that are under way, then reads the record. So either the purge sees the lock, or the transaction sees the purge.
+Locks are released after their transaction has been applied, or dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Final, TypeAlias
+
+from mayflydb.model.errors import Unavailable, WriteConflict
+from mayflydb.model.instant import Instant
+from mayflydb.model.record import Entry
+from mayflydb.store.interface import Identity
+
+TAKEN: Final = "Another open transaction, or a write that has waited for one, writes that record."
+
+MOST: Final = 1_000_000
+"""Locks of all open transactions together."""
+
+MOST_SPARED: Final = 10_000
+"""Locked records of a container that a purge can leave out; while there are more of them, nothing is purged in it."""
+
+Place: TypeAlias = tuple[int, Identity | Entry]
+"""(container, a record's identity or a unique entry)"""
+
+Spared: TypeAlias = tuple[Identity, ...]
+"""Records that a purge leaves out."""
+
+
+class Locked(Exception):
+    """A decision needs a place that an open transaction has locked. The decision has changed nothing."""
+
+    def __init__(self, place: Place) -> None:
+        super().__init__(place)
+        self.place = place
+
+
+class Patience:
+    """The waits of one client for locks: they end when it leaves."""
+
+    def __init__(self) -> None:
+        self._waits: set[asyncio.Future[None]] = set()
+        self._over = False
+
+    def begin(self, wait: asyncio.Future[None]) -> None:
+        """This is waited for; it is cancelled when the client leaves, or has left."""
+        self._waits.add(wait)
+        if self._over:
+            wait.cancel()
+
+    def end(self, wait: asyncio.Future[None]) -> None:
+        """This is waited for no more."""
+        self._waits.discard(wait)
+
+    def exhaust(self) -> None:
+        """The client has left."""
+        self._over = True
+        for wait in tuple(self._waits):
+            wait.cancel()
+
+
+class Holder:
+    """The locks of one open transaction. `now`: the instant that it sees; what it has locked is alive or dead as of then.
+
+    `exclusive`: other writers wait, or get a WriteConflict. Otherwise its locks keep purges away and nothing else.
+    """
+
+    __slots__ = ("ended", "entries", "exclusive", "now", "records")
+
+    def __init__(self, now: Instant, exclusive: bool) -> None:
+        self.now = now
+        self.exclusive = exclusive
+        self.ended = False
+        self.records: dict[int, dict[Identity, bool]] = {}
+        self.entries: dict[tuple[int, Entry], None] = {}
+
+    def has(self, container: int, identity: Identity) -> bool:
+        """Whether a record is locked by this transaction."""
+        return identity in self.records.get(container, ())
+
+    def seen(self, container: int, identity: Identity, now: Instant) -> Instant:
+        """The instant as of which a record is alive or dead: the transaction's own for what it has locked, else `now`."""
+        return self.now if self.has(container, identity) else now
+
+
+class Locks:
+    """The lock table of an engine, its waiters included."""
+
+    def __init__(self, released: Callable[[int], None] = lambda container: None) -> None:
+        """`released`: called with a container of which locks were released."""
+        self._released = released
+        self._records: dict[int, dict[Identity, list[Holder]]] = {}
+        self._entries: dict[tuple[int, Entry], Holder] = {}
+        self._queues: dict[Place, deque[asyncio.Future[None]]] = {}
+        self._turns: Counter[Place] = Counter()
+        self._purges: dict[asyncio.Event, int] = {}
+        self._count = 0
+        self.conflicts = 0
+        """How often a writer met a lock, since the process began."""
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def waiting(self) -> int:
+        """How many writers wait for a lock to be released."""
+        return sum(map(len, self._queues.values()))
+
+    # --- for transactions --------------------------------------------------------------------------------------------
+
+    def take(self, holder: Holder, container: int, identity: Identity, gone: bool) -> bool:
+        """Lock a record; True: it is a new lock. `gone`: the transaction removes the record.
+
+        Errors: WriteConflict, Unavailable.
+        """
+        taken = holder.exclusive and (self._turns[container, identity] or self._owned(container, identity, holder))
+        if holder.ended or taken:
+            raise self._conflict(container)
+        fresh = not holder.has(container, identity)
+        if fresh:
+            self._add()
+            self._records.setdefault(container, {}).setdefault(identity, []).append(holder)
+        holder.records.setdefault(container, {})[identity] = gone
+        return fresh
+
+    async def hold(self, holder: Holder, container: int, identity: Identity, gone: bool) -> bool:
+        """As `take`; then wait until no purge is under way that does not know of the lock."""
+        fresh = self.take(holder, container, identity, gone)
+        if fresh:
+            await self._purged(container)
+        return fresh
+
+    def take_entries(self, holder: Holder, container: int, entries: Iterable[Entry]) -> bool:
+        """Lock unique entries, if the holder is exclusive; True: one is new. Errors: WriteConflict, Unavailable."""
+        fresh = False
+        for entry in entries if holder.exclusive else ():
+            place = container, entry
+            if holder.ended or self._turns[place] or self._entries.get(place, holder) is not holder:
+                raise self._conflict(container)
+            if place not in holder.entries:
+                self._add()
+                self._entries[place] = holder
+                holder.entries[place] = None
+                fresh = True
+        return fresh
+
+    def _conflict(self, container: int) -> WriteConflict:
+        self.conflicts += 1
+        return WriteConflict(TAKEN, container=container)
+
+    def _add(self) -> None:
+        if self._count >= MOST:
+            raise Unavailable(f"open transactions have written {MOST} records")
+        self._count += 1
+
+    def release(self, holder: Holder) -> None:
+        """The transaction has ended. Writers that waited are woken in the order in which they came."""
+        records, entries = holder.records, holder.entries
+        holder.ended, holder.records, holder.entries = True, {}, {}
+        for container, identities in records.items():
+            held = self._records[container]
+            for identity in identities:
+                held[identity].remove(holder)
+                if not held[identity]:
+                    del held[identity]
+                self._wake((container, identity))
+            if not held:
+                del self._records[container]
+        for place in entries:
+            del self._entries[place]
+            self._wake(place)
+        self._count -= sum(map(len, records.values())) + len(entries)
+        for container in records:
+            self._released(container)
+
+    def reset(self) -> None:
+        """The store was emptied: nothing is locked."""
+        holders = {id(each): each for held in self._records.values() for some in held.values() for each in some}
+        for holder in [*holders.values(), *self._entries.values()]:
+            self.release(holder)
+
+    # --- for plain writes --------------------------------------------------------------------------------------------
+
+    def __bool__(self) -> bool:
+        """Whether a writer has to look: something is locked."""
+        return bool(self._count)
+
+    def check(self, container: int, identity: Identity, holder: Holder | None) -> None:
+        """Locked if another transaction has exclusively locked a record."""
+        if self._owned(container, identity, holder):
+            raise Locked((container, identity))
+
+    def check_dead(self, container: int, identity: Identity, holder: Holder | None) -> None:
+        """Locked if another transaction, exclusive or not, may have prevented a record's death."""
+        if any(each is not holder for each in self._records.get(container, {}).get(identity, ())):
+            raise Locked((container, identity))
+
+    def check_gone(self, container: int, identity: Identity, holder: Holder | None) -> None:
+        """Locked if another transaction has exclusively locked a record and removes it."""
+        if any(owner.records[container][identity] for owner in self._owned(container, identity, holder)):
+            raise Locked((container, identity))
+
+    def check_entry(self, container: int, entry: Entry, owner: Identity | None, holder: Holder | None) -> None:
+        """Locked if another transaction decides whose a unique entry is. `owner`: the record that has the entry now, if any."""
+        holding = self._entries.get((container, entry))
+        if owner is None:
+            if holding is not None and holding is not holder:
+                raise Locked((container, entry))
+        elif holding is None or holding is holder:
+            # A transaction that has written the owner and keeps its entry has locked that, too.
+            self.check(container, owner, holder)
+
+    def _owned(self, container: int, identity: Identity, holder: Holder | None) -> list[Holder]:
+        found = self._records.get(container, {}).get(identity)
+        return [] if found is None else [each for each in found if each.exclusive and each is not holder]
+
+    async def turn(self, place: Place, patience: Patience | None = None) -> None:
+        """Wait until a place is free. From then on no transaction locks it, until `done`. `patience`: of who waits."""
+        if not self._is_locked(*place):
+            self._turns[place] += 1
+            return
+        self.conflicts += 1
+        queue = self._queues.setdefault(place, deque())
+        woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        queue.append(woken)
+        if patience is not None:
+            patience.begin(woken)
+        try:
+            await woken
+        except BaseException:
+            if woken.done() and not woken.cancelled():
+                self.done(place)
+            else:
+                queue.remove(woken)
+                if not queue and self._queues.get(place) is queue:
+                    del self._queues[place]
+            raise
+        finally:
+            if patience is not None:
+                patience.end(woken)
+
+    def _is_locked(self, container: int, what: Identity | Entry) -> bool:
+        if isinstance(what, Entry):
+            return (container, what) in self._entries
+        return what in self._records.get(container, {})
+
+    def done(self, place: Place) -> None:
+        """A writer that had its turn has written, or will not write."""
+        self._turns[place] -= 1
+        if not self._turns[place]:
+            del self._turns[place]
+
+    def _wake(self, place: Place) -> None:
+        for woken in self._queues.pop(place, ()):
+            if not woken.done():
+                self._turns[place] += 1
+                woken.set_result(None)
+
+    # --- for purges --------------------------------------------------------------------------------------------------
+
+    def spared(self, container: int) -> Spared | None:
+        """The locked records of a container, which no purge removes; None: too many to leave out."""
+        held = self._records.get(container, {})
+        return tuple(held) if len(held) <= MOST_SPARED else None
+
+    @contextmanager
+    def purge(self, container: int) -> Iterator[Spared | None]:
+        """A purge that leaves out what is `spared`. Whoever locks a record meanwhile waits for the end before reading it."""
+        ended = asyncio.Event()
+        self._purges[ended] = container
+        try:
+            yield self.spared(container)
+        finally:
+            del self._purges[ended]
+            ended.set()
+
+    def locked(self, container: int) -> frozenset[Identity]:
+        """All locked records of a container."""
+        return frozenset(self._records.get(container, ()))
+
+    async def _purged(self, container: int) -> None:
+        ends = [ended for ended, each in self._purges.items() if each == container]
+        for ended in ends:
+            await ended.wait()
