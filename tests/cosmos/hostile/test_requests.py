@@ -308,13 +308,19 @@ def test_a_body_longer_than_announced(target: Target) -> None:
     b"GET / HTTP/1.1\r\nhost: a\r\nx\r\n\r\n", b"GET / HTTP/1.1\r\n: x\r\n\r\n",
     b"GET / HTTP/1.1\r\nhost: a\r\n" + b"x: y\r\n" * 20_000,
     b"GET / HTTP/1.1\r\nhost: a\r\nx: " + b"y" * 100_000, b"GET /" + b"x" * 100_000,
-    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01",
+    b"PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n", b"\x16\x03\x01",
     b"GET / HTTP/1.1\r\n\r\n", b"GET http://other/dbs HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n",
     b"CONNECT a:1 HTTP/1.1\r\nhost: localhost\r\n\r\n", b"GET / HTTP/1.0\r\n\r\n",
 ])  # fmt: skip
 def test_what_is_no_request(target: Target, data: bytes) -> None:
     answer = exchange(target.service, data, shut=True)
     assert answer == b"" or parsed(answer).status < 500, answer
+
+
+@in_memory
+def test_a_client_of_http2_that_asks_for_nothing(target: Target) -> None:
+    """The server sends its empty SETTINGS frame, as RFC 9113 (3.4) has it, and the connection ends with the client's half."""
+    assert exchange(target.service, b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", shut=True) == b"\0\0\0\4\0\0\0\0\0"
 
 
 def test_headers_up_to_the_limit(target: Target) -> None:
