@@ -151,6 +151,8 @@ class Engine:
         self.past = reaper.past = Past()
         self.locks = reaper.locks
         self._written_at: Instant = 0
+        self.committed_at: Instant = time.latest
+        """The instant of the last write that this node has committed: none that it commits later is of an earlier one."""
 
     def now(self) -> Coroutine[Any, Any, Instant]:
         """The instant of a request."""
@@ -218,7 +220,7 @@ class Engine:
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
-        self._written_at = instant
+        self._written_at = self.committed_at = instant
         self.monitor.roll_back(instant)
         self.reaper.set_back()
 
@@ -257,9 +259,10 @@ class Engine:
             finally:
                 self.locks.done(turn)
 
-    def _done(self, committed: Committed[tuple[T, tuple[Mortals, ...]]]) -> T:
+    def _done(self, committed: Committed[tuple[T, tuple[Mortals, ...], Instant]]) -> T:
         self.reaper.bell.ring()
-        reply, mortals = committed.reply
+        reply, mortals, written = committed.reply
+        self.committed_at = max(self.committed_at, written)
         # By the schedule as it is now: it may have changed meanwhile.
         for container, rules, own, records in mortals:
             for record in records:
@@ -268,12 +271,14 @@ class Engine:
                     self.reaper.notice(container, ahead, own)
         return reply
 
-    def _decide(self, body: Body[T], now: Instant, holder: Holder | None) -> Decision[tuple[T, tuple[Mortals, ...]]]:
+    def _decide(
+        self, body: Body[T], now: Instant, holder: Holder | None
+    ) -> Decision[tuple[T, tuple[Mortals, ...], Instant]]:
         transaction = Transaction(self.nodes, self._write_instant(now), self.locks, holder)
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced():
             self.past.note(container, replaced)
-        return Outcome(transaction.changes, (reply, transaction.mortals))
+        return Outcome(transaction.changes, (reply, transaction.mortals, transaction.now))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:
         """Decide and commit one command. Errors: those of its mode, OwnerNotFound, Unavailable, OutcomeUnknown."""
@@ -306,6 +311,11 @@ class Engine:
             return results
 
         return await self.transact(body, now, None if premise is None else premise.holder)
+
+    def quiet_since(self, now: Instant) -> Instant:
+        """The instant of the last write that was decided. Where other nodes may write this one cannot know, and it is `now`."""
+        alone = self.lease is None or self.time.clock.mode == "virtual"
+        return max(self._written_at, self.committed_at) if alone else now
 
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write never goes back in it: not behind another

@@ -116,10 +116,11 @@ class Ledger:
         self._nodes = nodes
 
     async def begin(
-        self, id: int, orderer: int, history: Span, now: Instant, apart: Collection[str] | None = ()
+        self, id: int, orderer: int, history: Span, quiet: Callable[[], Instant], apart: Collection[str] | None = ()
     ) -> None:
         """Remember, from now on, every change of a node and of all that is below it, or comes there, but for children of these
-        names. `apart` None: of what comes there, not of what is there. NotFound if the node is gone."""
+        names. `apart` None: of what comes there, not of what is there. `quiet`: since when nothing has been written, asked in the
+        writer's turn. NotFound if the node is gone."""
         if await self._is_begun(id, orderer, history, apart):
             return
 
@@ -134,7 +135,7 @@ class Ledger:
                 changes.append(PutRow(row_of(msgspec.structs.replace(each, definition=definition))))
                 if not is_ordered(each):
                     lsn, _ = yield from ask(Allocate(each.id, seq=False))
-                    changes.append(Remember(each.id, Version(Kind.GAP, lsn, now)))
+                    changes.append(Remember(each.id, Version(Kind.GAP, lsn, quiet())))
             return Outcome(tuple(changes), None)
 
         await self._store.write(decide)

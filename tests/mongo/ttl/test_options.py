@@ -6,6 +6,7 @@ from typing import Any
 
 from bson import Binary, Decimal128, Int64, MinKey
 
+from mongo.replies import said
 from mongo.ttl.world import Document, World, date, ids, refused
 
 BIG = 2147483647
@@ -73,7 +74,7 @@ def test_what_is_taken_is_stored_as_an_int32(world: World) -> None:
         world.indexed({"t": 1}, value, name)
         assert (seconds(world, name), type(seconds(world, name))) == (created, int), (id, value)
         reply = change(world, "m", {"name": "ttl", "expireAfterSeconds": value})
-        assert reply == {"expireAfterSeconds_old": old, "expireAfterSeconds_new": modified, "ok": 1}, (id, value)
+        assert said(reply) == {"expireAfterSeconds_old": old, "expireAfterSeconds_new": modified, "ok": 1}, (id, value)
         assert type(reply["expireAfterSeconds_old"]) is type(reply["expireAfterSeconds_new"]) is Int64
         assert seconds(world, "m") == modified
         old = modified
@@ -137,7 +138,7 @@ def test_an_index_without_a_ttl_is_given_one(world: World) -> None:
         world.create(name, {"key": key, "name": "ttl"})
         world.db[name].insert_one({"_id": 1, "t": date(0)})
         reply = change(world, name, {"keyPattern": key, "expireAfterSeconds": 10})
-        assert reply == {"expireAfterSeconds_new": 10, "ok": 1}
+        assert said(reply) == {"expireAfterSeconds_new": 10, "ok": 1}
         assert seconds(world, name) == 10
         lives[name] = {1: None if key["t"] == "hashed" else 10}
     world.check_all(lives, 0.001)
@@ -198,14 +199,14 @@ def test_hiding_and_ttl_are_changed_together_and_a_dry_run_changes_nothing(world
         "hidden_new": True,
         "ok": 1,
     }
-    assert change(world, "c", index, dryRun=True) == expected
+    assert said(change(world, "c", index, dryRun=True)) == expected
     assert dict(list(collection.list_indexes())[1]) == {
         "v": 2,
         "key": {"t": 1},
         "name": "ttl",
         "expireAfterSeconds": 10,
     }
-    assert change(world, "c", index) == expected
+    assert said(change(world, "c", index)) == expected
     assert list(collection.list_indexes())[1]["hidden"] is True
     world.check_lives(collection, {1: 20}, 0.001)
 
@@ -230,7 +231,7 @@ def test_coll_mod_makes_an_ordinary_index_on_ts_the_default(world: World) -> Non
     world.create("c", {"key": {"_ts": 1}, "name": "ttl"})
     world.db["c"].insert_one({"_id": 1})
     reply = change(world, "c", {"name": "ttl", "expireAfterSeconds": 10})
-    assert reply == {"expireAfterSeconds_new": 10, "ok": 1}
+    assert said(reply) == {"expireAfterSeconds_new": 10, "ok": 1}
     assert [(each["name"], each.get("expireAfterSeconds")) for each in world.db["c"].list_indexes()] == [
         ("_id_", None),
         ("ttl", 10),

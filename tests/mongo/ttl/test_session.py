@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bson import Int64
 
+from mongo.replies import said
 from mongo.ttl.world import World, ids
 
 
@@ -62,7 +63,7 @@ def test_replies_about_indexes(world: World) -> None:
         "note": "all indexes already exist",
     }
     plain = world.create("c", {"key": {"a": 1}, "name": "a"}, {"key": {"b": 1}, "name": "b"})
-    assert plain == {
+    assert said(plain) == {
         "numIndexesBefore": 2,
         "numIndexesAfter": 4,
         "createdCollectionAutomatically": False,
@@ -74,7 +75,7 @@ def test_replies_about_indexes(world: World) -> None:
         {"v": 2, "key": {"b": 1}, "name": "b"},
         {"v": 1, "key": {"_ts": 1}, "name": "ttl", "ns": collection.full_name, "expireAfterSeconds": 10},
     ]
-    assert world.db.command("dropIndexes", "c", index="a") == {"nIndexesWas": 4, "ok": 1}
+    assert said(world.db.command("dropIndexes", "c", index="a")) == {"nIndexesWas": 4, "ok": 1}
     assert world.db.command("dropIndexes", "c", index="*") == {
         "_t": "DropIndexesResponse",
         "ok": 1,
@@ -87,10 +88,10 @@ def test_replies_about_indexes(world: World) -> None:
 def test_profile_native_never_answers_in_that_shape(world: World) -> None:
     world.db = world.client["native"]
     reply = world.create("c", {"key": {"_ts": 1}, "name": "ttl", "expireAfterSeconds": 10})
-    assert reply == {"numIndexesBefore": 1, "numIndexesAfter": 2, "createdCollectionAutomatically": True, "ok": 1}
+    assert said(reply) == {"numIndexesBefore": 1, "numIndexesAfter": 2, "createdCollectionAutomatically": True, "ok": 1}
     listed = [dict(each) for each in world.db["c"].list_indexes()]
     assert listed[1] == {"v": 2, "key": {"_ts": 1}, "name": "ttl", "expireAfterSeconds": 10}
-    assert world.db.command("dropIndexes", "c", index="ttl") == {"nIndexesWas": 2, "ok": 1}
+    assert said(world.db.command("dropIndexes", "c", index="ttl")) == {"nIndexesWas": 2, "ok": 1}
 
 
 def test_profile_cosmos_always_does(world: World) -> None:

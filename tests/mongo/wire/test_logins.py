@@ -12,6 +12,7 @@ from pymongo.errors import OperationFailure
 
 from mayflydb.announcement import StartFailed
 from mayflydb.embedded import RunningServer, serve
+from mongo.replies import said
 
 Client = MongoClient[dict[str, Any]]
 
@@ -102,7 +103,7 @@ def test_users_are_described_and_changed(root: Client) -> None:
         "roles": [{"role": "readWrite", "db": "crm"}],
         "mechanisms": ["SCRAM-SHA-256"],
     }
-    assert root.crm.command("dropAllUsersFromDatabase") == {"n": 1, "ok": 1.0}
+    assert said(root.crm.command("dropAllUsersFromDatabase")) == {"n": 1, "ok": 1.0}
     assert root.crm.command("usersInfo", 1)["users"] == []
     assert code_of(root, "admin", "dropUser", "admin") == 20
 

@@ -18,6 +18,7 @@ from pymongo.uri_parser import parse_uri
 
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.frontends.mongo.protocol.compression import installed
+from mongo.replies import said
 
 pytestmark = pytest.mark.short
 
@@ -89,7 +90,7 @@ def test_hello(mongo_client: Client) -> None:
     reply = mongo_client.admin.command("hello")
     assert reply.pop("connectionId") > 0
     assert reply.pop("localTime").year == 2030
-    assert reply == {
+    assert said(reply) == {
         "isWritablePrimary": True,
         "helloOk": True,
         "msg": "isdbgrid",
@@ -176,7 +177,7 @@ def test_commands_are_answered_in_their_order_and_some_not_at_all(wire: Wire) ->
     names = Wire.frame({"whatsmyuri": 1, "$db": "admin"})
     wire.socket.sendall(b"".join(pings) * 20 + names)
     for _ in range(20):
-        assert wire.receive() == {"ok": 1.0}
+        assert said(wire.receive()) == {"ok": 1.0}
     reply = wire.receive()
     assert reply is not None
     assert reply["you"] == "{}:{}".format(*wire.socket.getsockname())
@@ -196,7 +197,7 @@ def test_sessions(mongo_client: Client) -> None:
         assert mongo_client.admin.command(command, [begun["id"]])["ok"] == 1.0
     assert refused(mongo_client, "endSessions", [{"id": 1}])[0] == 207
     own = {"id": Binary(uuid.UUID(int=5).bytes, 4)}
-    assert mongo_client.admin.command("ping", lsid=own) == {"ok": 1.0}
+    assert said(mongo_client.admin.command("ping", lsid=own)) == {"ok": 1.0}
 
 
 @pytest.mark.parametrize("name", [each for each in installed() if each != "snappy"])
@@ -209,7 +210,7 @@ def test_compression(mongo_server: RunningServer, name: str) -> None:
 def test_tls_on_the_same_port(mongo_server: RunningServer) -> None:
     ca = str(mongo_server.cosmos.ca_file)
     with mongo_server.mongo.client(tls=True, tlsCAFile=ca) as client:
-        assert client.admin.command("ping") == {"ok": 1.0}
+        assert said(client.admin.command("ping")) == {"ok": 1.0}
 
 
 # --- fail points -----------------------------------------------------------------------------------------------------
@@ -224,7 +225,7 @@ def test_a_command_fails_as_often_as_was_asked(mongo_client: Client) -> None:
     rehearse(mongo_client, {"times": 2}, failCommands=["ping"], errorCode=8)
     for _ in range(2):
         assert refused(mongo_client, "ping") == (8, "Failing command via 'failCommand' failpoint")
-    assert mongo_client.admin.command("ping") == {"ok": 1.0}
+    assert said(mongo_client.admin.command("ping")) == {"ok": 1.0}
     assert rehearse(mongo_client, "off") == 2
 
 
@@ -255,7 +256,7 @@ def test_a_lost_connection_a_wait_and_a_name(mongo_client: Client, mongo_server:
     rehearse(mongo_client, {"times": 1}, failCommands=["ping"], blockConnection=True, blockTimeMS=60_000)
     assert refused(mongo_client, "ping", maxTimeMS=20) == (50, "operation exceeded time limit")
     rehearse(mongo_client, "alwaysOn", failCommands=["ping"], errorCode=2, appName="other")
-    assert mongo_client.admin.command("ping") == {"ok": 1.0}
+    assert said(mongo_client.admin.command("ping")) == {"ok": 1.0}
     with mongo_server.mongo.client(appname="other") as other:
         assert refused(other, "ping")[0] == 2
     assert rehearse(mongo_client, "off") == 1
@@ -288,7 +289,7 @@ def test_bson_that_is_none_is_an_error_and_the_connection_stays(wire: Wire) -> N
         assert reply is not None
         assert reply["code"] == 22
     wire.send(good)
-    assert wire.receive() == {"ok": 1.0}
+    assert said(wire.receive()) == {"ok": 1.0}
 
 
 def test_an_unknown_flag_is_told_and_ends_the_connection(wire: Wire) -> None:
@@ -312,4 +313,4 @@ def test_whatever_is_sent_the_server_lives(mongo_server: RunningServer, chance: 
                 pass
     with closing(Wire(mongo_server)) as wire:
         wire.send({"ping": 1, "$db": "admin"})
-        assert wire.receive() == {"ok": 1.0}
+        assert said(wire.receive()) == {"ok": 1.0}

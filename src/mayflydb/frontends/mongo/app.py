@@ -17,6 +17,7 @@ from mayflydb.frontends.mongo.concerns import check_concerns, check_version, tim
 from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.errors import answer_to, refusal
 from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
+from mayflydb.frontends.mongo.gossip import Gossip
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.protocol.deadlines import within
 from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
@@ -81,12 +82,16 @@ class MongoApp:
         self.sessions = Sessions(monotonic)
         self.data = Data(engine, options, chance, monotonic)
         self.failpoints = FailPoints(chance)
+        self._gossip = Gossip(options)
         self.started = started
         self.began = monotonic()
         self.tallies = Tallies()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
+        return self._gossip.told(await self._answered(message, connection), self.engine.committed_at)
+
+    async def _answered(self, message: Message, connection: ConnectionState) -> bytes:
         began = self.monotonic()
         body: Document = {}
         try:
@@ -94,7 +99,7 @@ class MongoApp:
             name = next(iter(body), "")
             database = _database_of(message, name, body)
             call = Call(name, database, body, sequences, connection, await self.engine.now(), self, began=began)
-            return await self._run(call)
+            return self._gossip.recoverable(await self._run(call), call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
                 # Whatever is said might be wrong; a driver takes a lost connection for what this is.

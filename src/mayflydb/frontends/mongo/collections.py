@@ -404,9 +404,13 @@ class Collections:
         """Remember, from now on, what happens to a collection, in a database (`name` None), or anywhere (both None), be it there
         or still to come: the node that orders it."""
         engine = self._engine
+
+        def quiet() -> Instant:
+            return engine.quiet_since(now)
+
         space = await engine.definitions.space(SPACE, now)
         if database is None:
-            await engine.ledger.begin(space.id, space.id, self._retention, now, INTERNAL)
+            await engine.ledger.begin(space.id, space.id, self._retention, quiet, INTERNAL)
             return space.id
         check_database(database)
         if name is not None:
@@ -414,10 +418,10 @@ class Collections:
         while True:
             with contextlib.suppress(NotFound):
                 home = await self._database(database, now)
-                await engine.ledger.begin(home.id, space.id, self._retention, now, () if name is None else None)
+                await engine.ledger.begin(home.id, space.id, self._retention, quiet, () if name is None else None)
                 found = None if name is None else await self.find(database, name)
                 if found is not None:
-                    await engine.ledger.begin(found.id, space.id, self._retention, now)
+                    await engine.ledger.begin(found.id, space.id, self._retention, quiet)
                 return space.id
 
     async def drop(self, collection: Collection, now: Instant) -> None:

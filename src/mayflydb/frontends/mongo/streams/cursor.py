@@ -5,14 +5,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any
 
-from bson import Int64
-
 from mayflydb.engine.ledger import Bell
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.frontends.mongo.streams.events import Teller, head
 from mayflydb.frontends.mongo.streams.feed import Feed
-from mayflydb.frontends.mongo.streams.options import time_of
 from mayflydb.frontends.mongo.streams.tokens import Token
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
@@ -54,10 +51,7 @@ class StreamCursor(Cursor):
 
     def fields(self, now: Instant) -> tuple[Document, Document]:
         """What a reply says of the stream: within `cursor`, and beside it."""
-        time = time_of(now)
-        signature = {"hash": bytes(20), "keyId": Int64(0)}
-        gossip = {"operationTime": time, "$clusterTime": {"clusterTime": time, "signature": signature}}
-        return {"postBatchResumeToken": self._token}, gossip
+        return {"postBatchResumeToken": self._token}, {}
 
     async def batch(self, size: int | None, now: Instant) -> list[bytes]:
         found: list[bytes] = []

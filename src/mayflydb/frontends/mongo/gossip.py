@@ -1,0 +1,57 @@
+"""What replies say of time and place: `operationTime`, `$clusterTime`, and the token by which a transaction is found again.
+
+The operation time is the cluster time of the last write that this node has committed. So a change stream that starts there tells
+of this write and of every later one. Where a clock stands still, all writes of its instant have one cluster time.
+Rules: https://github.com/mongodb/specifications/blob/master/source/sessions/driver-sessions.md#gossipping-the-cluster-time
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from bson import Int64
+
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.options import Options
+from mayflydb.frontends.mongo.streams.options import time_of
+from mayflydb.model.instant import Instant
+from mayflydb.query.mongo.values import encode
+
+_SIGNATURE: Final = {"hash": bytes(20), "keyId": Int64(0)}
+
+_RECOVERY: Final = encode({"recoveryToken": {"recoveryShardId": "mayfly"}})[4:-1]
+"""Every server commits by itself, whatever the token says that comes back."""
+
+
+_SIZE: Final = 4
+_OF_COSMOS: Final = b"\x02_t\x00"
+"""How such a reply begins behind its size: https://learn.microsoft.com/azure/cosmos-db/mongodb/time-to-live"""
+
+
+class Gossip:
+    """Puts the fields into replies, which are bytes already."""
+
+    def __init__(self, options: Options) -> None:
+        self._silent = options.topology == "standalone"
+        self._recovers = options.topology == "mongos"
+        self._at: Instant = -1
+        self._times = b""
+
+    def told(self, reply: bytes, committed: Instant) -> bytes:
+        """A reply with the times, unless it has the shape of Cosmos DB's. `committed`: the instant of the last write."""
+        if self._silent or reply.startswith(_OF_COSMOS, _SIZE):
+            return reply
+        if committed != self._at:
+            time = time_of(committed)
+            cluster = {"clusterTime": time, "signature": _SIGNATURE}
+            self._at, self._times = committed, encode({"operationTime": time, "$clusterTime": cluster})[4:-1]
+        return _with(reply, self._times)
+
+    def recoverable(self, reply: bytes, call: Call) -> bytes:
+        """A reply to a command of a transaction, with the token that a router gives."""
+        return _with(reply, _RECOVERY) if self._recovers and "autocommit" in call.body else reply
+
+
+def _with(reply: bytes, fields: bytes) -> bytes:
+    size = len(reply) + len(fields)
+    return b"".join((size.to_bytes(4, "little"), reply[4:-1], fields, b"\0"))
