@@ -151,6 +151,7 @@ class Engine:
         self.past = reaper.past = Past()
         self.locks = reaper.locks
         self._written_at: Instant = 0
+        self._changed_at: Instant = time.latest
         self.committed_at: Instant = time.latest
         """The instant of the last write that this node has committed: none that it commits later is of an earlier one."""
 
@@ -220,7 +221,7 @@ class Engine:
     def roll_back(self, instant: Instant) -> None:
         """A person set the clock back over a store that holds nothing newer."""
         self.time.roll_back(instant)
-        self._written_at = self.committed_at = instant
+        self._written_at = self._changed_at = self.committed_at = instant
         self.monitor.roll_back(instant)
         self.reaper.set_back()
 
@@ -278,6 +279,8 @@ class Engine:
         reply = yield from body(transaction)
         for container, replaced in transaction.replaced():
             self.past.note(container, replaced)
+        if transaction.changes:
+            self._changed_at = transaction.now
         return Outcome(transaction.changes, (reply, transaction.mortals, transaction.now))
 
     async def write(self, container: int, command: Command, now: Instant) -> Written:
@@ -315,7 +318,7 @@ class Engine:
     def quiet_since(self, now: Instant) -> Instant:
         """The instant of the last write that was decided. Where other nodes may write this one cannot know, and it is `now`."""
         alone = self.lease is None or self.time.clock.mode == "virtual"
-        return max(self._written_at, self.committed_at) if alone else now
+        return max(self._changed_at, self.committed_at) if alone else now
 
     def _write_instant(self, now: Instant) -> Instant:
         # Requests reach the writer in another order than they read the time. A write never goes back in it: not behind another
