@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
+from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from evaluating import NOW, check, evaluate, refused, typed
 from mayflydb.query.mongo import dates
@@ -275,7 +275,24 @@ CONVERSIONS = [
     ({"$toBool": ""}, True),
     ({"$toBool": "false"}, True),
     ({"$toBool": SOME}, True),
-    ({"$toBool": {}}, refused(241)),
+    ({"$toBool": {}}, True),
+    ({"$toBool": [[]]}, True),
+    ({"$toBool": {"$literal": Regex("x")}}, True),
+    ({"$toBool": {"$literal": b""}}, True),
+    ({"$toBool": []}, refused(50723)),
+    ({"$toString": 0.1 + 0.2}, "0.30000000000000004"),
+    ({"$toString": 5e-324}, "5e-324"),
+    ({"$toString": 9e-05}, "9e-05"),
+    ({"$toString": 100.0}, "100"),
+    ({"$substrCP": [Timestamp(1, 1), 0, 30]}, "Jan  1 00:00:01:1"),
+    ({"$substrCP": [1.234567, 0, 30]}, "1.23457"),
+    ({"$substrCP": [1000000.0, 0, 30]}, "1e+06"),
+    ({"$indexOfCP": ["", ""]}, 0),
+    ({"$indexOfCP": ["abc", "", 3]}, -1),
+    ({"$indexOfCP": ["abc", "", 1, 1]}, -1),
+    ({"$indexOfCP": ["abc", "", 1]}, 1),
+    ({"$indexOfCP": ["abcd", "cd", 0, 3]}, 2),
+    ({"$indexOfBytes": ["abcd", "cd", 0, 3]}, -1),
     ({"$toDate": Int64(5)}, DatetimeMS(5)),
     ({"$toDate": 5.9}, DatetimeMS(5)),
     ({"$toDate": 5}, refused(241)),

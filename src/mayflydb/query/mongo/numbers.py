@@ -174,10 +174,17 @@ def power(base: Number, exponent: Number) -> Number:
     if double_of(base) == 0 and double_of(exponent) < 0:
         raise MqlError(28764, "$pow cannot take a base of 0 and a negative exponent")
     if Decimal128 in (type(base), type(exponent)):
-        return Decimal128(DECIMAL.power(decimal_of(base), decimal_of(exponent)))
+        return _with_all_digits(DECIMAL.power(decimal_of(base), decimal_of(exponent)))
     if float in (type(base), type(exponent)):
         return _double_power(double_of(base), double_of(exponent))
     return _int_power(int(base), int(exponent), _wide(base, exponent))  # type: ignore[arg-type]
+
+
+def _with_all_digits(number: Decimal) -> Decimal128:
+    """A result as the server's library has it: with 34 digits, zeros at its end among them."""
+    if not number.is_finite() or not number:
+        return decimal128(number)
+    return decimal128(number.quantize(Decimal((0, (1,), number.adjusted() - DECIMAL.prec + 1)), context=_WIDE))
 
 
 def _double_power(base: float, exponent: float) -> float:
@@ -228,7 +235,10 @@ def _to_whole(value: Number, step: Callable[[float], int], rounding: str) -> Num
         return (float(step(value)) or value * 0.0) if math.isfinite(value) else value
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
-        return Decimal128(number.to_integral_value(rounding, DECIMAL) if number.is_finite() else number)
+        if not number.is_finite() or number.adjusted() >= DECIMAL.prec:
+            # Whole numbers of more digits are none to the server, infinities among them.
+            return Decimal128("NaN")
+        return Decimal128(number.to_integral_value(rounding, DECIMAL))
     return value
 
 
@@ -249,6 +259,8 @@ def rounded(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Numbe
     if place >= 0:
         return value
     number = Decimal(int(value)).quantize(Decimal((0, (1,), -place)), rounding, _WIDE)  # type: ignore[arg-type]
+    if not INT64_MIN <= number <= INT64_MAX:
+        raise MqlError(51080, f"invalid conversion from Decimal128 result in $round resulting from {value} and {place}")
     return whole(int(number), type(value) is Int64)
 
 
@@ -300,7 +312,7 @@ def log(value: Number, base: Number) -> Number:
     if Decimal128 in (type(value), type(base)):
         precise = Context(prec=42, traps=[])
         quotient = precise.divide(precise.ln(decimal_of(value)), precise.ln(decimal_of(base)))
-        return decimal128(quotient)
+        return _with_all_digits(quotient)
     return math.log(double_of(value)) / math.log(double_of(base))
 
 
@@ -310,11 +322,11 @@ def _positive(value: Number, code: int, name: str) -> None:
 
 
 def plain(value: Number) -> str:
-    """A number as `$toString` writes it: a double with 16 digits at most and no needless point."""
+    """A number as `$toString` writes it: a double by the fewest digits that tell it, without a needless point."""
     if type(value) is not float:
         return str(value)
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
         return "Infinity" if value > 0 else "-Infinity"
-    return f"{value:.16g}"
+    return repr(value).removesuffix(".0")

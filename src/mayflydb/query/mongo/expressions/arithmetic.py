@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Final
 
@@ -102,6 +103,10 @@ def _placed(name: str, function: Callable[[Number, int], Number]) -> Function:
             return None
         if type(value) not in NUMBERS:
             raise MqlError(51081, f"{name} only supports numeric types, not {type_name(value)}")
+        if type(place) not in NUMBERS:
+            raise MqlError(16004, f"can't convert from BSON type {type_name(place)} to long")
+        if not math.isfinite(numbers.double_of(place)):
+            raise MqlError(31109, f"Can't coerce out of range value {numbers.plain(place)} to long")
         digits = numbers.integral(place)
         if digits is None:
             raise MqlError(51082, f"precision argument to  {name} must be a integral value")

@@ -167,13 +167,7 @@ def _to_string(value: Value) -> Value:
 
 
 def _to_bool(value: Value) -> Value:
-    if is_number(value):
-        return truthy(value)
-    if type(value) is bool:
-        return value
-    if type(value) in (str, ObjectId, DatetimeMS, Timestamp):
-        return True
-    raise _unsupported(value, "bool")
+    return truthy(value)
 
 
 def _to_date(value: Value) -> Value:

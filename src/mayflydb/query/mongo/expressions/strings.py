@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import string
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from bson import Code, DatetimeMS, Timestamp
@@ -38,13 +39,19 @@ def text_of(value: Value) -> str:
         return ""
     if type(value) is str or type(value) is Code:
         return str(value)
+    if type(value) is float:
+        return f"{value:g}"
     if is_number(value):
         return plain(value)
     if type(value) is DatetimeMS:
         return iso(int(value))
     if type(value) is Timestamp:
-        return shell(value)
+        at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value.time)
+        return f"{_MONTHS[at.month - 1]} {at.day:2} {at:%H:%M:%S}:{value.inc}"
     raise MqlError(16007, f"can't convert from BSON type {type_name(value)} to String")
+
+
+_MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 
 
 def _bytes(text: str) -> bytes:
@@ -160,6 +167,10 @@ def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Fu
         end = bound_of(name, bounds[1], "ending index") if len(bounds) > 1 else len(text)
         if start > len(text) or end < start:
             return -1
+        if convert is str:
+            # What is found begins before the end, wherever it ends itself.
+            found = text.find(wanted, start)  # type: ignore[arg-type]
+            return found if found < end or not text else -1
         return text.find(convert(wanted), start, end)  # type: ignore[arg-type]
 
     return index_of

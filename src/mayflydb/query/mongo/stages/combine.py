@@ -219,7 +219,8 @@ def compile_merge(spec: Value, scope: Scope) -> Stage:
         raise MqlError(14, f"$merge requires a string or object argument, but found {type_name(spec)}")
     only(spec, ("into", "on", "let", "whenMatched", "whenNotMatched"), "$merge")
     into = required(spec, "into", "$merge")
-    matched, not_matched = spec.get("whenMatched", "merge"), spec.get("whenNotMatched", "insert")
+    matched, not_matched = spec.get("whenMatched", "merge"), spec.get("whenNotMatched")
+    not_matched = "insert" if not_matched is None else not_matched
     _check_modes(matched, not_matched)
     let = _merge_variables(spec, matched, scope)
     target = Merge(_into(into, scope), _identifying(spec.get("on", "_id")), matched, not_matched)
