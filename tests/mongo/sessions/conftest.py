@@ -39,6 +39,12 @@ def host_time() -> Iterator[HostTime]:
 
 
 @pytest.fixture(scope="module")
+def mongo_server(host_time: HostTime, mongo_server: RunningServer) -> RunningServer:
+    """Started when the host's time can be moved: its first request, at the start, takes the time along."""
+    return mongo_server
+
+
+@pytest.fixture(scope="module")
 def client(host_time: HostTime, mongo_server: RunningServer) -> Iterator[MongoClient[dict[str, Any]]]:
     with mongo_server.mongo.client(serverSelectionTimeoutMS=5000) as client:
         yield client

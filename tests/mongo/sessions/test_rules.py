@@ -541,17 +541,17 @@ def test_bulk_writes(raw: Raw, ops: list[dict[str, Any]], ordered: bool, tried: 
     assert raw.end("commit") == (None if all(line["ok"] for line in lines) else 251)
 
 
-def test_results_of_a_bulk_write_are_read_on_in_its_transaction(mongo_client: Client) -> None:
+def test_results_of_a_bulk_write_are_read_on_in_its_transaction(client: Client) -> None:
     operations = [InsertOne({"n": n, "text": "x" * 16_000}, namespace="bulk.c") for n in range(3)]
-    with mongo_client.start_session() as session, session.start_transaction():
+    with client.start_session() as session, session.start_transaction():
         command = {"bulkWrite": 1, "ops": [{"insert": 0, "document": {"n": n}} for n in range(5)]}
         rest = {"nsInfo": [{"ns": "bulk.c"}], "cursor": {"batchSize": 2}}
-        reply = mongo_client.admin.command({**command, **rest}, session=session)
+        reply = client.admin.command({**command, **rest}, session=session)
         more = {"getMore": Int64(reply["cursor"]["id"]), "collection": "$cmd.bulkWrite"}
-        following = mongo_client.admin.command(more, session=session)
+        following = client.admin.command(more, session=session)
         assert [each["idx"] for each in following["cursor"]["nextBatch"]] == [2, 3, 4]
-        assert mongo_client.bulk_write(operations, session=session, verbose_results=True).inserted_count == 3
-    assert mongo_client.bulk.c.count_documents({}) == 8
+        assert client.bulk_write(operations, session=session, verbose_results=True).inserted_count == 3
+    assert client.bulk.c.count_documents({}) == 8
 
 
 def test_bulk_writes_stay_out_of_the_servers_own(raw: Raw) -> None:
