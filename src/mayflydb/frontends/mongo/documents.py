@@ -14,7 +14,7 @@ from mayflydb.model.record import IGNORED, NEVER
 from mayflydb.query.mongo.faults import bad_value
 from mayflydb.query.mongo.raw import check_depth, elements
 from mayflydb.query.mongo.validation import check_id
-from mayflydb.query.mongo.values import INT32_MAX, Document, decode, encode
+from mayflydb.query.mongo.values import INT32_MAX, Document, decode, encode, timestamp_at
 
 LARGEST: Final = 16 * 1024 * 1024
 """Bytes of a document, and of a batch: https://www.mongodb.com/docs/manual/reference/limits/"""
@@ -80,7 +80,7 @@ def to_store(raw: bytes, ids: ObjectIds, now: Instant) -> tuple[Document, bytes]
     for name, value in document.items():
         if type(value) is Timestamp and value.time == 0 and value.inc == 0 and name != "_id":
             kept = dict(kept) if kept is document else kept
-            kept[name] = Timestamp(to_seconds(now), 1)
+            kept[name] = timestamp_at(to_seconds(now))
     check_id(kept["_id"])
     return kept, raw if kept is document else encode(kept)
 

@@ -58,6 +58,15 @@ Value: TypeAlias = Any
 
 Document: TypeAlias = dict[str, Any]
 
+LAST_SECOND: Final = 2**32 - 1
+"""The greatest number of seconds that a Timestamp holds; in 2106."""
+
+
+def timestamp_at(seconds: int) -> Timestamp:
+    """A second of the clock as the Timestamp type has it; from 2106 on, the last one that there is."""
+    return Timestamp(min(seconds, LAST_SECOND), 1)
+
+
 OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
     document_class=dict,
     datetime_conversion=DatetimeConversion.DATETIME_MS,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from bson import DatetimeMS, Int64, Timestamp
+from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.login import speculate
@@ -12,7 +12,7 @@ from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.protocol.messages import LARGEST
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
-from mayflydb.query.mongo.values import Document, type_name
+from mayflydb.query.mongo.values import Document, timestamp_at, type_name
 
 LARGEST_DOCUMENT: Final = 16_777_216
 MOST_WRITES: Final = 100_000
@@ -85,7 +85,7 @@ def _topology(call: Call) -> Document:
         "hosts": [here],
         "primary": here,
         "me": here,
-        "lastWrite": {"opTime": {"ts": Timestamp(call.now // SECOND, 1), "t": Int64(1)}, "lastWriteDate": date},
+        "lastWrite": {"opTime": {"ts": timestamp_at(call.now // SECOND), "t": Int64(1)}, "lastWriteDate": date},
     }
 
 

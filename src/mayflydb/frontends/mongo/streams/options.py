@@ -12,9 +12,9 @@ import msgspec
 from bson import Timestamp
 
 from mayflydb.frontends.mongo.streams.tokens import Token
-from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.instant import MINUTE, SECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.values import Document, type_name
+from mayflydb.query.mongo.values import LAST_SECOND, Document, type_name
 
 _IMAGES: Final = ("off", "whenAvailable", "required")
 _DOCUMENTS: Final = ("default", "updateLookup", "whenAvailable", "required")
@@ -27,6 +27,8 @@ _FIELDS: Final = (
     "allChangesForCluster",
     "showExpandedEvents",
 )
+
+_BEYOND: Final = (LAST_SECOND + 1) * SECOND
 
 AFTERWARDS: Final = frozenset(
     {"$addFields", "$match", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set", "$unset"}
@@ -75,8 +77,22 @@ def parse(spec: Document) -> StreamOptions:
 
 
 def time_of(instant: Instant) -> Timestamp:
-    """An instant as cluster time: the microseconds of its second are the increment, and one more, since none is 0."""
-    return Timestamp(instant // SECOND, instant % SECOND + 1)
+    """An instant as cluster time: the microseconds of its second are the increment, and one more, since none is 0.
+
+    A cluster time has 32 bits of seconds. Behind the last of them, in 2106, the increment counts minutes, so that it lasts until
+    the year 9999; all instants of such a minute have one cluster time.
+    """
+    seconds, microseconds = divmod(instant, SECOND)
+    if seconds <= LAST_SECOND:
+        return Timestamp(seconds, microseconds + 1)
+    return Timestamp(LAST_SECOND, SECOND + 1 + (instant - _BEYOND) // MINUTE)
+
+
+def instant_of(time: Timestamp) -> Instant:
+    """The first instant that has this cluster time."""
+    if time.time == LAST_SECOND and time.inc > SECOND:
+        return _BEYOND + (time.inc - SECOND - 1) * MINUTE
+    return time.time * SECOND + min(max(time.inc - 1, 0), SECOND)
 
 
 def _instant(spec: Mapping[str, Any]) -> Instant | None:
@@ -85,7 +101,7 @@ def _instant(spec: Mapping[str, Any]) -> Instant | None:
         return None
     if type(given) is not Timestamp:
         raise _mismatch("startAtOperationTime", given, "timestamp")
-    return given.time * SECOND + min(max(given.inc - 1, 0), SECOND)
+    return instant_of(given)
 
 
 def _choice(spec: Mapping[str, Any], field: str, choices: tuple[str, ...]) -> str:

@@ -13,7 +13,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update import arithmetic
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.tree import Leaf, Run, Trail
-from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, type_name
+from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, timestamp_at, type_name
 
 Modifier: TypeAlias = Callable[[str, Value, Env], Leaf]
 """Path and argument to what they do. MqlError where the argument is none."""
@@ -91,7 +91,7 @@ def current_date(_path: str, argument: Value, env: Env) -> Leaf:
 
 def timestamp(env: Env) -> Timestamp:
     """The command's time as the Timestamp type has it: seconds."""
-    return Timestamp(env.now // 1000, 1)
+    return timestamp_at(env.now // 1000)
 
 
 _BITS: Final[Mapping[str, Callable[[int, int], int]]] = {
