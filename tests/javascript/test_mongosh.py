@@ -136,7 +136,7 @@ LINES: Final = (
     ("db.coll.getIndexes()", "[ { v: 2, key: { _id: 1 }, name: '_id_' }, { v: 2, key: { at: 1 }, name: 'at_1', "),
     (
         "db.runCommand({collMod: 'coll', index: {name: 'at_1', expireAfterSeconds: 60}})",
-        "{ expireAfterSeconds_old: Long('3600'), expireAfterSeconds_new: Long('60'), ok: 1 }",
+        "{ expireAfterSeconds_old: Long('3600'), expireAfterSeconds_new: Long('60'), ok: 1, operationTime: ",
     ),
     ("db.coll.createIndex({at: 1}, {expireAfterSeconds: -1})", "MongoServerError[CannotCreateIndex]: "),
     (
@@ -156,7 +156,7 @@ LINES: Final = (
     ("show tables", "other"),
     ("db.other.drop()", "true"),
     ("db.serverStatus().metrics.ttl.passes >= 0", "true"),
-    ("db.adminCommand({setParameter: 1, ttlMonitorSleepSecs: 30})", "{ was: 60, ok: 1 }"),
+    ("db.adminCommand({setParameter: 1, ttlMonitorSleepSecs: 30})", "{ was: 60, ok: 1, operationTime: Timestamp({ t: "),
     ("db.adminCommand({setParameter: 1, ttlMonitorSleepSecs: 60}).was", "30"),
     ("db.getUsers().users", "[]"),
     ("show dbs", "documented"),
