@@ -9,7 +9,7 @@ environment=.venv
 case $kind in
     runtime) lock=requirements-runtime.lock ;;
     test) lock=requirements.lock ;;
-    short) environment=$2 lock=$2.lock ;;
+    short) environment=$2 lock=$(mktemp) ;;
     *) echo "usage: tools/venv.sh runtime|test|short ENVIRONMENT PYTHON" >&2; exit 2 ;;
 esac
 
@@ -51,7 +51,7 @@ find_python() {
     return 1
 }
 
-echo "installing into $environment ($lock)" >&2
+echo "installing into $environment (${lock##*/})" >&2
 if command -v uv >/dev/null; then
     # uv makes the environment from the same Python, and fetches one only where there is none. With pip, which README names.
     python=${3:-$(find_python 2>/dev/null || echo 3.11)}
