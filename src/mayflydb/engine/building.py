@@ -149,7 +149,7 @@ class Build:
 
     async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
         with self._locks.purge(self._container):
-            locked = self._locks.locked(self._container)
+            locked = self._locks.locked_records(self._container)
             return (await self._store.write(lambda: self._stretch(after, now, locked), "sweep")).reply
 
     def _stretch(self, after: Position | None, now: Instant, locked: Set[Identity]) -> Decision[Position | None]:

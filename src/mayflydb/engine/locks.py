@@ -119,7 +119,9 @@ class Locks:
 
         Errors: WriteConflict, Unavailable.
         """
-        taken = holder.exclusive and (self._turns[container, identity] or self._owned(container, identity, holder))
+        taken = holder.exclusive and (
+            self._turns[container, identity] or self._exclusive_holders(container, identity, holder)
+        )
         if holder.ended or taken:
             raise self._conflict(container)
         fresh = not holder.has(container, identity)
@@ -133,7 +135,7 @@ class Locks:
         """As `take`; then wait until no purge is under way that does not know of the lock."""
         fresh = self.take(holder, container, identity, gone)
         if fresh:
-            await self._purged(container)
+            await self._wait_for_purges(container)
         return fresh
 
     def take_entries(self, holder: Holder, container: int, entries: Iterable[Entry]) -> bool:
@@ -193,7 +195,7 @@ class Locks:
 
     def check(self, container: int, identity: Identity, holder: Holder | None) -> None:
         """Locked if another transaction has exclusively locked a record."""
-        if self._owned(container, identity, holder):
+        if self._exclusive_holders(container, identity, holder):
             raise Locked((container, identity))
 
     def check_dead(self, container: int, identity: Identity, holder: Holder | None) -> None:
@@ -203,7 +205,7 @@ class Locks:
 
     def check_gone(self, container: int, identity: Identity, holder: Holder | None) -> None:
         """Locked if another transaction has exclusively locked a record and removes it."""
-        if any(owner.records[container][identity] for owner in self._owned(container, identity, holder)):
+        if any(owner.records[container][identity] for owner in self._exclusive_holders(container, identity, holder)):
             raise Locked((container, identity))
 
     def check_entry(self, container: int, entry: Entry, owner: Identity | None, holder: Holder | None) -> None:
@@ -216,7 +218,7 @@ class Locks:
             # A transaction that has written the owner and keeps its entry has locked that, too.
             self.check(container, owner, holder)
 
-    def _owned(self, container: int, identity: Identity, holder: Holder | None) -> list[Holder]:
+    def _exclusive_holders(self, container: int, identity: Identity, holder: Holder | None) -> list[Holder]:
         found = self._records.get(container, {}).get(identity)
         return [] if found is None else [each for each in found if each.exclusive and each is not holder]
 
@@ -264,7 +266,7 @@ class Locks:
 
     # --- for purges --------------------------------------------------------------------------------------------------
 
-    def spared(self, container: int) -> Spared | None:
+    def spared_records(self, container: int) -> Spared | None:
         """The locked records of a container, which no purge removes; None: too many to leave out."""
         held = self._records.get(container, {})
         return tuple(held) if len(held) <= MOST_SPARED else None
@@ -275,16 +277,16 @@ class Locks:
         ended = asyncio.Event()
         self._purges[ended] = container
         try:
-            yield self.spared(container)
+            yield self.spared_records(container)
         finally:
             del self._purges[ended]
             ended.set()
 
-    def locked(self, container: int) -> frozenset[Identity]:
+    def locked_records(self, container: int) -> frozenset[Identity]:
         """All locked records of a container."""
         return frozenset(self._records.get(container, ()))
 
-    async def _purged(self, container: int) -> None:
+    async def _wait_for_purges(self, container: int) -> None:
         ends = [ended for ended, each in self._purges.items() if each == container]
         for ended in ends:
             await ended.wait()

@@ -284,7 +284,7 @@ class Reaper:
         self._looking_at = container
         try:
             haste: Haste = "demanded" if container in self._demanded else "none"
-            spared = self.locks.spared(container)
+            spared = self.locks.spared_records(container)
             ahead, own, run = await next_purge(
                 self._store, self._nodes, container, self._monitor.schedule, haste, spared or ()
             )

@@ -89,7 +89,7 @@ class MongoApp:
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
-        return self._gossip.told(await self._answered(message, connection), self.engine.committed_at)
+        return self._gossip.with_times(await self._answered(message, connection), self.engine.committed_at)
 
     async def _answered(self, message: Message, connection: ConnectionState) -> bytes:
         began = self.monotonic()
@@ -99,7 +99,7 @@ class MongoApp:
             name = next(iter(body), "")
             database = _database_of(message, name, body)
             call = Call(name, database, body, sequences, connection, await self.engine.now(), self, began=began)
-            return self._gossip.recoverable(await self._run(call), call)
+            return self._gossip.with_recovery_token(await self._run(call), call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
                 # Whatever is said might be wrong; a driver takes a lost connection for what this is.

@@ -37,7 +37,7 @@ class Gossip:
         self._at: Instant = -1
         self._times = b""
 
-    def told(self, reply: bytes, committed: Instant) -> bytes:
+    def with_times(self, reply: bytes, committed: Instant) -> bytes:
         """A reply with the times, unless it has the shape of Cosmos DB's. `committed`: the instant of the last write."""
         if self._silent or reply.startswith(_OF_COSMOS, _SIZE):
             return reply
@@ -47,7 +47,7 @@ class Gossip:
             self._at, self._times = committed, encode({"operationTime": time, "$clusterTime": cluster})[4:-1]
         return _with(reply, self._times)
 
-    def recoverable(self, reply: bytes, call: Call) -> bytes:
+    def with_recovery_token(self, reply: bytes, call: Call) -> bytes:
         """A reply to a command of a transaction, with the token that a router gives."""
         return _with(reply, _RECOVERY) if self._recovers and "autocommit" in call.body else reply
 
