@@ -58,7 +58,7 @@ RACES: dict[str, Callable[[], AbstractContextManager[object]]] = {
     "locks are not spared": purge_of_what_is_locked,
     "a lock waits for no purge": lock_during_a_purge,
     "plain writes look for no lock": plain_write_does_not_wait,
-    "no transaction looks for a lock": lambda: patch.object(Locks, "_owned", lambda *_: []),
+    "no transaction looks for a lock": lambda: patch.object(Locks, "_exclusive_holders", lambda *_: []),
     "locks end before the commit": _early,
     "new rows are seen": lambda: patch.object(Part, "is_new", lambda self, stored: False),
 }

@@ -396,7 +396,7 @@ _keep = Recent.keep
 
 def purge_of_what_is_locked() -> AbstractContextManager[object]:
     """A purge removes records that an open transaction has written."""
-    return patch.object(Locks, "spared", lambda self, container: ())
+    return patch.object(Locks, "spared_records", lambda self, container: ())
 
 
 def lock_during_a_purge() -> AbstractContextManager[object]:
@@ -405,7 +405,7 @@ def lock_during_a_purge() -> AbstractContextManager[object]:
     async def at_once(self: Locks, container: int) -> None:
         pass
 
-    return patch.object(Locks, "_purged", at_once)
+    return patch.object(Locks, "_wait_for_purges", at_once)
 
 
 def plain_write_does_not_wait() -> AbstractContextManager[object]:
