@@ -12,6 +12,6 @@ tools/venv.sh test
 tools/system-packages.sh strace
 tools/javascript.sh
 code=0
-.venv/bin/pytest -m soak --hypothesis-seed="$SEED" tests || code=$?
+.venv/bin/pytest -m soak -o faulthandler_timeout=0 --hypothesis-seed="$SEED" tests || code=$?
 echo "SEED=$SEED HOURS=$HOURS"
 exit "$code"

@@ -24,7 +24,7 @@ if [[ $only == clients || $only == tests/clients* || $only == clients/* ]]; then
     tools/clients.sh
     # One test runs all checks of a language; each check is a subtest of it, and counted.
     share=loadfile
-    selection=(-o verbosity_subtests=1)
+    selection=(-o verbosity_subtests=1 -o faulthandler_timeout=540)
 else
     tools/system-packages.sh strace chromium
     tools/javascript.sh
