@@ -15,7 +15,7 @@ from msgspec import to_builtins
 from watchdog import Watchdog
 
 from mayflydb.embedded import settings_from
-from mayflydb.server import SWITCH_INTERVAL, Server, loop_factory
+from mayflydb.serving.server import SWITCH_INTERVAL, Server, loop_factory
 
 
 async def serve(path: str) -> None:

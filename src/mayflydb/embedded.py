@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from pymongo import MongoClient
 
     from mayflydb.portal.admin import Admin
-    from mayflydb.server import Server
+    from mayflydb.serving.server import Server
 
 T = TypeVar("T")
 
@@ -332,7 +332,7 @@ class ServerThread:
 
     def _run(self) -> None:
         try:
-            from mayflydb.server import loop_factory
+            from mayflydb.serving.server import loop_factory
 
             with asyncio.Runner(loop_factory=loop_factory()) as runner:
                 runner.run(self._serve())
@@ -342,7 +342,7 @@ class ServerThread:
             self._answered.set()
 
     async def _serve(self) -> None:
-        from mayflydb.server import Server
+        from mayflydb.serving.server import Server
 
         self._loop = asyncio.get_running_loop()
         server = Server(self._settings, os.environ)

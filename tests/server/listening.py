@@ -10,10 +10,10 @@ from typing import Any
 
 import uvloop
 
-from mayflydb.certificates import Authority
 from mayflydb.http.connection import Deadlines, Limits
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler, Request, Response
+from mayflydb.serving.certificates import Authority
 from mayflydb.sockets.listener import bind
 
 PATIENT = Limits()

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from mayflydb import certificates
-from mayflydb.certificates import ALWAYS, Authority, user_data_directory
 from mayflydb.clock import wall_us
 from mayflydb.model.instant import DAY
+from mayflydb.serving import certificates
+from mayflydb.serving.certificates import ALWAYS, Authority, user_data_directory
 
 
 def leaf_of(directory: Path) -> x509.Certificate:

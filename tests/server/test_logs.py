@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from mayflydb.logs import configure
 from mayflydb.model.instant import SECOND
+from mayflydb.serving.logs import configure
 
 
 @pytest.fixture(autouse=True)

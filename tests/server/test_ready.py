@@ -12,9 +12,7 @@ from typing import Any
 import pytest
 import uvloop
 
-from mayflydb import proving
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.certificates import Authority
 from mayflydb.embedded import serve, settings_from
 from mayflydb.frontends.cosmos.app import CosmosApp
 from mayflydb.frontends.mongo.app import MongoApp
@@ -22,8 +20,10 @@ from mayflydb.frontends.mongo.protocol import connection as mongo_connection
 from mayflydb.frontends.ydb.app import YdbApp
 from mayflydb.http import connection as http_connection
 from mayflydb.http.messages import Request, Response
-from mayflydb.mongo import MongoPort
-from mayflydb.server import Server
+from mayflydb.serving import listener_checks
+from mayflydb.serving.certificates import Authority
+from mayflydb.serving.mongo_port import MongoPort
+from mayflydb.serving.server import Server
 from server.served import Http, port_of
 
 pytestmark = pytest.mark.short
@@ -167,7 +167,7 @@ async def start(expected: Callable[[Server, BaseException | Announcement], Any])
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_listener_that_does_not_answer_is_named(name: str, monkeypatch: Patch) -> None:
     plant, part, setting, listener = FAULTS[name]
-    monkeypatch.setattr(proving, "PATIENCE", 2.0)
+    monkeypatch.setattr(listener_checks, "PATIENCE", 2.0)
     plant(monkeypatch)
 
     async def look(server: Server, outcome: BaseException | Announcement) -> None:
@@ -201,13 +201,13 @@ ASKED = ["HTTP", "HTTPS", "MongoDB", "MongoDB with TLS", "gRPC", "gRPC with TLS"
 )
 def test_every_listener_is_asked_and_answers(settings: dict[str, Any], asked: list[str], monkeypatch: Patch) -> None:
     found: list[str] = []
-    failure = proving.Proof.failure
+    failure = listener_checks.Proof.failure
 
-    async def watched(proof: proving.Proof) -> str | None:
+    async def watched(proof: listener_checks.Proof) -> str | None:
         found.append(proof.name.partition(" on ")[0])
         return await failure(proof)
 
-    monkeypatch.setattr(proving.Proof, "failure", watched)
+    monkeypatch.setattr(listener_checks.Proof, "failure", watched)
     with serve(memory=True, **settings) as server:
         document = Http(port_of(server)).get("ready")
     assert sorted(set(found), key=ASKED.index) == asked
@@ -217,15 +217,15 @@ def test_every_listener_is_asked_and_answers(settings: dict[str, Any], asked: li
 def test_a_server_that_was_not_proved_is_not_ready(monkeypatch: Patch) -> None:
     """While it is asked, its own answer is 503."""
     seen: list[int] = []
-    failure = proving.Proof.failure
+    failure = listener_checks.Proof.failure
 
-    async def watched(proof: proving.Proof) -> str | None:
+    async def watched(proof: listener_checks.Proof) -> str | None:
         place = int(proof.name.rpartition(":")[2])
         if proof.part == "cosmos":
             seen.append((await asyncio.to_thread(Http(place), "GET", "/_mayfly/ready")).status)
         return await failure(proof)
 
-    monkeypatch.setattr(proving.Proof, "failure", watched)
+    monkeypatch.setattr(listener_checks.Proof, "failure", watched)
     with serve(memory=True, **ALL, host="127.0.0.1") as server:
         assert Http(port_of(server))("GET", "/_mayfly/ready").status == 200
     assert seen == [503, 503]

@@ -10,7 +10,7 @@ import pytest
 from pymongo import MongoClient
 from pymongo.collection import Collection
 
-import mayflydb.mongo
+import mayflydb.serving.mongo_port
 from mayflydb.clock import monotonic_us
 from mayflydb.embedded import RunningServer
 
@@ -34,7 +34,7 @@ class HostTime:
 def host_time() -> Iterator[HostTime]:
     time = HostTime()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mayflydb.mongo, "monotonic_us", time)
+        patch.setattr(mayflydb.serving.mongo_port, "monotonic_us", time)
         yield time
 
 

@@ -289,7 +289,7 @@ def test_a_clock_that_jumped_waits_for_somebody(tmp_path: Path, monkeypatch: pyt
 
 
 def test_who_asks_for_no_page_loads_no_templates() -> None:
-    modules = "mayflydb.server, mayflydb.portal.app"
+    modules = "mayflydb.serving.server, mayflydb.portal.app"
     program = f"import sys, {modules}; sys.exit('jinja2' in sys.modules or 'mayflydb.portal.pages' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.messages import Request, Response
+from mayflydb.serving.http_gateway import Gate, Hosts, Readiness
 
 KNOWN = [
     "localhost", "localhost:8081", "LOCALHOST", "127.0.0.1:8081", "192.168.0.7", "[::1]:8081", "[fe80::1]", "mayfly",

@@ -21,8 +21,8 @@ from mayflydb.config.values import COMPRESSORS, MongoDatabase
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ledger import Bell
 from mayflydb.model.instant import Instant
-from mayflydb.ports import address, make_secret, places, read_password, take, within_reach
-from mayflydb.proving import Place, Proof, ask_mongo
+from mayflydb.serving.listener_checks import Place, Proof, ask_mongo
+from mayflydb.serving.ports import address, make_secret, places, read_password, take, within_reach
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
 from mayflydb.sockets.work import Served, Work
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import DatabaseOptions, Options
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mayflydb.mongo")
 
 PATIENCE = 10.0
 """Seconds a client has for its first message."""

@@ -22,7 +22,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mayflydb import __version__
 from mayflydb.announcement import Announcement, StartFailed
-from mayflydb.certificates import Authority, user_data_directory
 from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
 from mayflydb.config.settings import Settings, StorageSettings
 from mayflydb.engine.budgets import Budgets
@@ -40,28 +39,29 @@ from mayflydb.frontends.cosmos.calls import Account
 from mayflydb.frontends.cosmos.targets import CosmosTargets
 from mayflydb.frontends.mongo.targets import MongoTargets
 from mayflydb.frontends.ydb.targets import YdbTargets
-from mayflydb.gate import Gate, Hosts, Readiness
 from mayflydb.http.listener import Listener
 from mayflydb.http.messages import Handler
-from mayflydb.logs import configure
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
-from mayflydb.mongo import MongoPort, contracts
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.portal.admin import Admin
 from mayflydb.portal.targets import Targets
-from mayflydb.ports import address, make_secret, places, take, within_reach
-from mayflydb.proving import Place, Proof, ask_http
+from mayflydb.serving.certificates import Authority, user_data_directory
+from mayflydb.serving.http_gateway import Gate, Hosts, Readiness
+from mayflydb.serving.listener_checks import Place, Proof, ask_http
+from mayflydb.serving.logs import configure
+from mayflydb.serving.mongo_port import MongoPort, contracts
+from mayflydb.serving.ports import address, make_secret, places, take, within_reach
+from mayflydb.serving.ydb_port import YdbPort
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
-from mayflydb.ydb import YdbPort
 
 if TYPE_CHECKING:
     import ssl
 
     from mayflydb.frontends.ydb.schemes import Schemes
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mayflydb.server")
 
 GRACE = 10.0
 """Seconds that requests in work are given to finish."""

@@ -17,8 +17,8 @@ from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.ports import address, make_secret, places, read_password, reserve, within_reach
-from mayflydb.proving import Place, Proof, ask_ydb
+from mayflydb.serving.listener_checks import Place, Proof, ask_ydb
+from mayflydb.serving.ports import address, make_secret, places, read_password, reserve, within_reach
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from mayflydb.frontends.ydb.schemes import Schemes
     from mayflydb.frontends.ydb.server import Door
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("mayflydb.ydb")
 
 Credentials = Callable[[], tuple[bytes, bytes]]
 """Gives private key and chain of certificates, both PEM; OSError or ValueError where there are none."""

@@ -9,9 +9,9 @@ from ipaddress import ip_address
 from pathlib import Path
 
 from mayflydb.announcement import StartFailed
-from mayflydb.certificates import write_private
 from mayflydb.config.values import is_loopback
-from mayflydb.proving import Place
+from mayflydb.serving.certificates import write_private
+from mayflydb.serving.listener_checks import Place
 from mayflydb.sockets.listener import bind
 
 
