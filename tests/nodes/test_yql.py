@@ -15,7 +15,6 @@ from mayflydb.engine.catalog import Node as CatalogNode
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.passes import Schedule
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.transactions import Control, Mode
@@ -25,6 +24,7 @@ from mayflydb.query.yql.schemas import Row
 from mayflydb.store.interface import Expiries
 from nodes.crew import Member, crew, together, until
 from stores import Databases
+from ydb_queries import executor_of
 from yql_appends import appended
 
 ROUNDS = 10
@@ -38,7 +38,7 @@ class Node:
         self.transactions: dict[str, Any] = {}
         self.member, self.engine = member, member.engine
         self.schemes = Schemes(member.engine, Options())
-        self.executor = Executor(member.engine, self.schemes, Random(member.number), lambda: 0)
+        self.executor = executor_of(member.engine, self.schemes, member.number)
 
     async def run(self, text: str, control: Control | None = None) -> list[Row]:
         """Its rows. Errors: Fault."""
@@ -46,7 +46,7 @@ class Node:
 
     async def told(self, text: str, control: Control | None) -> tuple[list[Row], str]:
         """Its rows, and the transaction that is open afterwards. Errors: Fault."""
-        call = Call(self, "/local", await self.engine.now())  # type: ignore[arg-type]
+        call = Call("/local", await self.engine.now())
         parts = [part async for part in self.executor.execute(call, self, text, {}, control)]
         return [row for part in parts for row in part.rows], parts[-1].tx_id
 

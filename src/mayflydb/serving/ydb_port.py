@@ -79,7 +79,7 @@ class YdbPort:
     @property
     def schemes(self) -> Schemes | None:
         """What paths lead to, from when it is served."""
-        return None if self._app is None else self._app.schemes
+        return None if self._app is None else self._app.services.schemes
 
     async def serve(self, engine: Engine, credentials: Credentials) -> None:
         """Take connections from now on. StartFailed where a port or the certificate does not work."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Coroutine, Iterator, Mapping
-from random import Random
 from typing import Any, TypeVar
 
 import pytest
@@ -13,16 +12,17 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.executor import Executor, ResultPart
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.work import ResultPart
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type, Value
 from mayflydb.store.interface import Store
 from store_suite.conftest import STORES
+from ydb_queries import executor_of
 
 T = TypeVar("T")
 
@@ -43,7 +43,7 @@ class Place:
         self.runner = runner
         self.engine = engine
         self.schemes = Schemes(engine, Options())
-        self.executor = Executor(engine, self.schemes, Random(1), lambda: 0)
+        self.executor = executor_of(engine, self.schemes)
         self.session = Session()
         self.now = NOW
         self._clock = clock
@@ -58,7 +58,7 @@ class Place:
 
     @property
     def call(self) -> Call:
-        return Call(self, "/local", self.now)  # type: ignore[arg-type]
+        return Call("/local", self.now)
 
     def parts(
         self,

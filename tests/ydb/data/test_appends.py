@@ -23,6 +23,7 @@ from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.frontends.ydb.transactions import Control
 from mayflydb.model.instant import SECOND
 from store_suite.conftest import STORES
+from ydb_queries import executor_of
 from yql_appends import Appends, Run, appended
 
 NOW = 1_893_456_000 * SECOND
@@ -40,7 +41,7 @@ def run_of(executor: Executor) -> Run:
     session = Session()
 
     async def run(text: str, control: Control | None) -> tuple[list[Any], str]:
-        call = Call(None, "/local", NOW)  # type: ignore[arg-type]
+        call = Call("/local", NOW)
         parts = [part async for part in executor.execute(call, session, text, {}, control)]
         return [row for part in parts for row in part.rows], parts[-1].tx_id
 
@@ -51,7 +52,7 @@ async def history(store: str, directory: Path, chance: Random) -> Appends:
     opened: Any = await STORES[store](lambda kind: ":memory:" if kind == "memory" else str(directory / "store.db"))
     engine = await open_engine(opened, VirtualClock(NOW))
     schemes = Schemes(engine, Options())
-    executor = Executor(engine, schemes, Random(1), lambda: 0)
+    executor = executor_of(engine, schemes)
     try:
         return await appended([run_of(executor) for _ in range(CLIENTS)], chance, COUNT)
     finally:

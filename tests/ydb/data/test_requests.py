@@ -21,7 +21,7 @@ TABLE = "CREATE TABLE t (id Uint64 NOT NULL, a Int64, b Utf8, INDEX by_a GLOBAL 
 
 
 class Asker:
-    """An app without a server: handlers are called with messages."""
+    """Services without a server: handlers are called with messages."""
 
     def __init__(self, place: Any) -> None:
         self.place = place
@@ -34,20 +34,14 @@ class Asker:
         return Sessions(Random(1), HOUR, 10)
 
     async def new_session(self) -> str:
-        id: str = self.sessions.create(self.call, "table").id
+        id: str = self.sessions.create(self.place.call, "table").id
         return id
-
-    @property
-    def call(self) -> Any:
-        call = self.place.call
-        call.app = self
-        return call
 
     def ask(self, method: str, result: str | None = None, **fields: Any) -> Any:
         """The response to a request, or the result within it."""
         handler: Any = COMMANDS[method]
         request = message(REQUESTS.get(method, f"Ydb.Table.{method.partition('/')[2]}Request"))(**fields)
-        data = self.place.run(handler(self.call, request))
+        data = self.place.run(handler(self, self.place.call, request))
         name = method.partition("/")[2]
         response = message(f"Ydb.{method.split('.')[1]}.{name}Response").FromString(data)
         if result is None:
@@ -58,7 +52,7 @@ class Asker:
         handler: Any = COMMANDS[method]
 
         async def gathered() -> list[Any]:
-            parts: AsyncIterator[bytes] = handler(self.call, message(request)(**fields))
+            parts: AsyncIterator[bytes] = handler(self, self.place.call, message(request)(**fields))
             return [message(response).FromString(part) async for part in parts]
 
         return self.place.run(gathered())  # type: ignore[no-any-return]

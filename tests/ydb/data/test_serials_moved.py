@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -12,7 +11,6 @@ import pytest
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
 from mayflydb.frontends.ydb.schemes import Schemes
 from mayflydb.model.instant import SECOND
@@ -23,6 +21,7 @@ from mayflydb.store.interface import Store
 from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite import SqliteStore
 from moving.test_files import quiet, read, write
+from ydb_queries import executor_of
 
 NOW = 1_893_456_000 * SECOND
 
@@ -31,10 +30,10 @@ async def inserted(store: Store, *texts: str) -> list[Any]:
     """The rows of queries over a store, which is opened and left again."""
     engine = await open_engine(store, VirtualClock(NOW))
     schemes = Schemes(engine, Options())
-    executor = Executor(engine, schemes, Random(1), lambda: 0)
+    executor = executor_of(engine, schemes)
     found: list[Any] = []
     for text in texts:
-        call = Call(executor, "/local", NOW)  # type: ignore[arg-type]  # Nothing of the app is asked for.
+        call = Call("/local", NOW)
         async for part in executor.execute(call, None, text, {}):
             found += part.rows
     await schemes.close()

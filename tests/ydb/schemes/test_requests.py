@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands import directories, schemes
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.describing import describe_table
@@ -16,14 +17,15 @@ from mayflydb.query.yql.faults import Fault
 TABLE = "Ydb.Table."
 
 
-def call(place: Any) -> Any:
-    app = SimpleNamespace(schemes=place.schemes)
-    return SimpleNamespace(app=app, database="/local", now=place.now, user="root@builtin")
+def handled(place: Any, handler: Any, request: Any) -> Any:
+    """The bytes that answer a request; its handler asks for schemes alone."""
+    services = SimpleNamespace(schemes=place.schemes)
+    return place.run(handler(services, Call("/local", place.now), request))
 
 
 def answered(place: Any, handler: Any, request: Any) -> Any:
     """The operation that answers."""
-    response = message("Ydb.Table.CreateTableResponse").FromString(place.run(handler(call(place), request)))
+    response = message("Ydb.Table.CreateTableResponse").FromString(handled(place, handler, request))
     assert response.operation.ready
     assert response.operation.status == 400000
     return response.operation
@@ -41,7 +43,7 @@ def create_request(**more: Any) -> Any:
 
 def refused(place: Any, handler: Any, request: Any) -> tuple[str, str]:
     with pytest.raises(Fault) as caught:
-        place.run(handler(call(place), request))
+        handled(place, handler, request)
     return caught.value.status, caught.value.message
 
 

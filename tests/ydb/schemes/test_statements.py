@@ -2,35 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.schemes import ddl
+from mayflydb.query.yql.definitions import Definition, ShowCreate
 from mayflydb.query.yql.faults import Fault, Issue
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.statements import Pragma
-
-
-class Asking:
-    """What a call is to those who define: `now`, `user`, `database`."""
-
-    def __init__(self, place: Any) -> None:
-        self.now = place.now
-        self.user = "root@builtin"
-        self.database = "/local"
-        self.app: Any = None
+from ydb_queries import accounts_of
 
 
 def run(place: Any, text: str, prefix: str | None = None) -> list[Any]:
     """The rows that SHOW CREATE gives, if there is any."""
     rows = []
+    call = Call("/local", place.now)
+    accounts = accounts_of(place.engine)
     for each in parse(text).statements:
         if isinstance(each, Pragma):
             prefix = each.values[0]
-        elif type(each).__name__ == "ShowCreate":
-            rows.append(place.run(place.schemes.show_create(Asking(place), each, prefix)))
+        elif isinstance(each, ShowCreate):
+            rows.append(place.run(ddl.show_create(place.schemes, call, each, prefix)))
+        elif isinstance(each, DEFINITIONS):
+            place.run(ddl.define(place.schemes, accounts, call, each, prefix))
         else:
-            place.run(place.schemes.define(Asking(place), each, prefix))
+            raise AssertionError(each)
     return rows
 
 
@@ -44,6 +42,8 @@ def refused(place: Any, text: str) -> tuple[str, list[str]]:
 def chain(issues: tuple[Issue, ...]) -> list[str]:
     return [issues[0].message, *chain(issues[0].issues)] if issues else []
 
+
+DEFINITIONS = get_args(Definition)
 
 TABLE = "CREATE TABLE `mytable` (id Uint64, created_at Timestamp, n Uint32, s Utf8, PRIMARY KEY (id))"
 TIMED = """CREATE TABLE `mytable` (id Uint64, expire_at Timestamp, PRIMARY KEY (id))

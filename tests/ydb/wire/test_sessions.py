@@ -118,8 +118,7 @@ class Open:
 
 
 def call(now: int = 0) -> Call:
-    app: Any = None
-    return Call(app, "/local", now)
+    return Call("/local", now)
 
 
 def run(body: Any) -> None:

@@ -13,17 +13,14 @@ import msgspec
 from google.protobuf.message import DecodeError
 
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.accounts import BUILTIN, Accounts
-from mayflydb.frontends.ydb.calls import Call, Entrance, Streaming, Unary
+from mayflydb.frontends.ydb.accounts import BUILTIN
+from mayflydb.frontends.ydb.calls import Call, Entrance
 from mayflydb.frontends.ydb.commands.table import COMMANDS
 from mayflydb.frontends.ydb.databases import database_path
 from mayflydb.frontends.ydb.errors import Denied, answer_to, broken
-from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.methods import Method
-from mayflydb.frontends.ydb.operations import Operations
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes import Schemes
-from mayflydb.frontends.ydb.sessions import Sessions
+from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Status, fault
@@ -52,36 +49,28 @@ class Asked(msgspec.Struct):
 
 
 class YdbApp:
-    """Answers calls. One per server; everything a handler may need hangs on it."""
+    """Answers calls. One per server."""
 
     def __init__(
         self, engine: Engine, options: Options, chance: Random, handlers: Mapping[str, Unary | Streaming] = COMMANDS
     ) -> None:
         """`chance`: where ids come from, unguessable."""
-        self.engine = engine
-        self.options = options
-        self.chance = chance
+        self.services = Services(engine, options, chance)
         self.handlers = handlers
-        self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
-        self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password)
-        self.schemes = Schemes(engine, options)
-        self.executor = Executor(engine, self.schemes, chance)
-        self.operations = Operations(chance)
         self.stopping = False
 
     async def resume(self) -> None:
         """Go on with what a process before this one has left half done."""
-        await self.schemes.resume(await self.engine.now())
+        await self.services.resume()
 
     def stop(self) -> None:
         """Tell those who hold sessions that they end."""
         self.stopping = True
-        self.sessions.close_all("node_shutdown")
+        self.services.sessions.close_all("node_shutdown")
 
     async def close(self) -> None:
         """End what goes on in the background."""
-        await self.operations.close()
-        await self.schemes.close()
+        await self.services.close()
 
     async def answer(self, method: Method, data: bytes, asked: Asked) -> bytes:
         """The response to a request. Denied: whoever asks has to log in."""
@@ -91,7 +80,7 @@ class YdbApp:
             async with asyncio.timeout(None) as limit:
                 late = _limit(method, request, limit)
                 try:
-                    return _checked(await handler(call, request))
+                    return _checked(await handler(self.services, call, request))
                 except asyncio.CancelledError:
                     if limit.expired():
                         raise fault(_LATE[late], status=late) from None
@@ -111,7 +100,7 @@ class YdbApp:
         try:
             call, request = await self._begin(method, data, asked)
             handler: Any = _handler(method)
-            async with aclosing(handler(call, request)) as messages:
+            async with aclosing(handler(self.services, call, request)) as messages:
                 async for each in messages:
                     yield _checked(each)
         except MayflyError as error:
@@ -127,24 +116,24 @@ class YdbApp:
             request = method.request.FromString(data)
         except DecodeError:
             raise fault("The request cannot be read.", status="BAD_REQUEST") from None
-        now = await self.engine.now()
+        now = await self.services.engine.now()
         user = await self._user(method, asked, now)
-        call = Call(self, "", now, user, asked.peer, asked.trace, asked.remaining, asked.entrance)
-        call.database = self._database(method, asked.database)
-        return call, request
+        database = self._database(method, asked.database)
+        return Call(database, now, user, asked.peer, asked.trace, asked.remaining, asked.entrance), request
 
     def _database(self, method: Method, named: str) -> str:
+        databases = self.services.options.databases
         if not named:
-            return self.options.databases[0]
+            return databases[0]
         path = database_path(named)
-        if path not in self.options.databases and method.service not in ANY_DATABASE:
+        if path not in databases and method.service not in ANY_DATABASE:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path
 
     async def _user(self, method: Method, asked: Asked, now: Instant) -> str:
         if method.service in OPEN_SERVICES:
             return BUILTIN
-        return await self.accounts.who(asked.ticket, now)
+        return await self.services.accounts.who(asked.ticket, now)
 
 
 def _checked(answer: bytes) -> bytes:

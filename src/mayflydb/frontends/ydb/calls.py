@@ -2,15 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
-from typing import TYPE_CHECKING, Any, TypeAlias
-
 import msgspec
 
 from mayflydb.model.instant import Instant
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.app import YdbApp
 
 
 class Entrance(msgspec.Struct, frozen=True):
@@ -20,7 +14,7 @@ class Entrance(msgspec.Struct, frozen=True):
     tls: bool = False
 
 
-class Call(msgspec.Struct):
+class Call(msgspec.Struct, frozen=True):
     """One call. `database`: the path that its metadata names, `/local` where it names none. `now`: its one instant.
 
     `user`: who asks (`root@builtin` where nobody has to log in). `remaining`: seconds until the client stops
@@ -28,7 +22,6 @@ class Call(msgspec.Struct):
     this process.
     """
 
-    app: YdbApp
     database: str
     now: Instant
     user: str = "root@builtin"
@@ -36,10 +29,3 @@ class Call(msgspec.Struct):
     trace: str = ""
     remaining: float | None = None
     entrance: Entrance | None = None
-
-
-Unary: TypeAlias = Callable[[Call, Any], Awaitable[bytes]]
-"""From a request, parsed, to the bytes of its response (`wire` makes them)."""
-
-Streaming: TypeAlias = Callable[[Call, Any], AsyncIterator[bytes]]
-"""From a request to the messages of its stream."""

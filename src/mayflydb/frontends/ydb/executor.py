@@ -6,15 +6,17 @@ import json
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager, suppress
 from hashlib import sha256
-from typing import TYPE_CHECKING, Final, TypeAlias, get_args
+from typing import Final, TypeAlias, get_args
 
 import msgspec
 
 from mayflydb.clock import Stopwatch, monotonic_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.accounts import Accounts
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.rows import Layouts
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes import Schemes, ddl
 from mayflydb.frontends.ydb.schemes.entries import SystemEntry
 from mayflydb.frontends.ydb.schemes.paths import joined
 from mayflydb.frontends.ydb.schemes.tree import SPACE
@@ -42,9 +44,6 @@ from mayflydb.query.yql.plans.paths import is_prefix_pragma
 from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
 from mayflydb.query.yql.statements import Commit, Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.calls import Call
 
 ATTEMPTS: Final = 5
 """How often a query is run whose transaction is its own, while others are first."""
@@ -91,11 +90,19 @@ class Described(msgspec.Struct, frozen=True):
 class Executor:
     """Runs the queries of all services. `chance`: where Random() takes what it gives."""
 
-    def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
+    def __init__(
+        self,
+        engine: Engine,
+        schemes: Schemes,
+        accounts: Accounts,
+        chance: Chance,
+        stopwatch: Stopwatch = monotonic_us,
+    ) -> None:
         self.texts = Texts()
         self.layouts = Layouts()
         self.engine = engine
         self._schemes = schemes
+        self._accounts = accounts
         self.sequences = schemes.sequences
         self._chance = chance
         self.stopwatch = stopwatch
@@ -185,14 +192,14 @@ class Executor:
             if isinstance(each, Pragma):
                 prefix = each.values[-1] if is_prefix_pragma(each) else prefix
             elif isinstance(each, ShowCreate):
-                text = await self._schemes.show_create(call, each, prefix)
+                text = await ddl.show_create(self._schemes, call, each, prefix)
                 columns = (("CreateQuery", UTF8), ("PathType", UTF8), ("Path", UTF8))
                 yield ResultPart(shown, tuple(sorted(columns)), [text])
                 shown += 1
             elif isinstance(each, _DEFINITIONS):
                 if control is not None and (control.id or control.begin is not None):
                     raise scheme_in_transaction()
-                await self._schemes.define(call, each, prefix)
+                await ddl.define(self._schemes, self._accounts, call, each, prefix)
         if not shown:
             yield ResultPart(-1, (), ())
 
@@ -211,7 +218,7 @@ class Executor:
             if isinstance(each, Pragma):
                 prefix = each.values[-1] if is_prefix_pragma(each) else prefix
             elif isinstance(each, _DEFINITIONS):
-                notices += await self._schemes.define(call, each, prefix, lenient=True)
+                notices += await ddl.define(self._schemes, self._accounts, call, each, prefix, lenient=True)
         return tuple(notices)
 
     async def describe(self, call: Call, text: str, parameters: Mapping[str, Type] | None = None) -> Described:

@@ -8,8 +8,8 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Streaming, Unary
 from mayflydb.frontends.ydb.descriptors import message, service
+from mayflydb.frontends.ydb.services import Streaming, Unary
 from mayflydb.query.yql.faults import Issue
 
 Refuse: TypeAlias = Callable[[str, Sequence[Issue]], bytes]

@@ -7,19 +7,17 @@ import base64
 import logging
 from collections.abc import AsyncIterator, Sequence
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
 from mayflydb.frontends.ydb.errors import answer_to, broken
+from mayflydb.frontends.ydb.work import ResultPart, Stats
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY, Instant, Span
 from mayflydb.query.yql.faults import Fault, Issue, Status, fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.executor import ResultPart, Stats
 
 log = logging.getLogger(__name__)
 

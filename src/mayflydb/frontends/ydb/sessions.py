@@ -8,13 +8,11 @@ from collections import OrderedDict
 from collections.abc import Callable
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Literal, Protocol
+from typing import Final, Literal, Protocol
 
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.model.instant import SECOND, Span
 from mayflydb.query.yql.faults import Fault, Issue, fault
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.calls import Call
 
 Kind = Literal["table", "query"]
 Hint = Literal["session_shutdown", "node_shutdown"]

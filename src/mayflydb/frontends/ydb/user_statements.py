@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.query.yql.definitions import UserSpec
 from mayflydb.query.yql.faults import fault, unsupported
@@ -12,18 +13,17 @@ _LOGIN: Final = {"LOGIN": True, "NOLOGIN": False}
 _MEMBERS: Final = {"ADD USER": True, "WITH USER": True, "USER": True, "DROP USER": False}
 
 
-async def perform(call: Call, statement: UserSpec) -> None:
+async def perform(accounts: Accounts, call: Call, statement: UserSpec) -> None:
     """Do what a statement says. Faults: UNAUTHORIZED for who may not, GENERIC_ERROR, unsupported phrases by name."""
-    if not await call.app.accounts.administers(call.user):
+    if not await accounts.administers(call.user):
         raise fault("Access denied", status="UNAUTHORIZED", code=2018)
     if statement.kind == "GROUP":
-        await _group(call, statement)
+        await _group(accounts, call, statement)
     else:
-        await _user(call, statement)
+        await _user(accounts, call, statement)
 
 
-async def _user(call: Call, statement: UserSpec) -> None:
-    accounts = call.app.accounts
+async def _user(accounts: Accounts, call: Call, statement: UserSpec) -> None:
     if statement.verb == "DROP":
         for name in statement.names:
             if not (statement.if_exists and await accounts.find(name) is None):
@@ -45,8 +45,7 @@ async def _user(call: Call, statement: UserSpec) -> None:
             await accounts.change(name, password, login, call.now)
 
 
-async def _group(call: Call, statement: UserSpec) -> None:
-    accounts = call.app.accounts
+async def _group(accounts: Accounts, call: Call, statement: UserSpec) -> None:
     for group in statement.names:
         if statement.verb == "CREATE":
             await accounts.create_group(group, call.now)

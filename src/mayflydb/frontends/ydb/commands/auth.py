@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.services import Services, Unary
 
 
-async def login(call: Call, request: Any) -> bytes:
+async def login(services: Services, call: Call, request: Any) -> bytes:
     """`Login`"""
-    token = await call.app.accounts.login(request.user, request.password, call.now)
+    token = await services.accounts.login(request.user, request.password, call.now)
     return wire.operation(result=wire.text(1, token), type_name="Ydb.Auth.LoginResult")
 
 

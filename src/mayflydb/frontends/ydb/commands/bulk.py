@@ -12,8 +12,9 @@ from itertools import islice
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import bulk, values, wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql import texts
 from mayflydb.query.yql.faults import Fault, fault
@@ -25,9 +26,9 @@ def _bad(text: str) -> Fault:
     return fault(text, status="BAD_REQUEST")
 
 
-async def bulk_upsert(call: Call, request: Any) -> bytes:
+async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
     """`BulkUpsert`: all rows or none. The last of several with one key is what stays."""
-    view = await call.app.schemes.table(resolve(call.database, None, request.table))
+    view = await services.schemes.table(resolve(call.database, None, request.table))
     form = request.WhichOneof("data_format")
     if form == "arrow_batch_settings":
         raise fault("BulkUpsert of Apache Arrow batches is not supported", status="UNSUPPORTED")
@@ -37,7 +38,7 @@ async def bulk_upsert(call: Call, request: Any) -> bytes:
         names, rows = _from_list(view, request.rows)
     _check_nulls(view, names, rows)
     effect = Effect("UPSERT", view.table.path, tuple(names), rows)
-    await bulk.write(call.app.engine, [(call.app.executor.layouts.of(view), effect)], call.now)
+    await bulk.write(services.engine, [(services.executor.layouts.of(view), effect)], call.now)
     return wire.operation(type_name="Ydb.Table.BulkUpsertResult")
 
 

@@ -7,10 +7,11 @@ from functools import lru_cache
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import values, wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
 from mayflydb.frontends.ydb.executor import Columns, Stats
 from mayflydb.frontends.ydb.packing import layout_of
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
 from mayflydb.query.yql.faults import Issue, fault
 from mayflydb.query.yql.schemas import Row
@@ -59,29 +60,29 @@ class ResultSets:
         return head + encode(kept) + wire.number(3, int(truncated))
 
 
-def text_of(call: Call, query: Any) -> str:
+def text_of(services: Services, query: Any) -> str:
     """The text of a Query message. NOT_FOUND for the id of one that was not prepared, or is forgotten."""
     if query.WhichOneof("query") != "id":
         text: str = query.yql_text
         return text
-    found = call.app.executor.texts.text_of(query.id)
+    found = services.executor.texts.text_of(query.id)
     if found is None:
         raise fault(f"Prepared query not found: {query.id}", status="NOT_FOUND")
     return found
 
 
-async def execute_data_query(call: Call, request: Any) -> bytes:
+async def execute_data_query(services: Services, call: Call, request: Any) -> bytes:
     """`ExecuteDataQuery`"""
-    executor = call.app.executor
-    with call.app.sessions.enter(call, request.session_id) as work:
-        text = text_of(call, request.query)
+    executor = services.executor
+    with services.sessions.enter(call, request.session_id) as work:
+        text = text_of(services, request.query)
         control = control_of(request)
         if control is None:
             raise fault("Empty TxControl.", status="BAD_REQUEST")
         if control.begin in ONE_SHOT and not control.commit:
             raise left_open(control.begin)
         parameters = parameters_of(request.parameters)
-        sets = ResultSets(call.app.options.result_rows)
+        sets = ResultSets(services.options.result_rows)
         tx_id, stats = "", None
         warnings: list[Issue] = []
         told = request.collect_stats >= BASIC
@@ -102,25 +103,25 @@ def _stats_block(field: int, stats: Stats | None, mode: int) -> bytes:
     return b"" if stats is None else wire.block(field, stats_message(stats, mode >= FULL))
 
 
-async def execute_scheme_query(call: Call, request: Any) -> bytes:
+async def execute_scheme_query(services: Services, call: Call, request: Any) -> bytes:
     """`ExecuteSchemeQuery`: DDL, as much of it as the text has. It accepts to make a table that is there, and says so."""
-    with call.app.sessions.enter(call, request.session_id):
-        notices = await call.app.executor.define(call, request.yql_text)
+    with services.sessions.enter(call, request.session_id):
+        notices = await services.executor.define(call, request.yql_text)
     return wire.operation(issues=notices)
 
 
-async def prepare_data_query(call: Call, request: Any) -> bytes:
+async def prepare_data_query(services: Services, call: Call, request: Any) -> bytes:
     """`PrepareDataQuery`: an id by which the text may be executed, in any session."""
-    with call.app.sessions.enter(call, request.session_id):
-        described = await call.app.executor.describe(call, request.yql_text)
+    with services.sessions.enter(call, request.session_id):
+        described = await services.executor.describe(call, request.yql_text)
     result = wire.text(1, described.id) + types_block(2, described.parameters)
     return wire.operation(result=result, type_name="Ydb.Table.PrepareQueryResult")
 
 
-async def explain_data_query(call: Call, request: Any) -> bytes:
+async def explain_data_query(services: Services, call: Call, request: Any) -> bytes:
     """`ExplainDataQuery`"""
-    with call.app.sessions.enter(call, request.session_id):
-        described = await call.app.executor.describe(call, request.yql_text)
+    with services.sessions.enter(call, request.session_id):
+        described = await services.executor.describe(call, request.yql_text)
     result = wire.text(1, described.text) + wire.text(2, described.plan)
     return wire.operation(result=result, type_name="Ydb.Table.ExplainQueryResult")
 
@@ -128,57 +129,57 @@ async def explain_data_query(call: Call, request: Any) -> bytes:
 # --- transactions --------------------------------------------------------------------------------------------------------
 
 
-async def begin(call: Call, request: Any) -> str:
+async def begin(services: Services, call: Call, request: Any) -> str:
     """A new transaction in its session; its id."""
-    with call.app.sessions.enter(call, request.session_id) as work:
-        return call.app.executor.transactions(work.session).begin(mode_of(request.tx_settings)).id
+    with services.sessions.enter(call, request.session_id) as work:
+        return services.executor.transactions(work.session).begin(mode_of(request.tx_settings)).id
 
 
-async def commit(call: Call, request: Any) -> None:
+async def commit(services: Services, call: Call, request: Any) -> None:
     """What an open transaction has done holds."""
-    with call.app.sessions.enter(call, request.session_id) as work:
-        await call.app.executor.commit(call, work.session, request.tx_id)
+    with services.sessions.enter(call, request.session_id) as work:
+        await services.executor.commit(call, work.session, request.tx_id)
 
 
-async def roll_back(call: Call, request: Any) -> None:
+async def roll_back(services: Services, call: Call, request: Any) -> None:
     """What an open transaction has done is forgotten."""
-    with call.app.sessions.enter(call, request.session_id) as work:
-        transactions = call.app.executor.transactions(work.session)
+    with services.sessions.enter(call, request.session_id) as work:
+        transactions = services.executor.transactions(work.session)
         transactions.end(transactions.find(request.tx_id))
 
 
-async def begin_table(call: Call, request: Any) -> bytes:
+async def begin_table(services: Services, call: Call, request: Any) -> bytes:
     """`TableService.BeginTransaction`"""
-    meta = wire.text(1, await begin(call, request))
+    meta = wire.text(1, await begin(services, call, request))
     return wire.operation(result=wire.block(1, meta), type_name="Ydb.Table.BeginTransactionResult")
 
 
-async def commit_table(call: Call, request: Any) -> bytes:
+async def commit_table(services: Services, call: Call, request: Any) -> bytes:
     """`TableService.CommitTransaction`"""
-    await commit(call, request)
+    await commit(services, call, request)
     return wire.operation(type_name="Ydb.Table.CommitTransactionResult")
 
 
-async def roll_back_table(call: Call, request: Any) -> bytes:
+async def roll_back_table(services: Services, call: Call, request: Any) -> bytes:
     """`TableService.RollbackTransaction`"""
-    await roll_back(call, request)
+    await roll_back(services, call, request)
     return wire.operation()
 
 
-async def begin_query(call: Call, request: Any) -> bytes:
+async def begin_query(services: Services, call: Call, request: Any) -> bytes:
     """`QueryService.BeginTransaction`"""
-    return wire.direct(rest=wire.block(3, wire.text(1, await begin(call, request))))
+    return wire.direct(rest=wire.block(3, wire.text(1, await begin(services, call, request))))
 
 
-async def commit_query(call: Call, request: Any) -> bytes:
+async def commit_query(services: Services, call: Call, request: Any) -> bytes:
     """`QueryService.CommitTransaction`"""
-    await commit(call, request)
+    await commit(services, call, request)
     return wire.direct()
 
 
-async def roll_back_query(call: Call, request: Any) -> bytes:
+async def roll_back_query(services: Services, call: Call, request: Any) -> bytes:
     """`QueryService.RollbackTransaction`"""
-    await roll_back(call, request)
+    await roll_back(services, call, request)
     return wire.direct()
 
 

@@ -7,19 +7,20 @@ from typing import Any, Final
 
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes import permissions
 from mayflydb.frontends.ydb.schemes.describing import entry_message
 from mayflydb.frontends.ydb.schemes.faults import exists_notice, not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
 
-async def list_directory(call: Call, request: Any) -> bytes:
+async def list_directory(services: Services, call: Call, request: Any) -> bytes:
     """`ListDirectory`; what is no directory has nothing in it."""
     path = resolve(call.database, None, request.path)
-    schemes = call.app.schemes
+    schemes = services.schemes
     entry = await schemes.find(path)
     result = message("Ydb.Scheme.ListDirectoryResult")()
     if entry is not None:
@@ -39,10 +40,10 @@ async def list_directory(call: Call, request: Any) -> bytes:
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Scheme.ListDirectoryResult")
 
 
-async def describe_path(call: Call, request: Any) -> bytes:
+async def describe_path(services: Services, call: Call, request: Any) -> bytes:
     """`DescribePath`"""
     path = resolve(call.database, None, request.path)
-    entry = await call.app.schemes.find(path)
+    entry = await services.schemes.find(path)
     if entry is None:
         raise not_found(path)
     result = message("Ydb.Scheme.DescribePathResult")()
@@ -50,21 +51,21 @@ async def describe_path(call: Call, request: Any) -> bytes:
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Scheme.DescribePathResult")
 
 
-async def make_directory(call: Call, request: Any) -> bytes:
+async def make_directory(services: Services, call: Call, request: Any) -> bytes:
     """`MakeDirectory`; one that is there already is accepted."""
     path = resolve(call.database, None, request.path)
-    if await call.app.schemes.make_directory(path, call.now, call.user):
+    if await services.schemes.make_directory(path, call.now, call.user):
         return wire.operation()
     return wire.operation(issues=(exists_notice(path),))
 
 
-async def remove_directory(call: Call, request: Any) -> bytes:
+async def remove_directory(services: Services, call: Call, request: Any) -> bytes:
     """`RemoveDirectory`"""
-    await call.app.schemes.remove_directory(resolve(call.database, None, request.path))
+    await services.schemes.remove_directory(resolve(call.database, None, request.path))
     return wire.operation()
 
 
-async def modify_permissions(call: Call, request: Any) -> bytes:
+async def modify_permissions(services: Services, call: Call, request: Any) -> bytes:
     """`ModifyPermissions`: they are kept, and asked by nobody."""
     path = resolve(call.database, None, request.path)
     if request.WhichOneof("inheritance") is not None and request.interrupt_inheritance:
@@ -76,7 +77,7 @@ async def modify_permissions(call: Call, request: Any) -> bytes:
             body = _changed(body, action)
         return body
 
-    await call.app.schemes.modify(path, judge, call.now)
+    await services.schemes.modify(path, judge, call.now)
     return wire.operation()
 
 

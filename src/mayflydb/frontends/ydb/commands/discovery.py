@@ -13,8 +13,9 @@ from urllib.parse import unquote
 import msgspec
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.databases import database_path
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
 LOCATION: Final = "1"
@@ -40,13 +41,13 @@ class Place(msgspec.Struct, frozen=True):
     ipv6: str = ""
 
 
-async def list_endpoints(call: Call, request: Any) -> bytes:
+async def list_endpoints(services: Services, call: Call, request: Any) -> bytes:
     """`ListEndpoints`: the one there is, by a name under which whoever asks can reach it."""
     database = database_path(request.database or call.database)
-    if database not in call.app.options.databases:
+    if database not in services.options.databases:
         raise fault("Requested database not exists", status="NOT_FOUND")
     entrance = call.entrance
-    advertised = call.app.options.advertise
+    advertised = services.options.advertise
     port = 0 if entrance is None else entrance.port
     if advertised is not None:
         place, port = Place(advertised[0]), advertised[1] or port
@@ -88,9 +89,9 @@ def place_for(peer: str) -> Place:
     return Place(own, own if address.version == 6 else "")
 
 
-async def who_am_i(call: Call, request: Any) -> bytes:
+async def who_am_i(services: Services, call: Call, request: Any) -> bytes:
     """`WhoAmI`"""
-    groups = await call.app.accounts.groups_of(call.user) if request.include_groups else ()
+    groups = await services.accounts.groups_of(call.user) if request.include_groups else ()
     result = wire.text(1, call.user) + b"".join(wire.text(2, each) for each in groups)
     return wire.operation(result=result, type_name="Ydb.Discovery.WhoAmIResult")
 

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.scripts import operation_of
 from mayflydb.frontends.ydb.operations import SCRIPTS
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
 USUAL_PAGE: Final = 10
@@ -20,16 +21,16 @@ BUILDS: Final = "buildindex"
 _GOOD: Final = wire.number(1, 1)
 
 
-async def get(call: Call, request: Any) -> bytes:
+async def get(services: Services, call: Call, request: Any) -> bytes:
     """`GetOperation`"""
-    return wire.block(1, operation_of(call.app.operations.find(request.id, call.user, call.now)))
+    return wire.block(1, operation_of(services.operations.find(request.id, call.user, call.now)))
 
 
-async def list_operations(call: Call, request: Any) -> bytes:
+async def list_operations(services: Services, call: Call, request: Any) -> bytes:
     """`ListOperations`: page by page, the latest first."""
     if request.kind not in (SCRIPTS, BUILDS):
         raise fault(f"Listing operations of kind {request.kind!r} is not supported", status="UNSUPPORTED")
-    found = call.app.operations.all(call.user, call.now) if request.kind == SCRIPTS else []
+    found = services.operations.all(call.user, call.now) if request.kind == SCRIPTS else []
     size = min(request.page_size or USUAL_PAGE, LARGEST_PAGE)
     try:
         start = int(request.page_token or 0)
@@ -42,23 +43,23 @@ async def list_operations(call: Call, request: Any) -> bytes:
     return wire.direct(rest=page + wire.text(4, following))
 
 
-async def cancel(call: Call, request: Any) -> bytes:
+async def cancel(services: Services, call: Call, request: Any) -> bytes:
     """`CancelOperation`"""
-    operations = call.app.operations
+    operations = services.operations
     operations.cancel(operations.find(request.id, call.user, call.now))
     return wire.direct()
 
 
-async def forget(call: Call, request: Any) -> bytes:
+async def forget(services: Services, call: Call, request: Any) -> bytes:
     """`ForgetOperation`"""
-    operations = call.app.operations
+    operations = services.operations
     operations.forget(operations.find(request.id, call.user, call.now))
     return wire.direct()
 
 
-async def check(call: Call, request: Any) -> bytes:
+async def check(services: Services, call: Call, request: Any) -> bytes:
     """`SelfCheck`, `NodeCheck`: the store answers."""
-    await call.app.engine.node("ydb")
+    await services.engine.node("ydb")
     return wire.operation(result=_GOOD, type_name="Ydb.Monitoring.SelfCheckResult")
 
 

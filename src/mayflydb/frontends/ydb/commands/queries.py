@@ -7,9 +7,10 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import arrow, wire
-from mayflydb.frontends.ydb.calls import Call, Streaming
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.executor import ResultPart, Stats
 from mayflydb.frontends.ydb.results import Layout, Parts, filled
+from mayflydb.frontends.ydb.services import Services, Streaming
 from mayflydb.frontends.ydb.transactions import Control, Mode
 from mayflydb.frontends.ydb.values import read_typed
 from mayflydb.query.yql.faults import Fault, fault
@@ -65,15 +66,15 @@ def _syntax_checked(request: Any) -> str:
     return text
 
 
-async def execute_query(call: Call, request: Any) -> AsyncIterator[bytes]:
+async def execute_query(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`ExecuteQuery`
 
     Each message waits for the one after it, since the session has to be free before the last one goes out.
     """
-    with call.app.sessions.enter(call, request.session_id) as work:
+    with services.sessions.enter(call, request.session_id) as work:
         text = _syntax_checked(request)
         if request.exec_mode in (PARSE, VALIDATE, EXPLAIN):
-            answer = await _described(call, request, text)
+            answer = await _described(services, call, request, text)
             work.release()
             yield answer
             return
@@ -81,7 +82,7 @@ async def execute_query(call: Call, request: Any) -> AsyncIterator[bytes]:
             raise fault("Unexpected query mode", status="BAD_REQUEST")
         control = control_of(request)
         wanted = request.stats_mode
-        results = call.app.executor.execute(
+        results = services.executor.execute(
             call, work.session, text, parameters_of(request.parameters), control, wanted >= BASIC
         )
         held: bytes | None = None
@@ -118,13 +119,13 @@ async def _messages(
             yield wire.part(max(0, piece.index), piece.content, tx_id=tx_id, stats=stats, issues=piece.warnings)
 
 
-async def _described(call: Call, request: Any, text: str) -> bytes:
+async def _described(services: Services, call: Call, request: Any, text: str) -> bytes:
     """What a query that is not run comes to: nothing but that it could be, or its plan."""
     types = {name: type for name, (type, _) in parameters_of(request.parameters).items()}
     if request.exec_mode == PARSE:
-        call.app.executor.texts.script(text)
+        services.executor.texts.script(text)
         return wire.part()
-    described = await call.app.executor.describe(call, text, types or None)
+    described = await services.executor.describe(call, text, types or None)
     if request.exec_mode == VALIDATE:
         return wire.part()
     return wire.part(stats=wire.text(4, described.plan) + wire.text(5, described.text))

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb import values, wire
-from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands import bulk
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
@@ -18,6 +18,7 @@ from mayflydb.frontends.ydb.results import USUAL, Parts, RowFilling, filled
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
 from mayflydb.frontends.ydb.schemes.faults import not_found
 from mayflydb.frontends.ydb.schemes.paths import resolve
+from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.frontends.ydb.store_tables import StoreTables
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import Control
@@ -26,9 +27,9 @@ from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
 from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
 
 
-async def _found(call: Call, name: str) -> TableView | IndexEntry:
+async def _found(services: Services, call: Call, name: str) -> TableView | IndexEntry:
     path = resolve(call.database, None, name)
-    entry = await call.app.schemes.find(path)
+    entry = await services.schemes.find(path)
     if not isinstance(entry, (TableView, IndexEntry)):
         raise not_found(path)
     return entry
@@ -43,8 +44,8 @@ def _columns(table: Table, names: Sequence[str]) -> Columns:
     return tuple((name, types[name]) for name in names or types)
 
 
-async def _tables(call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, StoreTables]:
-    executor = call.app.executor
+async def _tables(services: Services, call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, StoreTables]:
+    executor = services.executor
     snapshot = await executor.snapshot(call, serializable=False)
     path = view.table.path
     return snapshot, StoreTables(
@@ -55,15 +56,15 @@ async def _tables(call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, S
 # --- ReadRows ------------------------------------------------------------------------------------------------------------
 
 
-async def read_rows(call: Call, request: Any) -> bytes:
+async def read_rows(services: Services, call: Call, request: Any) -> bytes:
     """`ReadRows`: the rows with these keys, as far as they are there."""
-    view = await _found(call, request.path)
+    view = await _found(services, call, request.path)
     columns = _columns(view.table, request.columns)
     keys = _keys(view.table, request.keys)
     access = Access(
         view.table.path, tuple(name for name, _ in columns), None, tuple(KeyRange(key, key) for key in keys)
     )
-    snapshot, tables = await _tables(call, view)
+    snapshot, tables = await _tables(services, call, view)
     found: list[Row] = []
     try:
         async for rows in tables.read(access):
@@ -105,11 +106,11 @@ def _check_types(table: Table, given: Sequence[Type]) -> None:
 # --- StreamReadTable -----------------------------------------------------------------------------------------------------
 
 
-async def stream_read_table(call: Call, request: Any) -> AsyncIterator[bytes]:
+async def stream_read_table(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`StreamReadTable`: rows of a table, or of an index, in a range of its key, as they were when it began."""
     if request.session_id:
-        call.app.sessions.find(call, request.session_id)
-    view = await _found(call, request.path)
+        services.sessions.find(call, request.session_id)
+    view = await _found(services, call, request.path)
     columns = _columns(view.table, request.columns)
     # FeatureFlag: 1 is ENABLED, 2 DISABLED; without it, columns that take no NULL read as if they did.
     shown = columns if request.return_not_null_data_as_optional == 2 else tuple((n, optional(t)) for n, t in columns)
@@ -121,8 +122,8 @@ async def stream_read_table(call: Call, request: Any) -> AsyncIterator[bytes]:
     most_bytes = min(request.batch_limit_bytes or USUAL, USUAL)
     filling = RowFilling(block, encode, most_bytes, request.batch_limit_rows)
     node = view.node if isinstance(view, TableView) else view.view.node
-    seen = wire.number(1, call.now // 1000) + wire.number(2, await call.app.engine.lsn(node.id))
-    snapshot, tables = await _tables(call, view)
+    seen = wire.number(1, call.now // 1000) + wire.number(2, await services.engine.lsn(node.id))
+    snapshot, tables = await _tables(services, call, view)
     try:
         async for rows in tables.read(access):
             async for content in filling.add(rows):
@@ -160,10 +161,10 @@ def _bound(table: Table, given: Any, side: str, exclusive: str) -> tuple[tuple[V
 _EXPLAIN: Final = 1
 
 
-async def stream_execute_scan_query(call: Call, request: Any) -> AsyncIterator[bytes]:
+async def stream_execute_scan_query(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteScanQuery`: a query with one result set, over what is there now, however long that is."""
-    executor = call.app.executor
-    text = text_of(call, request.query)
+    executor = services.executor
+    text = text_of(services, request.query)
     parameters = parameters_of(request.parameters)
     described = await executor.describe(call, text, {name: type for name, (type, _) in parameters.items()})
     if described.writes:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.descriptors import message
 from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
 from mayflydb.frontends.ydb.schemes.describing import describe_table
@@ -16,28 +16,29 @@ from mayflydb.frontends.ydb.schemes.from_wire import alter_spec, table_spec
 from mayflydb.frontends.ydb.schemes.paths import resolve
 from mayflydb.frontends.ydb.schemes.statistics import describe_bounds, describe_statistics
 from mayflydb.frontends.ydb.schemes.system import IDS
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.query.yql.faults import fault
 
 
-async def create_table(call: Call, request: Any) -> bytes:
+async def create_table(services: Services, call: Call, request: Any) -> bytes:
     """`CreateTable`; of a table that is there already it says so, and that it has accepted the request."""
     path = resolve(call.database, None, request.path)
     with judged(CREATING):
         spec = table_spec(request)
-    if await call.app.schemes.ensure(path, spec, call.now, call.user):
+    if await services.schemes.ensure(path, spec, call.now, call.user):
         return wire.operation()
     return wire.operation(issues=(exists_notice(path),))
 
 
-async def alter_table(call: Call, request: Any) -> bytes:
+async def alter_table(services: Services, call: Call, request: Any) -> bytes:
     """`AlterTable`: all changes at once; then it waits until new indexes are complete."""
     path = resolve(call.database, None, request.path)
     with judged(ALTERING):
         spec = alter_spec(request)
-    view = await call.app.schemes.alter(path, spec, call.now)
+    view = await services.schemes.alter(path, spec, call.now)
     if spec.add_indexes:
-        await call.app.schemes.builds.complete(view)
+        await services.schemes.builds.complete(view)
         return wire.operation(metadata=_built(path, request))
     return wire.operation()
 
@@ -50,22 +51,22 @@ def _built(path: str, request: Any) -> bytes:
     return wire.packed("Ydb.Table.IndexBuildMetadata", told.SerializeToString())
 
 
-async def drop_table(call: Call, request: Any) -> bytes:
+async def drop_table(services: Services, call: Call, request: Any) -> bytes:
     """`DropTable`"""
-    await call.app.schemes.drop(resolve(call.database, None, request.path))
+    await services.schemes.drop(resolve(call.database, None, request.path))
     return wire.operation()
 
 
-async def copy_table(call: Call, request: Any) -> bytes:
+async def copy_table(services: Services, call: Call, request: Any) -> bytes:
     """`CopyTable`"""
     copy = Copy(
         resolve(call.database, None, request.source_path), resolve(call.database, None, request.destination_path)
     )
-    await copy_tables(call.app.schemes, [copy], call.now)
+    await copy_tables(services.schemes, [copy], call.now)
     return wire.operation()
 
 
-async def copy_tables_request(call: Call, request: Any) -> bytes:
+async def copy_tables_request(services: Services, call: Call, request: Any) -> bytes:
     """`CopyTables`: all as they are at one instant, or none."""
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
@@ -77,11 +78,11 @@ async def copy_tables_request(call: Call, request: Any) -> bytes:
         )
         for each in request.tables
     ]
-    await copy_tables(call.app.schemes, copies, call.now)
+    await copy_tables(services.schemes, copies, call.now)
     return wire.operation()
 
 
-async def rename_tables(call: Call, request: Any) -> bytes:
+async def rename_tables(services: Services, call: Call, request: Any) -> bytes:
     """`RenameTables`: all or none, one after the other."""
     if not request.tables:
         raise fault("At least one table should be provided", status="BAD_REQUEST")
@@ -93,36 +94,36 @@ async def rename_tables(call: Call, request: Any) -> bytes:
         )
         for each in request.tables
     ]
-    await call.app.schemes.rename(moves, call.now)
+    await services.schemes.rename(moves, call.now)
     return wire.operation()
 
 
-async def describe_table_request(call: Call, request: Any) -> bytes:
+async def describe_table_request(services: Services, call: Call, request: Any) -> bytes:
     """`DescribeTable`; of what is no table it says only what that is."""
     path = resolve(call.database, None, request.path)
-    entry = await call.app.schemes.find(path)
+    entry = await services.schemes.find(path)
     if entry is None:
         raise not_found(path)
-    states = await call.app.schemes.sequences.states(entry, call.now) if isinstance(entry, TableView) else None
+    states = await services.schemes.sequences.states(entry, call.now) if isinstance(entry, TableView) else None
     result = describe_table(entry, states, request.include_set_val)
     if isinstance(entry, TableView):
         if request.include_shard_key_bounds:
             describe_bounds(entry, result)
         if request.include_table_stats:
-            await describe_statistics(call.app.schemes, entry, result.table_stats, request, call.now)
+            await describe_statistics(services.schemes, entry, result.table_stats, request, call.now)
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableResult")
 
 
-async def describe_options(call: Call, request: Any) -> bytes:
+async def describe_options(services: Services, call: Call, request: Any) -> bytes:
     """`DescribeTableOptions`: there is nothing to choose from."""
     result = message("Ydb.Table.DescribeTableOptionsResult")()
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableOptionsResult")
 
 
-async def describe_system_view(call: Call, request: Any) -> bytes:
+async def describe_system_view(services: Services, call: Call, request: Any) -> bytes:
     """`DescribeSystemView`"""
     path = resolve(call.database, None, request.path)
-    entry = await call.app.schemes.find(path)
+    entry = await services.schemes.find(path)
     if not isinstance(entry, SystemEntry):
         raise not_found(path) if entry is None else wrong_kind(path, "system view")
     told = describe_table(entry)

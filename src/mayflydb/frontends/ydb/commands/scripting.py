@@ -7,21 +7,22 @@ from contextlib import aclosing
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, ResultSets, types_block
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
 from mayflydb.frontends.ydb.results import Parts, filled
+from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import Issue
 
 
-async def execute_yql(call: Call, request: Any) -> bytes:
+async def execute_yql(services: Services, call: Call, request: Any) -> bytes:
     """`ExecuteYql`"""
     parameters = parameters_of(request.parameters)
-    sets = ResultSets(call.app.options.result_rows)
+    sets = ResultSets(services.options.result_rows)
     stats = None
     warnings: list[Issue] = []
     told = request.collect_stats >= BASIC
-    async for part in call.app.executor.execute(call, None, request.script, parameters, None, told):
+    async for part in services.executor.execute(call, None, request.script, parameters, None, told):
         if part.index >= 0:
             sets.add(part.index, part.columns, part.rows)
         stats = part.stats
@@ -32,11 +33,11 @@ async def execute_yql(call: Call, request: Any) -> bytes:
     return wire.operation(result=result, type_name="Ydb.Scripting.ExecuteYqlResult", issues=warnings)
 
 
-async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:
+async def stream_execute_yql(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`StreamExecuteYql`"""
     parameters = parameters_of(request.parameters)
     told = request.collect_stats >= BASIC
-    results = call.app.executor.execute(call, None, request.script, parameters, None, told)
+    results = services.executor.execute(call, None, request.script, parameters, None, told)
     async with aclosing(results), aclosing(filled(results, Parts())) as pieces:
         async for piece in pieces:
             index = wire.number(1, max(0, piece.index))
@@ -54,9 +55,9 @@ async def stream_execute_yql(call: Call, request: Any) -> AsyncIterator[bytes]:
 _PLAN: Final = 3
 
 
-async def explain_yql(call: Call, request: Any) -> bytes:
+async def explain_yql(services: Services, call: Call, request: Any) -> bytes:
     """`ExplainYql`: whether a query is right; its parameters' types, and its plan where that is asked for."""
-    described = await call.app.executor.describe(call, request.script)
+    described = await services.executor.describe(call, request.script)
     result = types_block(1, described.parameters)
     if request.mode == _PLAN:
         result += wire.text(2, described.plan)

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.queries import BASIC, EXECUTE, POSTGRES, parameters_of, stats_message
 from mayflydb.frontends.ydb.operations import LIFE, Script
 from mayflydb.frontends.ydb.results import result_set
+from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.values import columns_block
 from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.faults import fault
@@ -20,7 +21,7 @@ MOST_ROWS: Final = 1000
 _RUNNING, _CANCELLED, _COMPLETED, _FAILED = 10, 30, 40, 50
 
 
-async def execute_script(call: Call, request: Any) -> bytes:
+async def execute_script(services: Services, call: Call, request: Any) -> bytes:
     """`ExecuteScript`: it answers at once, with the operation that the script has become."""
     text: str = request.script_content.text
     if not text.strip():
@@ -30,16 +31,16 @@ async def execute_script(call: Call, request: Any) -> bytes:
     if request.exec_mode != EXECUTE:
         raise fault("Scripts are supported in execute mode alone", status="UNSUPPORTED")
     kept = request.results_ttl.seconds * SECOND or LIFE
-    operations = call.app.operations
+    operations = services.operations
     script = Script(operations.new_id(), text, request.exec_mode, call.database, call.user, call.now, kept)
     parameters = parameters_of(request.parameters)
-    operations.begin(script, call.app.executor.execute(call, None, text, parameters, None, request.stats_mode >= BASIC))
+    operations.begin(script, services.executor.execute(call, None, text, parameters, None, request.stats_mode >= BASIC))
     return operation_of(script)
 
 
-async def fetch_script_results(call: Call, request: Any) -> bytes:
+async def fetch_script_results(services: Services, call: Call, request: Any) -> bytes:
     """`FetchScriptResults`: some rows of one result set, and where to go on."""
-    script = call.app.operations.find(request.operation_id, call.user, call.now)
+    script = services.operations.find(request.operation_id, call.user, call.now)
     if script.status is None:
         raise fault("Script is running", status="BAD_REQUEST")
     if script.status != "SUCCESS":

@@ -6,42 +6,43 @@ from collections.abc import AsyncIterator, Mapping
 from typing import Any, Final
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.calls import Call, Streaming, Unary
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.discovery import NODE
+from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.query.yql.faults import fault
 
 _READY = wire.number(1, 1)
 _HINTS: Final = {"session_shutdown": 3, "node_shutdown": 4}
 
 
-async def create_table_session(call: Call, request: Any) -> bytes:
+async def create_table_session(services: Services, call: Call, request: Any) -> bytes:
     """`TableService.CreateSession`"""
-    session = call.app.sessions.create(call, "table")
+    session = services.sessions.create(call, "table")
     return wire.operation(result=wire.text(1, session.id), type_name="Ydb.Table.CreateSessionResult")
 
 
-async def keep_alive(call: Call, request: Any) -> bytes:
+async def keep_alive(services: Services, call: Call, request: Any) -> bytes:
     """`KeepAlive`: it lives on, and is ready unless a request has it."""
-    session = call.app.sessions.find(call, request.session_id)
+    session = services.sessions.find(call, request.session_id)
     status = wire.number(1, 2) if session.busy else _READY
     return wire.operation(result=status, type_name="Ydb.Table.KeepAliveResult")
 
 
-async def delete_table_session(call: Call, request: Any) -> bytes:
+async def delete_table_session(services: Services, call: Call, request: Any) -> bytes:
     """`TableService.DeleteSession`"""
-    _delete(call, request.session_id)
+    _delete(services, call, request.session_id)
     return wire.operation()
 
 
-async def create_query_session(call: Call, request: Any) -> bytes:
+async def create_query_session(services: Services, call: Call, request: Any) -> bytes:
     """`QueryService.CreateSession`"""
-    session = call.app.sessions.create(call, "query")
+    session = services.sessions.create(call, "query")
     return wire.direct(rest=wire.text(3, session.id) + wire.number(4, NODE))
 
 
-async def attach(call: Call, request: Any) -> AsyncIterator[bytes]:
+async def attach(services: Services, call: Call, request: Any) -> AsyncIterator[bytes]:
     """`AttachSession`: one message at once, and the stream is open as long as the session."""
-    sessions = call.app.sessions
+    sessions = services.sessions
     session = sessions.find(call, request.session_id)
     sessions.attach(session)
     try:
@@ -53,20 +54,20 @@ async def attach(call: Call, request: Any) -> AsyncIterator[bytes]:
         sessions.detach(session)
 
 
-async def delete_query_session(call: Call, request: Any) -> bytes:
+async def delete_query_session(services: Services, call: Call, request: Any) -> bytes:
     """`QueryService.DeleteSession`"""
-    _delete(call, request.session_id)
+    _delete(services, call, request.session_id)
     return wire.direct()
 
 
-def _delete(call: Call, id: str) -> None:
+def _delete(services: Services, call: Call, id: str) -> None:
     """Whether there was one is not said: pools delete a session once more when they hear that it is gone, and `ydb-sdk` ends
     the process where that fails."""
     if not id:
         raise fault("Session id is empty", status="BAD_REQUEST")
-    session = call.app.sessions.known(call, id)
+    session = services.sessions.known(call, id)
     if session is not None:
-        call.app.sessions.close(session)
+        services.sessions.close(session)
 
 
 COMMANDS: Final[Mapping[str, Unary | Streaming]] = {

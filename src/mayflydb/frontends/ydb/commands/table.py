@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.frontends.ydb.calls import Streaming, Unary
 from mayflydb.frontends.ydb.commands import (
     auth,
     data,
@@ -18,6 +17,7 @@ from mayflydb.frontends.ydb.commands import (
     scripts,
     sessions,
 )
+from mayflydb.frontends.ydb.services import Streaming, Unary
 
 COMMANDS: Final[dict[str, Unary | Streaming]] = {
     **discovery.COMMANDS,

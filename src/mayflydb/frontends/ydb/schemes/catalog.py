@@ -10,8 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.schemes import ddl, paths
+from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.builds import Builds
 from mayflydb.frontends.ydb.schemes.copying import drop_unfinished
 from mayflydb.frontends.ydb.schemes.entries import (
@@ -43,8 +42,7 @@ from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
-from mayflydb.query.yql import definitions as ast
-from mayflydb.query.yql.faults import Fault, Issue, fault
+from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Row, Schemas, Table, View
 from mayflydb.store.interface import Decision
 
@@ -359,18 +357,6 @@ class Schemes:
         else:
             node = entry.node
         await self._write(lambda: self.tree.change(node.id, database, name, judge))
-
-    # --- statements ------------------------------------------------------------------------------------------------
-
-    async def define(
-        self, call: Call, statement: ast.Definition, prefix: str | None = None, lenient: bool = False
-    ) -> tuple[Issue, ...]:
-        """Do what a statement says of the scheme; `prefix` is that of PRAGMA TablePathPrefix. See `ddl.define`."""
-        return await ddl.define(self, call, statement, prefix, lenient)
-
-    async def show_create(self, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
-        """`CreateQuery`, `Path` and `PathType` of what would make a table or view anew. Faults: it is not there."""
-        return await ddl.show_create(self, call, statement, prefix)
 
     # --- what is left from before ----------------------------------------------------------------------------------
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from mayflydb.frontends.ydb import user_statements
+from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.schemes import permissions
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.entries import Entry, ViewEntry
 from mayflydb.frontends.ydb.schemes.faults import (
     ALTERING,
@@ -29,17 +29,20 @@ from mayflydb.query.yql.faults import Issue, fault, no_table, unsupported
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.syntax import At
 
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.schemes.catalog import Schemes
-
 CLUSTER = "db"
 """What texts call the one cluster there is."""
 
 
 async def define(
-    schemes: Schemes, call: Call, statement: ast.Definition, prefix: str | None, lenient: bool = False
+    schemes: Schemes,
+    accounts: Accounts,
+    call: Call,
+    statement: ast.Definition,
+    prefix: str | None = None,
+    lenient: bool = False,
 ) -> tuple[Issue, ...]:
-    """Do what a statement says; what there is to notice. `lenient`: CREATE TABLE of one that is there is only noticed.
+    """Do what a statement says; what there is to notice. `prefix`: that of PRAGMA TablePathPrefix. `lenient`: CREATE TABLE of
+    one that is there is only noticed.
 
     Faults: why it cannot be.
     """
@@ -59,12 +62,15 @@ async def define(
         case ast.Grant():
             await _grant(schemes, call, statement, prefix)
         case ast.UserSpec():
-            await user_statements.perform(call, statement)
+            await user_statements.perform(accounts, call, statement)
     return ()
 
 
-async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None) -> Row:
-    """(the statement, the path below the database, its kind). Faults: it is not there, or of another kind."""
+async def show_create(schemes: Schemes, call: Call, statement: ast.ShowCreate, prefix: str | None = None) -> Row:
+    """(the statement that makes a table or view anew, its path below the database, its kind).
+
+    Faults: it is not there, or of another kind.
+    """
     path = resolve(call.database, prefix, statement.name)
     entry = await schemes.find(path)
     name = path.removeprefix(call.database + "/")

@@ -1,0 +1,20 @@
+"""The parts of YDB's front end that run queries, without a server around them."""
+
+from __future__ import annotations
+
+from random import Random
+
+from mayflydb.engine.engine import Engine
+from mayflydb.frontends.ydb.accounts import Accounts
+from mayflydb.frontends.ydb.executor import Executor
+from mayflydb.frontends.ydb.schemes import Schemes
+
+
+def accounts_of(engine: Engine) -> Accounts:
+    """Users of a server where nobody has to log in."""
+    return Accounts(engine, Random(1), enforced=False, secret=b"", root=None)
+
+
+def executor_of(engine: Engine, schemes: Schemes, seed: int = 1) -> Executor:
+    """An executor whose stopwatch stands still."""
+    return Executor(engine, schemes, accounts_of(engine), Random(seed), lambda: 0)
