@@ -17,8 +17,9 @@ from mayflydb.engine.engine import Scope
 from mayflydb.engine.open import open_engine
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
+from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import KeyRange, Read, Seek, Store
+from mayflydb.store.interface import Read, Seek, Store
 
 T = TypeVar("T")
 

@@ -14,8 +14,9 @@ from mayflydb.engine import building
 from mayflydb.engine.building import Wanted
 from mayflydb.engine.catalog import Index, Node
 from mayflydb.model.errors import Conflict, MayflyError, OwnerNotFound, Unavailable
+from mayflydb.model.order import Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Expiries, Position
+from mayflydb.store.interface import Expiries
 
 FIRST, UNIQUE = Wanted(spec={"field": 0}), Wanted(unique=True, spec={"field": 0})
 OTHER = Wanted(spec={"field": 1})

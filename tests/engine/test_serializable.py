@@ -14,8 +14,8 @@ from mayflydb.engine.catalog import Index
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import Conflict, NotFound, WriteConflict
+from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
-from mayflydb.store.interface import KeyRange
 
 ORDERED = Wanted(spec={"field": 0})
 KEYS = tuple(b"%c" % n for n in b"abcdefgh")

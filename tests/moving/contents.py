@@ -9,6 +9,7 @@ import msgspec
 
 from mayflydb.engine.catalog import catalogue
 from mayflydb.engine.timekeeper import MARK
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import IGNORED, NEVER, Dates, Entry, Record
 from mayflydb.moving.copy import UNFINISHED
 from mayflydb.moving.source import Moved
@@ -20,9 +21,7 @@ from mayflydb.store.interface import (
     DropRow,
     Entries,
     NewId,
-    Order,
     Outcome,
-    Position,
     Put,
     PutRow,
     Row,

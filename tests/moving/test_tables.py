@@ -19,11 +19,12 @@ from mayflydb.engine.timeline import Timeline
 from mayflydb.expiry.passes import following
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import SECOND
+from mayflydb.model.order import FIRST_ORDERED, KeyRange
 from mayflydb.model.record import Entry
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import PausedSource, StoreSource
 from mayflydb.store.contract import Contract
-from mayflydb.store.interface import FIRST_ORDERED, KeyRange, Store
+from mayflydb.store.interface import Store
 from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite import SqliteStore
 from moving.conftest import Run as Runs

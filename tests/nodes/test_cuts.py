@@ -16,8 +16,9 @@ import pytest
 
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.model.errors import Conflict, OutcomeUnknown, Unavailable
+from mayflydb.model.order import Order
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Order, Scan
+from mayflydb.store.interface import Scan
 from mayflydb.store.postgres import writer
 from mayflydb.store.postgres.connection import connect
 from mayflydb.store.postgres.reads import Connection

@@ -13,8 +13,8 @@ from mayflydb.engine.catalog import Definition, Index
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.model.errors import WriteConflict
+from mayflydb.model.order import FIRST_ORDERED, KeyRange
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import FIRST_ORDERED, KeyRange
 from nodes.crew import Member, crew, together
 from stores import Databases
 

@@ -15,8 +15,9 @@ import pytest
 from citus import Citus
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.model.errors import Unavailable
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Get, Order, Outcome, Position, Put, Scan
+from mayflydb.store.interface import Get, Outcome, Put, Scan
 from mayflydb.store.postgres import PostgresStore, writer
 from mayflydb.store.postgres.citus import DISTRIBUTED
 from nodes.crew import container, crew

@@ -17,8 +17,9 @@ import planted
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.engine import Scope
 from mayflydb.model.errors import Conflict, NotFound, PreconditionFailed
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Get, Holders, Load, Order, Position, Row, Scan
+from mayflydb.store.interface import Allocate, Get, Holders, Load, Row, Scan
 from mayflydb.store.postgres import reads
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.transaction import Transaction

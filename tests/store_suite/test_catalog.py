@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from mayflydb.model.due import DuePath
+from mayflydb.model.order import Order
 from mayflydb.model.record import Entry
 from mayflydb.store.interface import (
     Allocate,
@@ -22,7 +23,6 @@ from mayflydb.store.interface import (
     Load,
     NewId,
     NextDue,
-    Order,
     Outcome,
     Purged,
     PutRow,

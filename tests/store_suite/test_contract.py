@@ -12,7 +12,8 @@ import pytest
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import Conflict, OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND
-from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.model.order import KeyRange, Order, Position
+from mayflydb.model.record import Entry, Expiry, Record, Totals
 from mayflydb.store.contract import Contract, Mirror
 from mayflydb.store.interface import (
     Allocate,
@@ -32,14 +33,11 @@ from mayflydb.store.interface import (
     Find,
     Get,
     Holders,
-    KeyRange,
     Link,
     Load,
     NewId,
     NextDue,
-    Order,
     Outcome,
-    Position,
     Purge,
     Purged,
     Put,
@@ -50,7 +48,6 @@ from mayflydb.store.interface import (
     Seek,
     Set,
     Setting,
-    Totals,
     Trim,
     Unlink,
     Urgency,

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from mayflydb.model.errors import Conflict, NotFound, Unavailable
+from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Record
 from mayflydb.store.interface import (
     Allocate,
@@ -23,7 +24,6 @@ from mayflydb.store.interface import (
     Holders,
     Load,
     NewId,
-    Order,
     Outcome,
     Put,
     PutRow,

@@ -6,8 +6,8 @@ import pytest
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.instant import SECOND
-from mayflydb.model.record import IGNORED, NEVER
-from mayflydb.store.interface import Count, CountDue, Due, NextDue, Totals
+from mayflydb.model.record import IGNORED, NEVER, Totals
+from mayflydb.store.interface import Count, CountDue, Due, NextDue
 from store_suite.subject import Subject, keys
 
 FAR = 2**62

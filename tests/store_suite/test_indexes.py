@@ -4,22 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from mayflydb.model.order import FIRST_ORDERED, KeyRange
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import (
-    FIRST_ORDERED,
-    PAGE_BYTES,
-    Decision,
-    Fetch,
-    Get,
-    Holders,
-    KeyRange,
-    Link,
-    Outcome,
-    Seek,
-    Unlink,
-    Walk,
-    ask,
-)
+from mayflydb.store.interface import PAGE_BYTES, Decision, Fetch, Get, Holders, Link, Outcome, Seek, Unlink, Walk, ask
 from store_suite.subject import Subject, keys
 
 N, OTHER = FIRST_ORDERED, FIRST_ORDERED + 1

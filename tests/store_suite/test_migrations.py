@@ -13,8 +13,9 @@ import pytest
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import Unavailable
+from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Kind, Record, Version
-from mayflydb.store.interface import Entries, Expiries, History, Holders, Order, Purge, Put, Read, Remember, Scan
+from mayflydb.store.interface import Entries, Expiries, History, Holders, Purge, Put, Read, Remember, Scan
 from mayflydb.store.postgres import PostgresStore, schema
 from mayflydb.store.sqlite import schema as sqlite_schema
 from mayflydb.store.sqlite.store import SqliteStore

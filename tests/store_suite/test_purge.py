@@ -7,6 +7,7 @@ import pytest
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.instant import SECOND
+from mayflydb.model.order import Order
 from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry
 from mayflydb.store.interface import (
     Count,
@@ -17,7 +18,6 @@ from mayflydb.store.interface import (
     Holders,
     Load,
     NextDue,
-    Order,
     Outcome,
     Purge,
     Purged,

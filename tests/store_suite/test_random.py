@@ -18,6 +18,7 @@ import pytest
 from mayflydb.model.due import DuePath, Path
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND
+from mayflydb.model.order import Identity, KeyRange, Order, Position
 from mayflydb.model.record import IGNORED, NEVER, Entry, Expiry, Kind, Record, Version
 from mayflydb.store import interface as ask_for
 from mayflydb.store.contract import Contract, Mirror
@@ -41,15 +42,11 @@ from mayflydb.store.interface import (
     Get,
     History,
     Holders,
-    Identity,
-    KeyRange,
     Link,
     Load,
     NewId,
     NextDue,
-    Order,
     Outcome,
-    Position,
     Purge,
     Put,
     PutRow,

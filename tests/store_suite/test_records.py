@@ -6,8 +6,9 @@ from itertools import product
 
 import pytest
 
+from mayflydb.model.order import Order
 from mayflydb.model.record import IGNORED, NEVER, Entry, Record
-from mayflydb.store.interface import Count, Delete, Entries, Get, Holders, Order, Put, Scan
+from mayflydb.store.interface import Count, Delete, Entries, Get, Holders, Put, Scan
 from store_suite.subject import Subject
 
 EDGES = (0, 1, 2**31, 2**53 + 1, 2**62, 2**62 + 1, 2**63, 2**80)

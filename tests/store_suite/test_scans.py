@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.model.due import DuePath
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import PAGE_BYTES, Due, Order, Position, Scan
+from mayflydb.store.interface import PAGE_BYTES, Due, Scan
 from store_suite.subject import Subject, keys
 
 KIBIBYTE = 1024

@@ -20,24 +20,9 @@ from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
+from mayflydb.model.order import HASH_BYTES, Identity, Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import (
-    HASH_BYTES,
-    Change,
-    Decision,
-    Holders,
-    Identity,
-    Link,
-    Load,
-    Order,
-    Outcome,
-    Position,
-    PutRow,
-    Read,
-    Scan,
-    Store,
-    ask,
-)
+from mayflydb.store.interface import Change, Decision, Holders, Link, Load, Outcome, PutRow, Read, Scan, Store, ask
 
 KeysOf: TypeAlias = Callable[[Record, Index], Sequence[bytes]]
 """The keys of a record in an index, each once, which are the front end's business; pure. What it raises ends the build."""

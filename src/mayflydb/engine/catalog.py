@@ -16,7 +16,8 @@ from mayflydb.expiry.passes import Schedule
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.keys import SortKeys
-from mayflydb.store.interface import FIRST_ORDERED, Children, Row, Store
+from mayflydb.model.order import FIRST_ORDERED
+from mayflydb.store.interface import Children, Row, Store
 
 ROOT = 0
 """The parent of all spaces."""

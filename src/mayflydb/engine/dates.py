@@ -15,6 +15,7 @@ import msgspec
 from mayflydb.engine.catalog import Definition, Node, Nodes, Slot, next_number, row_of
 from mayflydb.model.due import date_key
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Dates, Record
 from mayflydb.store.interface import (
     Allocate,
@@ -23,9 +24,7 @@ from mayflydb.store.interface import (
     Decision,
     Link,
     Load,
-    Order,
     Outcome,
-    Position,
     Put,
     PutRow,
     Scan,

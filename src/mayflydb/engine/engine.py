@@ -29,21 +29,9 @@ from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record, Version
-from mayflydb.store.interface import (
-    Children,
-    Committed,
-    Decision,
-    Find,
-    Get,
-    Load,
-    Order,
-    Outcome,
-    Position,
-    Read,
-    Scan,
-    Store,
-)
+from mayflydb.store.interface import Children, Committed, Decision, Find, Get, Load, Outcome, Read, Scan, Store
 
 T = TypeVar("T")
 

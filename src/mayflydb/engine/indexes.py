@@ -22,23 +22,9 @@ from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import MayflyError, NotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.keys import SortKeys
+from mayflydb.model.order import HASH_BYTES, KeyRange, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import (
-    HASH_BYTES,
-    Committed,
-    Decision,
-    Fetch,
-    KeyRange,
-    Load,
-    Outcome,
-    Position,
-    PutRow,
-    Seek,
-    Store,
-    Unlink,
-    Walk,
-    ask,
-)
+from mayflydb.store.interface import Committed, Decision, Fetch, Load, Outcome, PutRow, Seek, Store, Unlink, Walk, ask
 
 T = TypeVar("T")
 

@@ -14,8 +14,9 @@ from mayflydb.expiry.ranges import Lane, due_ranges, lanes
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.due import DuePath, Path, date_key, date_of
 from mayflydb.model.instant import DAY, HOUR, SECOND, Instant, Span
-from mayflydb.model.record import Record
-from mayflydb.store.interface import Count, CountDue, Due, Order, Position, Scan, Store, Totals
+from mayflydb.model.order import Order, Position
+from mayflydb.model.record import Record, Totals
+from mayflydb.store.interface import Count, CountDue, Due, Scan, Store
 
 SAMPLE = 10
 PAGE = 256

@@ -15,8 +15,8 @@ from typing import Final, TypeAlias
 
 from mayflydb.model.errors import Unavailable, WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Identity
 from mayflydb.model.record import Entry
-from mayflydb.store.interface import Identity
 
 TAKEN: Final = "Another open transaction, or a write that has waited for one, writes that record."
 

@@ -14,8 +14,9 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Delete, Get, KeyRange, Order, Position, Put, Read, Scan, ask
+from mayflydb.store.interface import Delete, Get, Put, Read, Scan, ask
 
 if TYPE_CHECKING:
     from mayflydb.engine.engine import Scope

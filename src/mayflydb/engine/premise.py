@@ -10,8 +10,9 @@ from mayflydb.expiry.deadline import deadline, over, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Identity, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Identity, Order, Position, Read, Scan, ask
+from mayflydb.store.interface import Get, Read, Scan, ask
 
 CHANGED: Final = "What the transaction has read was changed by somebody else."
 _FEW: Final = 16

@@ -33,22 +33,9 @@ from mayflydb.engine.workspace import Workspace
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, PreconditionFailed, WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import HASH_BYTES, KeyRange, Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import (
-    HASH_BYTES,
-    Allocate,
-    Children,
-    Get,
-    Holders,
-    KeyRange,
-    Load,
-    Order,
-    Position,
-    Read,
-    Row,
-    Scan,
-    Walk,
-)
+from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Read, Row, Scan, Walk
 
 T = TypeVar("T")
 

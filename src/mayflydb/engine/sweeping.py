@@ -13,8 +13,9 @@ from mayflydb.engine.past import Past
 from mayflydb.expiry.passes import Schedule, Upcoming, horizon_of, purge_instant
 from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Decision, Due, Identity, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
+from mayflydb.store.interface import Decision, Due, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
 
 Haste = Literal["none", "monitor", "all", "demanded"]
 """Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""

@@ -16,8 +16,9 @@ from mayflydb.engine.insight import Insight
 from mayflydb.engine.sweeping import Haste, next_deadline, next_step
 from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Load, Order, Position, Scan, Store
+from mayflydb.store.interface import Load, Scan, Store
 
 SweepMode = Literal["scheduled", "now", "none"]
 """Purge by each contract's schedule; everything that is due at the end; or nothing."""

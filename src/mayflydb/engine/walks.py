@@ -12,8 +12,9 @@ from typing import Any, Final, TypeAlias
 
 from mayflydb.engine.building import KeysOf, entry
 from mayflydb.engine.catalog import Index
+from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
-from mayflydb.store.interface import KeyRange, Read, Walk, ask
+from mayflydb.store.interface import Read, Walk, ask
 
 Place: TypeAlias = tuple[bytes, int]
 """(key of an entry, seq of its record): the order of a walk."""

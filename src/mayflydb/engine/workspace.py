@@ -16,20 +16,9 @@ from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import (
-    FIRST_ORDERED,
-    Allocate,
-    Change,
-    Delete,
-    Get,
-    Holders,
-    Put,
-    PutRow,
-    Read,
-    Remember,
-    ask,
-)
+from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, PutRow, Read, Remember, ask
 
 
 def repeated(entries: Sequence[Entry]) -> set[int]:

@@ -98,3 +98,14 @@ class Version(msgspec.Struct, frozen=True, gc=False):
     seq: int = 0
     previous: int = 0
     value: bytes = b""
+
+
+class Totals(msgspec.Struct, frozen=True):
+    """`records` in all; `own` with a positive own ttl, `ignored` with an own ttl that counts as absent, `never` that are on
+    no due path; `value_bytes` the size of all values."""
+
+    records: int
+    own: int
+    ignored: int
+    never: int
+    value_bytes: int

@@ -14,21 +14,9 @@ from mayflydb.engine.monitor import ENABLED, SLEEP
 from mayflydb.engine.timekeeper import MARK
 from mayflydb.model.errors import NotFound, WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import (
-    Count,
-    Decision,
-    Entries,
-    NewId,
-    Order,
-    Outcome,
-    Position,
-    Row,
-    Scan,
-    Setting,
-    Store,
-    ask,
-)
+from mayflydb.store.interface import Count, Decision, Entries, NewId, Outcome, Row, Scan, Setting, Store, ask
 
 PIECE = 512
 """Records that are read, and written in one transaction; fewer where they are large."""

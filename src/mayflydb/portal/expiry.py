@@ -17,10 +17,10 @@ from mayflydb.engine.sweeping import next_deadline
 from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Record
+from mayflydb.model.record import Record, Totals
 from mayflydb.portal import requests, shapes
 from mayflydb.portal.targets import Directory, Place
-from mayflydb.store.interface import Expiries, Get, Totals
+from mayflydb.store.interface import Expiries, Get
 
 PAGE = 1000
 

@@ -12,14 +12,14 @@ A store knows no policy: it never compares a time with a time, and bounds of due
 from __future__ import annotations
 
 from collections.abc import Callable, Generator
-from enum import Enum
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from mayflydb.model.due import Path
 from mayflydb.model.instant import Instant, Span
-from mayflydb.model.record import Entry, Expiry, Record, Version
+from mayflydb.model.order import Identity, KeyRange, Order, Position
+from mayflydb.model.record import Entry, Expiry, Record, Totals, Version
 
 T = TypeVar("T")
 
@@ -29,10 +29,6 @@ PAGE_BYTES = 1 << 20
 
 class Read(msgspec.Struct, Generic[T], frozen=True):
     """A request whose answer is a T."""
-
-
-Identity: TypeAlias = tuple[bytes, bytes]
-"""(partition, key): what a record is found by in its container."""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -58,25 +54,6 @@ class Get(Read["Record | None"], frozen=True):
     container: int
     partition: bytes
     key: bytes
-
-
-HASH_BYTES = 8
-"""How much of a partition's bytes scans in HASHED order sort by; the rest of it only has to match their bounds."""
-
-
-class Order(Enum):
-    """CREATED: by seq. HASHED: by HASH_BYTES of the partition (zeros behind shorter ones), then seq. CHANGED: by lsn."""
-
-    CREATED = "created"
-    HASHED = "hashed"
-    CHANGED = "changed"
-
-
-class Position(msgspec.Struct, frozen=True):
-    """Where a scan stands: after the record with this partition (HASHED alone looks at it) and number (seq, or lsn)."""
-
-    partition: bytes
-    number: int
 
 
 class Scan(Read["list[Record]"], frozen=True):
@@ -109,20 +86,6 @@ class Entries(Read["list[tuple[int, tuple[Entry, ...]]]"], frozen=True):
     container: int
     after_seq: int
     limit: int
-
-
-FIRST_ORDERED = 16
-"""Indexes from this number on are ordered: they can be sought and walked. Those below are only asked for equal entries."""
-
-LONGEST_ORDERED = 512
-"""Bytes that a key of an ordered index may have."""
-
-
-class KeyRange(msgspec.Struct, frozen=True):
-    """Entry keys with lower <= key < upper."""
-
-    lower: bytes
-    upper: bytes
 
 
 class Seek(Read["tuple[int, ...] | None"], frozen=True):
@@ -199,17 +162,6 @@ class CountDue(Read["tuple[int, ...]"], frozen=True):
     container: int
     path: Path
     upto: tuple[Instant, ...]
-
-
-class Totals(msgspec.Struct, frozen=True):
-    """`records` in all; `own` with a positive own ttl, `ignored` with an own ttl that counts as absent, `never` that are on
-    no due path; `value_bytes` the size of all values."""
-
-    records: int
-    own: int
-    ignored: int
-    never: int
-    value_bytes: int
 
 
 class Count(Read[Totals], frozen=True):

@@ -10,7 +10,8 @@ import msgspec
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
-from mayflydb.model.record import NEVER, Entry, Kind, Record, Version
+from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Order
+from mayflydb.model.record import NEVER, Entry, Kind, Record, Totals, Version
 from mayflydb.store import interface as ask
 from mayflydb.store.reference import entry_place, hash_part, path_value, scan_place
 
@@ -26,7 +27,7 @@ def _is_page(records: Sequence[Record] | Sequence[Version], limit: int) -> bool:
 
 
 def _fits(index: int, key: bytes) -> bool:
-    return index < ask.FIRST_ORDERED or len(key) <= ask.LONGEST_ORDERED
+    return index < FIRST_ORDERED or len(key) <= LONGEST_ORDERED
 
 
 # --- requests --------------------------------------------------------------------------------------------------------
@@ -60,7 +61,7 @@ def _due_request(request: ask.Due) -> None:
 
 def _seek_request(request: ask.Seek) -> None:
     assert request.limit > 0, f"{request}"
-    assert request.index >= ask.FIRST_ORDERED, f"{request}"
+    assert request.index >= FIRST_ORDERED, f"{request}"
     assert request.ranges, f"{request}"
 
 
@@ -70,7 +71,7 @@ def _fetch_request(request: ask.Fetch) -> None:
 
 def _walk_request(request: ask.Walk) -> None:
     assert request.limit > 0, f"{request}"
-    assert request.index >= ask.FIRST_ORDERED, f"{request}"
+    assert request.index >= FIRST_ORDERED, f"{request}"
     assert request.after is None or request.after[1] >= 0, f"{request}"
 
 
@@ -124,7 +125,7 @@ def _scan(request: ask.Scan, answer: list[Record]) -> None:
         assert request.upper is None or record.partition < request.upper, f"{request}: {record}"
     if places and request.after is not None:
         after: Any = request.after.number
-        if request.order is ask.Order.HASHED:
+        if request.order is Order.HASHED:
             after = hash_part(request.after.partition), after
         assert after < places[0], f"{request}: begins at {places[0]}"
 
@@ -185,7 +186,7 @@ def _count_due(request: ask.CountDue, answer: tuple[int, ...]) -> None:
     assert all(count >= 0 for count in answer), f"{request}: {answer}"
 
 
-def _count(request: ask.Count, answer: ask.Totals) -> None:
+def _count(request: ask.Count, answer: Totals) -> None:
     assert min(answer.records, answer.own, answer.ignored, answer.never, answer.value_bytes) >= 0, f"{answer}"
     assert answer.own + answer.never <= answer.records, f"{answer}"
     assert answer.ignored <= answer.records, f"{answer}"
@@ -328,7 +329,7 @@ class Changes:
         assert all(_fits(entry.index, entry.key) for entry in entries or ()), f"too long a key: {change}"
         slots = [slot for slot, _ in record.dates]
         assert slots == sorted(set(slots)), f"slots out of order: {change}"
-        assert all(slot >= ask.FIRST_ORDERED for slot in slots), f"{change}"
+        assert all(slot >= FIRST_ORDERED for slot in slots), f"{change}"
         known, before = yield from self._current(change.container, record)
         if not known:
             return
@@ -354,7 +355,7 @@ class Changes:
         assert event.lsn > record.lsn, f"{change}"
 
     def _link(self, change: ask.Link) -> Check:
-        assert change.index >= ask.FIRST_ORDERED, f"{change}"
+        assert change.index >= FIRST_ORDERED, f"{change}"
         for record, keys in change.entries:
             assert all(_fits(change.index, key) for key in keys), f"too long a key: {change}"
             assert len(set(keys)) == len(keys), f"a key twice: {change}"

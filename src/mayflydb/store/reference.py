@@ -15,13 +15,14 @@ import msgspec
 from mayflydb.model.due import DuePath, Path, date_of
 from mayflydb.model.errors import OwnerNotFound, Unavailable
 from mayflydb.model.instant import SECOND, Instant
-from mayflydb.model.record import IGNORED, Entry, Expiry, Kind, Record, Version
+from mayflydb.model.order import HASH_BYTES, LONGEST_ORDERED, KeyRange, Order
+from mayflydb.model.record import IGNORED, Entry, Expiry, Kind, Record, Totals, Version
 from mayflydb.store import interface as ask
 
 T = TypeVar("T")
 V = TypeVar("V", Record, Version)
 
-EVERYTHING = ask.KeyRange(b"", b"\xff" * (ask.LONGEST_ORDERED + 1))
+EVERYTHING = KeyRange(b"", b"\xff" * (LONGEST_ORDERED + 1))
 
 ANCHOR_LIMIT: Instant = 1 << 62
 """Due paths and events hold anchors clamped to plus or minus this; the record keeps its exact value."""
@@ -58,14 +59,14 @@ def page(records: Iterable[V], limit: int) -> list[V]:
 
 def hash_part(partition: bytes) -> bytes:
     """What of a partition HASHED scans sort by."""
-    return partition[: ask.HASH_BYTES].ljust(ask.HASH_BYTES, b"\0")
+    return partition[:HASH_BYTES].ljust(HASH_BYTES, b"\0")
 
 
-def scan_place(order: ask.Order) -> Callable[[Record], Any]:
+def scan_place(order: Order) -> Callable[[Record], Any]:
     """What a scan in this order sorts by."""
-    if order is ask.Order.CREATED:
+    if order is Order.CREATED:
         return lambda record: record.seq
-    if order is ask.Order.CHANGED:
+    if order is Order.CHANGED:
         return lambda record: record.lsn
     return lambda record: (hash_part(record.partition), record.seq)
 
@@ -101,7 +102,7 @@ class Container:
         place = scan_place(request.order)
         after: Any = None
         if request.after is not None:
-            hashed = request.order is ask.Order.HASHED
+            hashed = request.order is Order.HASHED
             after = (hash_part(request.after.partition), request.after.number) if hashed else request.after.number
         wanted = [
             record
@@ -116,7 +117,7 @@ class Container:
         wanted = set(entries)
         return [self.records[seq] for seq in sorted(self.records) if not wanted.isdisjoint(self.entries[seq])]
 
-    def linked(self, index: int, within: ask.KeyRange) -> list[tuple[bytes, int]]:
+    def linked(self, index: int, within: KeyRange) -> list[tuple[bytes, int]]:
         """(key, seq) of the entries of an index in a range, in order."""
         return sorted(
             (entry.key, seq)
@@ -177,13 +178,13 @@ class Container:
             if value <= upto and (after is None or (value, seq) > after)
         ]
 
-    def count(self, with_bytes: bool) -> ask.Totals:
+    def count(self, with_bytes: bool) -> Totals:
         """`own` and `never` are told apart by due path: what has no anchor is `never`, whatever its own ttl."""
         records = self.records.values()
         own, following = len(self.on_path(DuePath.DEADLINE)), len(self.on_path(DuePath.ANCHOR))
         ignored = sum(record.override == IGNORED for record in records)
         size = sum(len(record.value) for record in records) if with_bytes else 0
-        return ask.Totals(len(records), own, ignored, len(records) - own - following, size)
+        return Totals(len(records), own, ignored, len(records) - own - following, size)
 
     def put(self, change: ask.Put) -> None:
         record = change.record

@@ -16,8 +16,8 @@ from zlib import crc32
 
 from mayflydb.model.errors import Corrupt
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Dates, Entry, Expiry, Kind, Record, Version
-from mayflydb.store.interface import HASH_BYTES
 
 SEQ_BITS = 40
 SEQ_MASK = (1 << SEQ_BITS) - 1

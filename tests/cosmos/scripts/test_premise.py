@@ -12,8 +12,9 @@ from mayflydb.engine.premise import Premise
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import SECOND
+from mayflydb.model.order import Order
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Order, Read, Scan
+from mayflydb.store.interface import Get, Read, Scan
 
 NOW = 1000 * SECOND
 RULES = (Rule("default", None, overrides=True, hides=True),)

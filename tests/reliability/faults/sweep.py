@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 import apsw
 
 from mayflydb.model.errors import Corrupt, MayflyError, OutcomeUnknown, Unavailable
-from mayflydb.store.interface import Committed, Decision, Order, Read, Scan, Urgency
+from mayflydb.model.order import Order
+from mayflydb.store.interface import Committed, Decision, Read, Scan, Urgency
 from mayflydb.store.sqlite.reads import scan
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.disk.cuts import MODES, Durable, Image

@@ -26,18 +26,9 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.expiry.sweep import Limits
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import MINUTE, SECOND
+from mayflydb.model.order import FIRST_ORDERED, KeyRange, Order
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import (
-    FIRST_ORDERED,
-    Committed,
-    Decision,
-    Expiries,
-    KeyRange,
-    Order,
-    Read,
-    Scan,
-    Walk,
-)
+from mayflydb.store.interface import Committed, Decision, Expiries, Read, Scan, Walk
 from reliability.model.stores import Direct, Turn, finish
 
 START = 1_000 * MINUTE

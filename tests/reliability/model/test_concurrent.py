@@ -24,8 +24,9 @@ from mayflydb.engine.timeline import SweepMode, Timeline
 from mayflydb.expiry.sweep import Limits
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, Unavailable
+from mayflydb.model.order import Order
 from mayflydb.model.record import Expiry
-from mayflydb.store.interface import Count, Expiries, NextDue, Order, Read
+from mayflydb.store.interface import Count, Expiries, NextDue, Read
 from mayflydb.store.reference import ReferenceStore
 from mayflydb.store.sqlite.store import SqliteStore
 from reliability.model.world import START, death_in, facts

@@ -15,7 +15,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from mayflydb.store.interface import Order
+from mayflydb.model.order import Order
 from mayflydb.store.reference import ReferenceStore
 from reliability.model.stores import Direct
 from reliability.model.walk import KEYS, OWN, PARTITIONS, TTLS, UNIQUES, VERBS

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 
-from mayflydb.store.interface import Order
+from mayflydb.model.order import Order
 from reliability.model.world import World
 from reliability.oracle import MICROS, Verb, Who, Wish
 

@@ -16,8 +16,9 @@ from mayflydb.expiry.sweep import Limits
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import DAY
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Entry, Expiry, Record
-from mayflydb.store.interface import Decision, Expiries, History, Order, Outcome, Position, Scan, Store, Trim
+from mayflydb.store.interface import Decision, Expiries, History, Outcome, Scan, Store, Trim
 from reliability.model.feed import Follower
 from reliability.model.stores import Direct, Gate, finish
 from reliability.oracle import MICROS, Box, Death, Life, Verdict, Who, Wish, in_order

@@ -29,6 +29,7 @@ from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.cosmos import values
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.store.interface import (
     Allocate,
@@ -41,7 +42,6 @@ from mayflydb.store.interface import (
     Get,
     Load,
     Outcome,
-    Position,
     Purge,
     Remember,
     Scan,

@@ -15,9 +15,10 @@ from mayflydb.frontends.ydb.schemes.making import altered
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, DropTtl, IndexSpec, TableSpec, TtlSpec
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.instant import HOUR, MINUTE, SECOND
+from mayflydb.model.order import Order
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import TIMESTAMP, UINT64, UTF8, OptionalType
-from mayflydb.store.interface import Order, Scan
+from mayflydb.store.interface import Scan
 
 COLUMNS = tuple(
     ColumnSpec(name, OptionalType(type))

@@ -18,9 +18,9 @@ from mayflydb.engine.engine import Batch, Engine, Scope
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
+from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import Cursor, Query, Span, cursor_key
-from mayflydb.store.interface import KeyRange, Order, Position
 
 MOST_SOUGHT = 10_000
 """What more records share than this is found by scanning: the next match is near then."""

@@ -17,9 +17,9 @@ from mayflydb.frontends.cosmos import access
 from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Cursor, Query, Search, SortedPage
-from mayflydb.store.interface import Position
 
 PAGE_BYTES = 4 * 1024 * 1024
 ROWS_SCANNED = 100_000

@@ -15,7 +15,7 @@ from mayflydb.frontends.cosmos import continuation
 from mayflydb.frontends.cosmos.pages import Place
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import BadRequest
-from mayflydb.store.interface import Order
+from mayflydb.model.order import Order
 
 _LONGEST = 64
 """Bytes of a bound that is carried: those of ranges are shorter."""

@@ -11,7 +11,7 @@ from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView
 from mayflydb.model.errors import Throttled
-from mayflydb.store.interface import Order
+from mayflydb.model.order import Order
 
 P = ParamSpec("P")
 

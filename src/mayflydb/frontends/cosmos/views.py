@@ -20,9 +20,9 @@ from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
 from mayflydb.frontends.cosmos.values import Item, own_ttl
 from mayflydb.frontends.cosmos.wire import Headers, owner_paths
 from mayflydb.model.errors import BadRequest, MayflyError
+from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Record
 from mayflydb.query.cosmos_sql import Declared, index_key
-from mayflydb.store.interface import Order
 
 RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
 decode_item = msgspec.json.Decoder(dict[str, Any]).decode

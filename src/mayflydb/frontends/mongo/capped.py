@@ -17,11 +17,12 @@ from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.frontends.mongo.reading import Select, matching
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.projection import Projection
 from mayflydb.query.mongo.values import Document, encode
-from mayflydb.store.interface import Count, Order, Position, Read, Scan, ask
+from mayflydb.store.interface import Count, Read, Scan, ask
 
 PAGE: Final = 64
 

@@ -25,13 +25,13 @@ from mayflydb.frontends.mongo.contracts import Contract, check_kept
 from mayflydb.frontends.mongo.writing import RESERVED, duplicate
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.indexes.changes import modify, target, to_drop
 from mayflydb.query.mongo.indexes.keys import keys_of
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
-from mayflydb.store.interface import HASH_BYTES
 
 log = logging.getLogger(__name__)
 

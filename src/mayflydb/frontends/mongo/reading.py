@@ -16,6 +16,7 @@ from mayflydb.frontends.mongo.charges import QUERY, Spent
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -25,7 +26,6 @@ from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.values import Document, decode
-from mayflydb.store.interface import KeyRange
 
 MANY: Final = 4_000
 """Rows that are sorted on a thread, so that others need not wait."""

@@ -11,12 +11,12 @@ from mayflydb.engine.catalog import Index
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.rows import KEPT, Layout, Values, is_sorted_by, partition_of
 from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.model.order import HASH_BYTES
+from mayflydb.model.order import KeyRange as EntryRange
 from mayflydb.model.record import Record
 from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.keys import encode_key
 from mayflydb.query.yql.schemas import PRIMARY, Access, KeyRange, Row
-from mayflydb.store.interface import HASH_BYTES
-from mayflydb.store.interface import KeyRange as EntryRange
 
 CHANGED: Final = "What was read was changed by somebody else."
 

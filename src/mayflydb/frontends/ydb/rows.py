@@ -20,11 +20,11 @@ from mayflydb.engine.commands import Draft
 from mayflydb.expiry.columns import anchor_of
 from mayflydb.frontends.ydb.tables import TableBody, TableView
 from mayflydb.model.errors import WriteConflict
+from mayflydb.model.order import HASH_BYTES, LONGEST_ORDERED
 from mayflydb.model.record import Dates, Entry, Record
 from mayflydb.query.yql.keys import encode_key, key_encoder
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import DYNUMBER, DecimalType, Type, Value, bare
-from mayflydb.store.interface import HASH_BYTES, LONGEST_ORDERED
 
 WIDEST: Final = LONGEST_ORDERED - HASH_BYTES
 """Bytes of an index key that an entry has room for."""

@@ -15,6 +15,7 @@ from mayflydb.expiry.explain import explain
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.portal import shapes
 from mayflydb.portal.admin import Admin
@@ -23,7 +24,6 @@ from mayflydb.portal.pages.container import Containers
 from mayflydb.portal.pages.shell import Shell, Visit, json_page
 from mayflydb.portal.requests import Preview
 from mayflydb.portal.targets import Place
-from mayflydb.store.interface import Position
 
 PAGE = 100
 

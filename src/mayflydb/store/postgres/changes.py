@@ -7,6 +7,7 @@ from itertools import count
 
 from mayflydb.model.due import DuePath, Path, instant_key
 from mayflydb.model.instant import SECOND, Instant
+from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.model.record import Kind
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import citus, history
@@ -64,7 +65,7 @@ def _purge(
     numbers = count(11)
     if path is None:
         value, order = DATE.format("e.key"), "e.key, e.record"
-        condition = f"e.number >= {ask.FIRST_ORDERED} AND e.key <= $2"
+        condition = f"e.number >= {FIRST_ORDERED} AND e.key <= $2"
         source = f"{value} FROM mayfly.record r JOIN {_ENTRY.format('e', f'${next(numbers)}::integer')}"
     else:
         value, condition = PATHS[path]
@@ -177,7 +178,7 @@ async def link(connection: Connection, change: ask.Link) -> None:
 
 _UNLINK = (
     "WITH gone AS (DELETE FROM mayfly.entry e USING (SELECT hash, record, key FROM mayfly.entry"
-    f" WHERE container = $1 AND number = $2 AND number >= {ask.FIRST_ORDERED} LIMIT $3) AS chosen"
+    f" WHERE container = $1 AND number = $2 AND number >= {FIRST_ORDERED} LIMIT $3) AS chosen"
     " WHERE e.container = $1 AND e.number = $2 AND e.hash = chosen.hash AND e.record = chosen.record AND e.key = chosen.key"
     " RETURNING 1)"
     " SELECT count(*) FROM gone"

@@ -18,6 +18,7 @@ from typing import Any
 import asyncpg
 
 from mayflydb.model.errors import Unavailable
+from mayflydb.model.order import Order
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import reads
 
@@ -131,7 +132,7 @@ async def answer(connection: Any, request: ask.Read[Any]) -> Any:
 
     Else a reader could be shown one commit by the first worker, miss the one before on the second, and never come back for it.
     """
-    if isinstance(request, ask.Scan) and request.order is ask.Order.CHANGED:
+    if isinstance(request, ask.Scan) and request.order is Order.CHANGED:
         # The lock comes after the row was read: the lsn may be too low for the moment, but never too high.
         last = await connection.fetchval(_LAST_LSN, request.container, _LOCKS + request.container)
         return [record for record in await reads.answer(connection, request) if last is not None and record.lsn <= last]

@@ -7,7 +7,7 @@ import logging
 import asyncpg
 
 from mayflydb.model.errors import Unavailable
-from mayflydb.store import interface as ask
+from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.membership import LEASE, LIVE
 from mayflydb.store.postgres.schema import FORMAT, HISTORY, TABLES
@@ -33,7 +33,7 @@ ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_pkey, ADD PRIMARY KEY(id, hash)
 ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQUE(container, version, hash);
 """,
     2: f"{HISTORY}CREATE INDEX entry_range ON mayfly.entry(container, number, key, record)"
-    f" WHERE number >= {ask.FIRST_ORDERED}",
+    f" WHERE number >= {FIRST_ORDERED}",
     # Dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions.
     3: "SELECT 1",
 }

@@ -11,7 +11,8 @@ import asyncpg
 
 from mayflydb.model.due import DuePath, date_of, instant_key
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.model.order import FIRST_ORDERED, Identity, Order
+from mayflydb.model.record import Entry, Expiry, Record, Totals
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres.history import history
 from mayflydb.store.postgres.schema import DATE, DEADLINE, FOLLOWS, OWN, RECORD
@@ -146,8 +147,8 @@ async def scan(connection: Connection, request: ask.Scan) -> list[Record]:
         request.after,
         request.limit,
     )
-    if request.order is not ask.Order.HASHED:
-        statement = _CREATED if request.order is ask.Order.CREATED else _CHANGED
+    if request.order is not Order.HASHED:
+        statement = _CREATED if request.order is Order.CREATED else _CHANGED
         number = 0 if after is None else after.number
         return _records(await connection.fetch(statement, container, lower, upper, number, limit))
     place, number = hash_number(lower), -1
@@ -179,7 +180,7 @@ async def holders(connection: Connection, request: ask.Holders) -> list[Record]:
 
 
 # Keys of unique values may be longer than an index takes: only those of other indexes are ordered.
-_ORDERED = f"e.container = $1 AND e.number = $2 AND e.number >= {ask.FIRST_ORDERED}"
+_ORDERED = f"e.container = $1 AND e.number = $2 AND e.number >= {FIRST_ORDERED}"
 
 _SEEK = f"SELECT e.record FROM mayfly.entry e WHERE {_ORDERED} AND e.key >= $3 AND e.key < $4 LIMIT $5"
 _SEEKS = (
@@ -293,7 +294,7 @@ async def next_due(connection: Connection, request: ask.NextDue) -> Instant | No
     return found
 
 
-def spared_numbers(spared: Iterable[ask.Identity]) -> list[int]:
+def spared_numbers(spared: Iterable[Identity]) -> list[int]:
     """The argument of UNSPARED. A record of another identity may be spared, too, if its number is the same."""
     return [identity_number(*identity) for identity in spared]
 
@@ -330,14 +331,14 @@ def _counts(found: Iterable[asyncpg.Record], bounds: int) -> tuple[int, ...]:
     return tuple(accumulate(counts.get(bucket, 0) for bucket in range(bounds)))
 
 
-async def count(connection: Connection, request: ask.Count) -> ask.Totals:
+async def count(connection: Connection, request: ask.Count) -> Totals:
     size = "coalesce(sum(octet_length(value)), 0)" if request.with_bytes else "0"
     records, own, following, ignored, size_of_all = await connection.fetchrow(
         f"SELECT count(*), count(*) FILTER (WHERE {OWN}), count(*) FILTER (WHERE {FOLLOWS}),"
         f" count(*) FILTER (WHERE override = 0), {size} FROM mayfly.record WHERE container = $1",
         request.container,
     )
-    return ask.Totals(records, own, ignored, records - own - following, int(size_of_all))
+    return Totals(records, own, ignored, records - own - following, int(size_of_all))
 
 
 async def find(connection: Connection, request: ask.Find) -> ask.Row | None:

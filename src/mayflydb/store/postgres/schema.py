@@ -12,7 +12,7 @@ With Citus the records, their entries, expiry events and histories are spread ov
 
 from __future__ import annotations
 
-from mayflydb.store.interface import FIRST_ORDERED
+from mayflydb.model.order import FIRST_ORDERED
 
 FORMAT = 4
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"

@@ -10,7 +10,8 @@ import apsw
 
 from mayflydb.model.due import DuePath, Path, date_of, instant_key
 from mayflydb.model.instant import Instant
-from mayflydb.model.record import Entry, Expiry, Record
+from mayflydb.model.order import Identity, Order
+from mayflydb.model.record import Entry, Expiry, Record, Totals
 from mayflydb.store import interface as ask
 from mayflydb.store.rows import (
     EXPIRY_COLUMNS,
@@ -78,9 +79,9 @@ def get(connection: apsw.Connection, request: ask.Get) -> Record | None:
 
 
 def scan(connection: apsw.Connection, request: ask.Scan) -> list[Record]:
-    if request.order is ask.Order.CREATED:
+    if request.order is Order.CREATED:
         return _page(_scan_created(connection, request))
-    if request.order is ask.Order.HASHED:
+    if request.order is Order.HASHED:
         return _page(_scan_hashed(connection, request))
     after = request.after.number if request.after else 0
     bindings = (request.container, after, request.lower, request.upper, request.limit)
@@ -208,7 +209,7 @@ def due(connection: apsw.Connection, request: ask.Due) -> list[Record]:
     return _page(rows)
 
 
-def unspared(spared: Iterable[ask.Identity]) -> tuple[str, tuple[str, ...]]:
+def unspared(spared: Iterable[Identity]) -> tuple[str, tuple[str, ...]]:
     """A condition that leaves out these records, and what is bound in it. One of another identity may be left out, too, if
     its number is the same."""
     numbers = [identity_number(*identity) for identity in spared]
@@ -258,7 +259,7 @@ def _counting(path: Path, upto: tuple[Instant, ...]) -> tuple[str, Iterable[tupl
     return statement, pairwise((-(1 << 63), *map(fit, upto)))
 
 
-def count(connection: apsw.Connection, request: ask.Count) -> ask.Totals:
+def count(connection: apsw.Connection, request: ask.Count) -> Totals:
     def number(source: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM record {source}", (request.container,)).get)
 
@@ -271,7 +272,7 @@ def count(connection: apsw.Connection, request: ask.Count) -> ask.Totals:
         bounds = (row_id(request.container, 0), row_id(request.container, SEQ_MASK))
         statement = "SELECT coalesce(sum(length(value)), 0) FROM record NOT INDEXED WHERE id > ? AND id <= ?"
         size = int(connection.execute(statement, bounds).get)
-    return ask.Totals(records, own, ignored, records - own - followers, size)
+    return Totals(records, own, ignored, records - own - followers, size)
 
 
 def dropped(connection: apsw.Connection, request: ask.Dropped) -> list[int]:

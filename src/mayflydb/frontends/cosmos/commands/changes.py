@@ -21,8 +21,8 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant, from_datetime
+from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Order, Position
 
 _LSN_DIGITS = 18
 

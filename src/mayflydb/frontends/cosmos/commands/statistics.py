@@ -14,7 +14,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.targets import shown, values_in
 from mayflydb.frontends.cosmos.views import ContainerView, RangeView
-from mayflydb.store.interface import HASH_BYTES, Order
+from mayflydb.model.order import HASH_BYTES, Order
 
 SHARE = 100
 """A logical partition is listed that holds at least one part in this many of its range: so there are never more than these."""

@@ -12,8 +12,9 @@ from mayflydb.frontends.cosmos.calls import SCRIPTS
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
+from mayflydb.model.order import Position
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, functions_in
-from mayflydb.store.interface import Find, Position
+from mayflydb.store.interface import Find
 
 MOST: Final = 10
 TOO_MANY: Final = f"The query refers to user-defined functions more than {MOST} times."

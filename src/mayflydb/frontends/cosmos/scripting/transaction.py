@@ -23,8 +23,9 @@ from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
 from mayflydb.frontends.cosmos.values import Limits, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import Identity, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Holders, Identity, Load, Order, Position, Read, Scan
+from mayflydb.store.interface import Get, Holders, Load, Read, Scan
 
 FIRST_SEQ: Final = 1 << 57
 FIRST_LSN: Final = 0xFFFF << 32

@@ -19,11 +19,11 @@ from mayflydb.frontends.mongo.sessions.retries import Attempt
 from mayflydb.frontends.mongo.writing import Body
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
+from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.indexes.keys import keys_of
 from mayflydb.query.mongo.indexes.planner import Plan
-from mayflydb.store.interface import KeyRange
 
 T = TypeVar("T")
 

@@ -16,7 +16,8 @@ from mayflydb.frontends.mongo.collections import Collection, Collections, place_
 from mayflydb.frontends.mongo.sessions.registry import IDLE, Session
 from mayflydb.frontends.mongo.sessions.retries import DATABASE, NAME, record_id
 from mayflydb.model.instant import SECOND, Instant
-from mayflydb.store.interface import Order, Position, Read, Scan
+from mayflydb.model.order import Order, Position
+from mayflydb.store.interface import Read, Scan
 
 STRETCH: Final = 256
 """Documents that are looked at, or removed, at once."""

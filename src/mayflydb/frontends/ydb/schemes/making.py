@@ -28,8 +28,8 @@ from mayflydb.frontends.ydb.schemes.specs import (
 from mayflydb.frontends.ydb.schemes.ttl import check_ttl
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
+from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.query.yql.types import Type, format_type, is_optional, optional
-from mayflydb.store.interface import FIRST_ORDERED
 
 HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
 """The attribute by which a table's due rows vanish at their deadline."""
