@@ -10,9 +10,10 @@ import pytest
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.frontends.ydb.rows import Layout, partition_of
-from mayflydb.frontends.ydb.schemes.copying import HIDDEN, Copy, copy_tables
+from mayflydb.frontends.ydb.schemes.copying import Copy, copy_tables
 from mayflydb.frontends.ydb.schemes.making import altered
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, DropTtl, IndexSpec, TableSpec, TtlSpec
+from mayflydb.frontends.ydb.schemes.staging import HIDDEN
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.instant import HOUR, MINUTE, SECOND
 from mayflydb.model.order import Order

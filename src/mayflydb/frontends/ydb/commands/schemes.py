@@ -110,7 +110,7 @@ async def describe_table_request(services: Services, call: Call, request: Any) -
         if request.include_shard_key_bounds:
             describe_bounds(entry, result)
         if request.include_table_stats:
-            await describe_statistics(services.schemes, entry, result.table_stats, request, call.now)
+            await describe_statistics(services.engine, entry, result.table_stats, request, call.now)
     return wire.operation(result=result.SerializeToString(), type_name="Ydb.Table.DescribeTableResult")
 
 

@@ -5,18 +5,15 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.rows import Layout, keys_of
+from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import MayflyError, Unavailable
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 log = logging.getLogger(__name__)
 
@@ -35,9 +32,9 @@ def date_of(view: TableView) -> Callable[[Record], Instant | None]:
 class Builds:
     """Those of one server's tables: per table one task, which ends when nothing is left to do."""
 
-    def __init__(self, engine: Engine, schemes: Schemes) -> None:
+    def __init__(self, engine: Engine, lookup: Lookup) -> None:
         self._engine = engine
-        self._schemes = schemes
+        self._lookup = lookup
         self._tasks: dict[int, asyncio.Task[None]] = {}
         self._again: set[int] = set()
 
@@ -88,7 +85,7 @@ class Builds:
 
     async def _all(self, id: int, path: str) -> None:
         while (node := await self._engine.node_by_id(id)) is not None and _unfinished(node):
-            view = self._schemes.view(node, path)
+            view = self._lookup.view(node, path)
             for slot in node.definition.slots:
                 if slot.state == "dropped":
                     await self._engine.dates.remove(id, slot.number)

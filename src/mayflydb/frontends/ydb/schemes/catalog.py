@@ -1,4 +1,4 @@
-"""The schemes of a server: what paths lead to, kept while the catalogue stands still, and how that changes."""
+"""The schemes of a server: the tables, views and directories of its databases, and the changes of them."""
 
 from __future__ import annotations
 
@@ -12,16 +12,13 @@ from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.builds import Builds
-from mayflydb.frontends.ydb.schemes.copying import drop_unfinished
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
     DirectoryEntry,
-    Entry,
     IndexEntry,
     SystemEntry,
     ViewBody,
     ViewEntry,
-    kind_of,
 )
 from mayflydb.frontends.ydb.schemes.faults import (
     ALTERING,
@@ -30,20 +27,20 @@ from mayflydb.frontends.ydb.schemes.faults import (
     Invalid,
     judged,
     missing,
-    not_found,
     wrong_kind,
 )
+from mayflydb.frontends.ydb.schemes.lookup import Lookup
 from mayflydb.frontends.ydb.schemes.making import Terms, altered, new_table, ruled
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
-from mayflydb.frontends.ydb.schemes.system import system_entry, system_rows, system_tables
-from mayflydb.frontends.ydb.schemes.tree import SPACE, Move, Tree
-from mayflydb.frontends.ydb.schemes.views import entry_of, index_entry, table_view
+from mayflydb.frontends.ydb.schemes.staging import drop_unfinished
+from mayflydb.frontends.ydb.schemes.system_rows import system_rows
+from mayflydb.frontends.ydb.schemes.tree import Move, Tree
 from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
-from mayflydb.query.yql.schemas import Row, Schemas, Table, View
+from mayflydb.query.yql.schemas import Row
 from mayflydb.store.interface import Decision
 
 T = TypeVar("T")
@@ -51,12 +48,6 @@ T = TypeVar("T")
 OWNER: Final = "root@builtin"
 SOON_DATED: Final = 20_000
 """Rows whose dates a change of the TTL column waits for."""
-
-MOST_PATHS: Final = 20_000
-"""Paths of which it is kept what they lead to, and be it nothing."""
-
-MOST_VIEWS: Final = 4096
-"""Tables that are kept decoded, those included that are gone."""
 
 
 class SchemeOptions(Protocol):
@@ -79,166 +70,21 @@ class SchemeOptions(Protocol):
         """The least that it may say."""
 
 
-class Schemes:
-    """What paths lead to. Changes take the instant of their call."""
+class Schemes(Lookup):
+    """The lookups, and the changes. Changes take the instant of their call."""
 
     def __init__(self, engine: Engine, options: SchemeOptions) -> None:
-        self.engine = engine
+        super().__init__(engine, options.databases)
         self.started: Instant = 0
         tick = engine.reaper.cadence.tick
         self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
         self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self.sequences = Sequences(engine)
-        self._served = tuple(paths.joined(each) for each in options.databases)
-        self._version = -1
-        self._databases: tuple[str, ...] = ()
-        self._entries: dict[str, Entry | None] = {}
-        self._views: dict[int, TableView] = {}
-
-    # --- reads -----------------------------------------------------------------------------------------------------
-
-    async def databases(self) -> tuple[str, ...]:
-        """The databases there are: those that are served, and those that have tables."""
-        await self._refresh()
-        return self._databases
-
-    async def split(self, path: str) -> tuple[str, str]:
-        """(database, name below it) of an absolute path. Faults: it lies in no database."""
-        found = paths.split(await self.databases(), path)
-        if found is None:
-            raise not_found(path)
-        return found
-
-    async def find(self, path: str) -> Entry | None:
-        """What an absolute path leads to; None: nothing."""
-        path = paths.joined(path)
-        while True:
-            version = await self._refresh()
-            if path in self._entries:
-                return self._entries[path]
-            entry = await self._found(path)
-            if self.engine.store.catalog_version == version:
-                if len(self._entries) >= MOST_PATHS:
-                    self._entries.clear()
-                self._entries[path] = entry
-                return entry
-
-    async def table(self, path: str) -> TableView:
-        """The table at a path. Faults: there is none, or something else."""
-        entry = await self.find(path)
-        if entry is None:
-            raise missing(path)
-        if not isinstance(entry, TableView):
-            raise wrong_kind(path, "table")
-        return entry
-
-    async def schemas(self, wanted: Iterable[str]) -> Schemas:
-        """The tables and views at absolute paths, as far as they are there."""
-        found: dict[str, Table | View] = {}
-        for path in wanted:
-            entry = await self.find(path)
-            if isinstance(entry, (TableView, SystemEntry, IndexEntry)):
-                found[path] = entry.table
-            elif isinstance(entry, ViewEntry):
-                found[path] = entry.view
-        return found
-
-    async def children(self, path: str) -> list[Entry]:
-        """What lies directly below a directory or database, by name. Faults: it is none."""
-        entry = await self.find(path)
-        if entry is None:
-            raise not_found(path)
-        if not isinstance(entry, DirectoryEntry):
-            return []
-        database, name = await self.split(path)
-        if name == paths.SYSTEM:
-            return list(system_tables(database))
-        nodes = await self._nodes(database)
-        prefix = f"{name}/" if name else ""
-        leaves = {node[len(prefix) :].partition("/")[0] for node in nodes if node.startswith(prefix)}
-        below = [await self.find(paths.joined(path, leaf)) for leaf in sorted(leaves - {""})]
-        system = [DirectoryEntry(paths.joined(path, paths.SYSTEM))] if not name else []
-        return [*system, *(each for each in below if each is not None)]
-
-    async def tables(self) -> list[TableView]:
-        """All tables of all databases."""
-        found: list[TableView] = []
-        for database in await self.databases():
-            for name, node in (await self._nodes(database)).items():
-                if kind_of(node) == "table":
-                    found.append(self.view(node, paths.joined(database, name)))
-        return found
-
-    async def parents(self) -> list[int]:
-        """The nodes below which tables lie."""
-        return [node.id for node in await self._homes()]
-
-    async def path_of(self, container: int) -> str | None:
-        """The path of the table with this id; None: there is none."""
-        node = await self.engine.node_by_id(container)
-        home = None if node is None else await self.engine.node_by_id(node.parent)
-        return None if node is None or home is None else paths.joined(home.name, node.name)
-
-    async def _homes(self) -> list[Node]:
-        space = await self.engine.node(SPACE)
-        return [] if space is None else await self.engine.children(space.id)
-
-    async def _refresh(self) -> int:
-        version = self.engine.store.catalog_version
-        while version != self._version:
-            names = [node.name for node in await self._homes()]
-            now = self.engine.store.catalog_version
-            if now == version:
-                self._entries.clear()
-                if len(self._views) > MOST_VIEWS:
-                    self._views.clear()
-                self._databases = tuple(dict.fromkeys((*self._served, *names)))
-                self._version = version
-            version = now
-        return version
-
-    async def _found(self, path: str) -> Entry | None:
-        split = paths.split(self._databases, path)
-        if split is None:
-            return None
-        database, name = split
-        if not name:
-            node = await self.engine.node(SPACE, database)
-            body = DirectoryBody() if node is None else msgspec.convert(node.body, DirectoryBody)
-            return DirectoryEntry(path, body, node, is_database=True)
-        if name == paths.SYSTEM or name.startswith(f"{paths.SYSTEM}/"):
-            return system_entry(database, name)
-        node = await self.engine.node(SPACE, database, name)
-        if node is not None:
-            return self.view(node, path) if kind_of(node) == "table" else entry_of(node, path)
-        nodes = await self._nodes(database)
-        if any(each.startswith(f"{name}/") for each in nodes):
-            return DirectoryEntry(path)
-        return self._index(database, name, nodes)
-
-    def _index(self, database: str, name: str, nodes: dict[str, Node]) -> Entry | None:
-        above, _, leaf = name.rpartition("/")
-        table, _, index = above.rpartition("/")
-        node = nodes.get(table)
-        if leaf != paths.IMPL_TABLE or node is None or kind_of(node) != "table":
-            return None
-        return index_entry(self.view(node, paths.joined(database, table)), index)
-
-    def view(self, node: Node, path: str) -> TableView:
-        """A table's row, decoded once as long as it stays the same."""
-        known = self._views.get(node.id)
-        if known is None or known.node is not node or known.table.path != path:
-            known = self._views[node.id] = table_view(node, path)
-        return known
-
-    async def _nodes(self, database: str) -> dict[str, Node]:
-        home = await self.engine.node(SPACE, database)
-        return {} if home is None else {node.name: node for node in await self.engine.children(home.id)}
 
     async def system_rows(self, entry: SystemEntry) -> list[Row]:
         """The rows that a table of the system has now, of all its columns."""
-        return await system_rows(self, entry)
+        return await system_rows(self, entry, self.started)
 
     # --- tables ----------------------------------------------------------------------------------------------------
 

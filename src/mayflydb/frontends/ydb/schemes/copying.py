@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 
@@ -13,18 +13,14 @@ from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.rows import Layout
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.faults import exists
 from mayflydb.frontends.ydb.schemes.indexes import is_primary
 from mayflydb.frontends.ydb.schemes.making import body_of, built, ruled
+from mayflydb.frontends.ydb.schemes.staging import create_hidden
 from mayflydb.frontends.ydb.tables import TableView
-from mayflydb.model.errors import Conflict, NotFound
+from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.schemes.catalog import Schemes
-
-HIDDEN: Final = "ydb copies"
-"""The space of tables that are being filled."""
 
 BATCH: Final = 256
 
@@ -49,7 +45,7 @@ async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) ->
     try:
         for each, view in zip(copies, views, strict=True):
             definition = _definition(schemes, view, each.omit_indexes, now)
-            made.append(await _hidden(engine, definition, now))
+            made.append(await create_hidden(engine, definition, now))
             copy = schemes.view(made[-1], each.destination)
             await _fill(engine, snapshot, view, copy, now)
             await schemes.sequences.copy(view, copy, now)
@@ -64,14 +60,6 @@ async def copy_tables(schemes: Schemes, copies: Sequence[Copy], now: Instant) ->
         snapshot.close()
     for node in made:
         engine.reaper.changed(node.id)
-
-
-async def drop_unfinished(engine: Engine) -> None:
-    """After a start: remove what copies left behind that did not come to their end."""
-    space = await engine.node(HIDDEN)
-    for node in [] if space is None else await engine.children(space.id):
-        with contextlib.suppress(NotFound):
-            await engine.definitions.drop(node.id)
 
 
 async def _begun(schemes: Schemes, copies: Sequence[Copy], now: Instant) -> tuple[Snapshot, list[TableView]]:
@@ -95,16 +83,6 @@ def _definition(schemes: Schemes, view: TableView, omit_indexes: bool, now: Inst
     body = msgspec.structs.replace(body_of(before), created=now)
     copy = Definition(built(body), now, indexes=indexes, slots=slots, numbered=before.numbered)
     return ruled(copy, schemes.terms, now)
-
-
-async def _hidden(engine: Engine, definition: Definition, now: Instant) -> Node:
-    space = await engine.definitions.space(HIDDEN, now)
-    count = len(await engine.children(space.id))
-    while True:
-        try:
-            return await engine.definitions.create(space.id, str(count), definition)
-        except Conflict:
-            count += 1
 
 
 async def _fill(engine: Engine, snapshot: Snapshot, source: TableView, copy: TableView, now: Instant) -> None:

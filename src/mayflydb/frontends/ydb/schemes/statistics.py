@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.physical import partitions
 from mayflydb.frontends.ydb.tables import TableView
@@ -22,18 +23,15 @@ from mayflydb.query.yql.types import (
     optional,
 )
 
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.schemes.catalog import Schemes
-
 NODE: Final = 1
 KILOBYTE: Final = 1024
 
 _BITS: Final = {UINT32: 32, UINT64: 64}
 
 
-async def describe_statistics(schemes: Schemes, view: TableView, into: Any, request: Any, now: Instant) -> None:
+async def describe_statistics(engine: Engine, view: TableView, into: Any, request: Any, now: Instant) -> None:
     """Fill in TableStats: the partitions share what there is."""
-    rows, kilobytes = await schemes.engine.insight.usage(view.node, now)
+    rows, kilobytes = await engine.insight.usage(view.node, now)
     size = kilobytes * KILOBYTE
     count = partitions(view.body.settings)
     into.rows_estimate = rows

@@ -1,22 +1,17 @@
-"""The system's tables of a database, `.sys/...`: what they look like, and the rows they have when somebody reads them.
+"""The system's tables of a database, `.sys/...`: their names, columns and keys.
 
 Names and types: https://ydb.tech/docs/en/devops/observability/system-views.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
-from mayflydb.engine.catalog import Run
-from mayflydb.engine.runs import last_run
 from mayflydb.frontends.ydb.schemes.entries import DirectoryEntry, SystemEntry
 from mayflydb.frontends.ydb.schemes.paths import SYSTEM, joined
-from mayflydb.frontends.ydb.schemes.physical import partitions
-from mayflydb.frontends.ydb.schemes.statistics import KILOBYTE, NODE, share
-from mayflydb.model.instant import Instant
-from mayflydb.query.yql.schemas import Column, Row, Table
+from mayflydb.query.yql.schemas import Column, Table
 from mayflydb.query.yql.types import (
     DOUBLE,
     INTERVAL,
@@ -27,9 +22,6 @@ from mayflydb.query.yql.types import (
     OptionalType,
     Type,
 )
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 PARTITION_STATS: Final = "partition_stats"
 NODES: Final = "nodes"
@@ -101,54 +93,3 @@ def system_entry(database: str, name: str) -> SystemEntry | DirectoryEntry | Non
         return DirectoryEntry(joined(database, SYSTEM))
     leaf = name.removeprefix(f"{SYSTEM}/")
     return _table(database, leaf) if leaf in _COLUMNS else None
-
-
-async def system_rows(schemes: Schemes, entry: SystemEntry) -> list[Row]:
-    """The rows that a table of the system has now, in the order of its key."""
-    now = await schemes.engine.now()
-    if entry.name == NODES:
-        # The one there is. Nodes of YDB talk to each other by address and port; this one has none for that.
-        return [_row(entry, {"NodeId": NODE, "StartTime": schemes.started, "UpTime": now - schemes.started})]
-    return await _partitions(schemes, entry, now)
-
-
-async def _partitions(schemes: Schemes, entry: SystemEntry, now: Instant) -> list[Row]:
-    database = entry.path.removesuffix(f"/{SYSTEM}/{entry.name}")
-    views = [view for view in await schemes.tables() if view.table.path.startswith(f"{database}/")]
-    found: list[Row] = []
-    for view in sorted(views, key=lambda view: view.node.id):
-        rows, kilobytes = await schemes.engine.insight.usage(view.node, now)
-        count = partitions(view.body.settings)
-        run = last_run(view.node.definition, now, rows)
-        for part in range(count):
-            told: dict[str, Any] = {
-                "OwnerId": OWNER,
-                "PathId": view.node.id,
-                "PartIdx": part,
-                "FollowerId": 0,
-                "DataSize": share(kilobytes * KILOBYTE, count, part),
-                "RowCount": share(rows, count, part),
-                "IndexSize": 0,
-                "CPUCores": 0.0,
-                "TabletId": view.node.id << 16 | part,
-                "Path": view.table.path,
-                "NodeId": NODE,
-                "StartTime": view.body.created,
-                "UpdateTime": view.node.definition.written,
-                "InFlightTxCount": 0,
-                **_told(run, count, part),
-            }
-            found.append(_row(entry, told))
-    return found
-
-
-def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
-    return tuple(told.get(column.name) for column in entry.table.columns)
-
-
-def _told(run: Run | None, count: int, part: int) -> dict[str, int]:
-    """What came of a run, shared by the partitions; nothing: there was none yet."""
-    if run is None:
-        return {}
-    processed, erased = share(run.processed, count, part), share(run.erased, count, part)
-    return {"LastTtlRunTime": run.instant, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}

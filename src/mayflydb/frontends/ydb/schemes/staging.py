@@ -1,0 +1,33 @@
+"""Tables that no path leads to: a copy is filled in one and named when it is complete."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Final
+
+from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.engine import Engine
+from mayflydb.model.errors import Conflict, NotFound
+from mayflydb.model.instant import Instant
+
+HIDDEN: Final = "ydb copies"
+"""The space of tables that are being filled."""
+
+
+async def create_hidden(engine: Engine, definition: Definition, now: Instant) -> Node:
+    """A new table that no path leads to."""
+    space = await engine.definitions.space(HIDDEN, now)
+    count = len(await engine.children(space.id))
+    while True:
+        try:
+            return await engine.definitions.create(space.id, str(count), definition)
+        except Conflict:
+            count += 1
+
+
+async def drop_unfinished(engine: Engine) -> None:
+    """After a start: remove what copies left behind that did not come to their end."""
+    space = await engine.node(HIDDEN)
+    for node in [] if space is None else await engine.children(space.id):
+        with contextlib.suppress(NotFound):
+            await engine.definitions.drop(node.id)

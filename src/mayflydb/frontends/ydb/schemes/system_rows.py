@@ -1,0 +1,68 @@
+"""The rows of the system's tables, computed when a query reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from mayflydb.engine.catalog import Run
+from mayflydb.engine.runs import last_run
+from mayflydb.frontends.ydb.schemes.entries import SystemEntry
+from mayflydb.frontends.ydb.schemes.lookup import Lookup
+from mayflydb.frontends.ydb.schemes.paths import SYSTEM
+from mayflydb.frontends.ydb.schemes.physical import partitions
+from mayflydb.frontends.ydb.schemes.statistics import KILOBYTE, NODE, share
+from mayflydb.frontends.ydb.schemes.system import NODES, OWNER
+from mayflydb.model.instant import Instant
+from mayflydb.query.yql.schemas import Row
+
+
+async def system_rows(lookup: Lookup, entry: SystemEntry, started: Instant) -> list[Row]:
+    """The rows that a table of the system has now, in the order of its key. `started`: the instant of the server's start."""
+    now = await lookup.engine.now()
+    if entry.name == NODES:
+        # The one there is. Nodes of YDB talk to each other by address and port; this one has none for that.
+        return [_row(entry, {"NodeId": NODE, "StartTime": started, "UpTime": now - started})]
+    return await _partitions(lookup, entry, now)
+
+
+async def _partitions(lookup: Lookup, entry: SystemEntry, now: Instant) -> list[Row]:
+    database = entry.path.removesuffix(f"/{SYSTEM}/{entry.name}")
+    views = [view for view in await lookup.tables() if view.table.path.startswith(f"{database}/")]
+    found: list[Row] = []
+    for view in sorted(views, key=lambda view: view.node.id):
+        rows, kilobytes = await lookup.engine.insight.usage(view.node, now)
+        count = partitions(view.body.settings)
+        run = last_run(view.node.definition, now, rows)
+        for part in range(count):
+            told: dict[str, Any] = {
+                "OwnerId": OWNER,
+                "PathId": view.node.id,
+                "PartIdx": part,
+                "FollowerId": 0,
+                "DataSize": share(kilobytes * KILOBYTE, count, part),
+                "RowCount": share(rows, count, part),
+                "IndexSize": 0,
+                "CPUCores": 0.0,
+                "TabletId": view.node.id << 16 | part,
+                "Path": view.table.path,
+                "NodeId": NODE,
+                "StartTime": view.body.created,
+                "UpdateTime": view.node.definition.written,
+                "InFlightTxCount": 0,
+                **_told(run, count, part),
+            }
+            found.append(_row(entry, told))
+    return found
+
+
+def _row(entry: SystemEntry, told: Mapping[str, Any]) -> Row:
+    return tuple(told.get(column.name) for column in entry.table.columns)
+
+
+def _told(run: Run | None, count: int, part: int) -> dict[str, int]:
+    """What came of a run, shared by the partitions; nothing: there was none yet."""
+    if run is None:
+        return {}
+    processed, erased = share(run.processed, count, part), share(run.erased, count, part)
+    return {"LastTtlRunTime": run.instant, "LastTtlRowsProcessed": processed, "LastTtlRowsErased": erased}
