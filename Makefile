@@ -2,13 +2,14 @@
 
 SHELL := bash
 .DEFAULT_GOAL := help
-.PHONY: help serve test lint format bench compatibility soak lock clean
+.PHONY: help serve test lint format house bench compatibility soak lock clean
 
 help:
 	@echo 'make serve [ARGS="--memory -p 0"]   start a server'
 	@echo 'make test  [ONLY=path|word] [SEED=n] lint, types, import rules and all tests'
 	@echo 'make test ONLY=clients               clients in Go, Rust and Java, a step of its own'
 	@echo 'make lint | format                   check, or rewrite, the form of the code'
+	@echo 'make house [ARGS=engine]             measure the source into docs/house.md; or print what a package should mend'
 	@echo 'make bench [ARGS=...]                measure against another server'
 	@echo 'make compatibility [ARGS=word]       run clients'"'"' own tests against Mayfly; ARGS=cosmos, mongo, ydb, clients ...'
 	@echo 'make soak  [HOURS=8] [SEED=n]        the tests that run for hours'
@@ -30,6 +31,10 @@ format:
 	@tools/venv.sh test
 	@.venv/bin/ruff check --fix-only --quiet .
 	@.venv/bin/ruff format .
+
+house:
+	@tools/venv.sh test
+	@.venv/bin/python tools/house.py $(ARGS)
 
 bench:
 	@tools/bench.sh $(ARGS)
