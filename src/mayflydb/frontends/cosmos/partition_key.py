@@ -16,8 +16,8 @@ from struct import Struct as Packing
 from typing import Any, Final, Literal, TypeAlias
 
 import msgspec
+from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
 
-from mayflydb.frontends.cosmos.murmur import murmur_32, murmur_128
 from mayflydb.model.errors import BadRequest
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Undefined
 
@@ -81,8 +81,8 @@ def component(value: KeyValue) -> bytes:
 
 
 def _hash_v2(data: bytes) -> bytes:
-    low, high = murmur_128(data)
-    digest = high.to_bytes(8, "big") + low.to_bytes(8, "big")
+    # The library gives the low half first, each half with its lowest byte first.
+    digest = mmh3_x64_128_digest(data)[::-1]
     # The two top bits stay clear, since FF is the end of every range.
     return bytes((digest[0] & 0x3F,)) + digest[1:]
 
@@ -110,9 +110,9 @@ def _hash_v1(data: bytes) -> bytes:
         text = data[1:-1].decode("utf-8", "surrogatepass")[:100].encode("utf-8", "surrogatepass")
         shifted = text[:101].translate(_NEXT_BYTE)
         encoded = b"\x08" + shifted + (b"\x00" if len(text) <= 100 else b"")
-        return encode_number(float(murmur_32(b"\x08" + text + b"\x00"))) + encoded
+        return encode_number(float(mmh3_32_uintdigest(b"\x08" + text + b"\x00"))) + encoded
     encoded = encode_number(_NUMBER.unpack(data)[1]) if data[0] == 5 else data
-    return encode_number(float(murmur_32(data))) + encoded
+    return encode_number(float(mmh3_32_uintdigest(data))) + encoded
 
 
 _HASHES: Final[dict[int, Callable[[bytes], bytes]]] = {1: _hash_v1, 2: _hash_v2}
