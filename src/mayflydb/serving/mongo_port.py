@@ -27,7 +27,7 @@ from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Ro
 from mayflydb.sockets.work import Served, Work
 
 if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.accounts.users import User
+    from mayflydb.frontends.mongo.accounts.roles import User
     from mayflydb.frontends.mongo.app import MongoApp
     from mayflydb.frontends.mongo.caller import MongoCaller
     from mayflydb.frontends.mongo.contracts import Contracts
@@ -179,7 +179,7 @@ class MongoPort:
 
     def _users(self) -> tuple[User, ...]:
         from mayflydb.frontends.mongo.accounts import scram
-        from mayflydb.frontends.mongo.accounts.users import Role, User
+        from mayflydb.frontends.mongo.accounts.roles import Role, User
 
         given = self._administrator
         if given is None:

@@ -9,7 +9,8 @@ from typing import Any
 from uuid import UUID
 
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.accounts.users import Accounts, User
+from mayflydb.frontends.mongo.accounts.roles import User
+from mayflydb.frontends.mongo.accounts.users import Accounts
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from mayflydb.frontends.mongo.accounts.users import Role, User
+from mayflydb.frontends.mongo.accounts.roles import Role, User
 from mayflydb.frontends.mongo.app import MongoApp
 from mayflydb.frontends.mongo.protocol.messages import OP_MSG, Message
 from mayflydb.frontends.mongo.state import ConnectionState

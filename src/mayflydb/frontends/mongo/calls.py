@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
+from mayflydb.frontends.mongo.accounts.roles import Right
 from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.instant import Instant
@@ -15,8 +16,8 @@ from mayflydb.query.mongo.values import Document
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
-    from mayflydb.frontends.mongo.charges import Grant, Spent
-    from mayflydb.frontends.mongo.sessions.inside import InTransaction
+    from mayflydb.frontends.mongo.sessions.inside import TransactionWork
+    from mayflydb.frontends.mongo.spending import Grant, Spent
 
 GENERIC: Final = frozenset(
     {
@@ -47,9 +48,6 @@ GENERIC: Final = frozenset(
 )
 """Arguments of every command."""
 
-Right = Literal["open", "anyone", "read", "write", "schema", "users", "server"]
-"""What a command asks of who sends it: nothing, a login, or a role that has this on the database it names."""
-
 
 class Call(msgspec.Struct, gc=False):
     """One command.
@@ -71,7 +69,7 @@ class Call(msgspec.Struct, gc=False):
     now: Instant
     app: MongoApp
     session: Session | None = None
-    transaction: InTransaction | None = None
+    transaction: TransactionWork | None = None
     began: int = 0
     spent: Spent | None = None
     grants: Sequence[Grant] = ()
@@ -93,7 +91,8 @@ class Call(msgspec.Struct, gc=False):
 
     def require(self, right: Right, database: str | None = None) -> None:
         """MqlError 13 unless who sends this has a role for it on a database, the command's own if none is named."""
-        self.app.accounts.authorize(self, right, self.database if database is None else database)
+        where = self.database if database is None else database
+        self.app.accounts.authorize(self.connection.user, right, where, self.name, self.body)
 
 
 Handler: TypeAlias = Callable[[Call], Coroutine[Any, Any, "Document | bytes"]]

@@ -7,23 +7,17 @@ What it reads besides the collection that it names, as joins and views do, that 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
-
-import msgspec
+from typing import Final
 
 from mayflydb.engine import budget
 from mayflydb.engine.budgets import Spending
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.errors import throttled_text
+from mayflydb.frontends.mongo.spending import Grant
 from mayflydb.frontends.mongo.state import Priced
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.store.interface import Delete, Put
-
-if TYPE_CHECKING:
-    from mayflydb.engine.transactions import Transaction
-    from mayflydb.frontends.mongo.calls import Call
-    from mayflydb.frontends.mongo.collections import Collection
-    from mayflydb.model.record import Record
 
 PRICED: Final = frozenset(
     {
@@ -42,53 +36,6 @@ PRICED: Final = frozenset(
     }
 )
 """Commands that have a price, be it the least there is."""
-
-QUERY: Final = budget.query(0, 0, 0)
-"""What a query costs at least."""
-
-
-class Spent:
-    """Request units by container, since they were last asked for."""
-
-    __slots__ = ("_units",)
-
-    def __init__(self) -> None:
-        self._units: dict[int, float] = {}
-
-    def add(self, container: int, units: float) -> None:
-        """So much more."""
-        self._units[container] = self._units.get(container, 0.0) + units
-
-    def point(self, container: int, records: Sequence[Record]) -> None:
-        """The record at one place was read; none: there is none."""
-        self.add(container, sum([budget.point_read(len(record.value)) for record in records]) or budget.MISS)
-
-    def read(self, container: int, records: Sequence[Record], out: int) -> None:
-        """Part of a query: these were read, and so many of them match."""
-        size = sum([len(record.value) for record in records])
-        self.add(container, budget.query(len(records), size, out) - QUERY)
-
-    def wrote(self, transaction: Transaction, apart: int | None) -> None:
-        """What a transaction has changed, but for what is noted in the container `apart`. Who dies of it is not paid for here."""
-        for change in transaction.changes:
-            if isinstance(change, Put) and change.container != apart:
-                size = len(change.record.value)
-                self.add(change.container, budget.create(size) if change.insert else budget.replace(size))
-            elif isinstance(change, Delete) and change.expiry is None:
-                self.add(change.container, budget.DELETE)
-
-    def taken(self) -> dict[int, float]:
-        """What it comes to; from now on it is nothing."""
-        units, self._units = self._units, {}
-        return units
-
-
-class Grant(msgspec.Struct, frozen=True):
-    """What a container has granted to a command that is likely to cost so much."""
-
-    container: int
-    spending: Spending
-    likely: float
 
 
 async def unaffordable(call: Call, collection: Collection, likely: float) -> MqlError | None:

@@ -11,8 +11,8 @@ from typing import Final, TypeAlias
 
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.expiry.rules import Rule
-from mayflydb.frontends.mongo.charges import Spent
 from mayflydb.frontends.mongo.documents import LARGEST
+from mayflydb.frontends.mongo.spending import Spent
 from mayflydb.model.instant import MINUTE, Instant
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError

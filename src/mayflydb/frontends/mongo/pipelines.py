@@ -7,16 +7,16 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Item, Moment
+from mayflydb.frontends.mongo.decisions import Body, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
 from mayflydb.frontends.mongo.sessions.work import Work
 from mayflydb.frontends.mongo.statements import environment, select, text_index, writable_in
-from mayflydb.frontends.mongo.writing import Body, Steps, Writer
+from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
@@ -141,7 +141,7 @@ class Collected:
     async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:
         ids, now = self._call.app.data.ids, self._call.now
 
-        def body(transaction: Transaction) -> Steps[None]:
+        def body(transaction: DecisionTransaction) -> Steps[None]:
             space = yield from transaction.on(collection.id)
             for document in documents:
                 if "_id" not in document:
@@ -216,7 +216,7 @@ class Merger:
         return [Place(row.record.partition, row.record.key) async for batch in matching for row in batch]
 
     def _body(self, document: Document, variables: Document, places: Sequence[Place]) -> Body[bool]:
-        def body(transaction: Transaction) -> Steps[bool]:
+        def body(transaction: DecisionTransaction) -> Steps[bool]:
             space = yield from transaction.on(self._collection.id)
             for place in places:
                 if (yield from space.get(place.partition, place.key)) is None:

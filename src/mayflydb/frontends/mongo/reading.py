@@ -12,9 +12,9 @@ from bson import Regex
 
 from mayflydb.engine.catalog import Index
 from mayflydb.engine.engine import SCAN_BATCH, Engine, Scope
-from mayflydb.frontends.mongo.charges import QUERY, Spent
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
+from mayflydb.frontends.mongo.spending import QUERY, Spent
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
 from mayflydb.model.record import Record

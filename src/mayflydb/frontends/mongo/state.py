@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import msgspec
 
 from mayflydb.engine.locks import Patience
+from mayflydb.frontends.mongo.accounts.roles import User
+from mayflydb.frontends.mongo.accounts.scram import Conversation
 from mayflydb.query.mongo.values import Document
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.accounts.scram import Conversation
-    from mayflydb.frontends.mongo.accounts.users import User
 
 
 class Priced(msgspec.Struct, frozen=True, gc=False):

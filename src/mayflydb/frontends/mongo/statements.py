@@ -12,17 +12,16 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from mayflydb.engine import budget
-from mayflydb.engine.transactions import Transaction
-from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reading import Select, exact_id, rows
 from mayflydb.frontends.mongo.sessions.work import Work
-from mayflydb.frontends.mongo.writing import Steps, Updated, Writer
+from mayflydb.frontends.mongo.writing import Updated, Writer
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.collation import SIMPLE, Collation
@@ -287,7 +286,7 @@ class Modification(Statement, frozen=True):
         def make_id() -> Any:
             return self.call.app.data.ids.make(now)
 
-        def body(transaction: Transaction) -> Steps[tuple[Updated, bool]]:
+        def body(transaction: DecisionTransaction) -> Steps[tuple[Updated, bool]]:
             if attempt is not None:
                 yield from attempt.load(transaction)
                 before, answer = attempt.answer(id)
@@ -304,7 +303,9 @@ class Modification(Statement, frozen=True):
 
         return await work.perform(body)
 
-    def _inserted(self, writer: Writer, space: Workspace, update: Update, make_id: Callable[[], Any]) -> Steps[Updated]:
+    def _inserted(
+        self, writer: Writer, space: DecisionSpace, update: Update, make_id: Callable[[], Any]
+    ) -> Steps[Updated]:
         try:
             return (yield from writer.upsert(space, self.query, update, make_id))
         except MqlError as refusal:
@@ -326,7 +327,7 @@ class Modification(Statement, frozen=True):
         for first in range(0, len(places), BATCH):
             some = places[first : first + BATCH]
 
-            def body(transaction: Transaction, some: Sequence[Place] = some) -> Steps[Updated]:
+            def body(transaction: DecisionTransaction, some: Sequence[Place] = some) -> Steps[Updated]:
                 space = yield from transaction.on(collection.id)
                 return (yield from writer.update(space, some, chosen.filter, update, True))
 
@@ -335,7 +336,7 @@ class Modification(Statement, frozen=True):
         if matched or not self.upsert:
             return Updated(matched, modified)
 
-        def insert(transaction: Transaction) -> Steps[Updated]:
+        def insert(transaction: DecisionTransaction) -> Steps[Updated]:
             space = yield from transaction.on(collection.id)
             return (yield from self._inserted(writer, space, update, lambda: self.call.app.data.ids.make(now)))
 
@@ -399,10 +400,10 @@ class Deletion(Statement, frozen=True):
 
     def _body(
         self, work: Work, collection: Collection, writer: Writer, chosen: Select, places: Sequence[Place], id: int
-    ) -> Callable[[Transaction], Steps[tuple[int, Document | None, bool]]]:
+    ) -> Callable[[DecisionTransaction], Steps[tuple[int, Document | None, bool]]]:
         attempt = work.attempt
 
-        def body(transaction: Transaction) -> Steps[tuple[int, Document | None, bool]]:
+        def body(transaction: DecisionTransaction) -> Steps[tuple[int, Document | None, bool]]:
             if attempt is not None:
                 yield from attempt.load(transaction)
                 before, answer = attempt.answer(id)

@@ -5,16 +5,16 @@ A statement first reads who may be meant, then decides about each of them inside
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final, TypeAlias, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from mayflydb.engine.commands import Command, Mode
-from mayflydb.engine.transactions import Transaction
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.capped import Room
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
+from mayflydb.frontends.mongo.decisions import DecisionSpace, Steps
 from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.frontends.mongo.streams.notes import remember
 from mayflydb.model.errors import Conflict
@@ -28,17 +28,8 @@ from mayflydb.query.mongo.update import Update, upserted
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
-from mayflydb.store.interface import Read
 
 RESERVED: Final = "'_ts' is a reserved field; use the 'native' profile to keep your own"
-
-T = TypeVar("T")
-
-Steps: TypeAlias = Generator[Read[Any], Any, T]
-"""Part of a decision."""
-
-Body: TypeAlias = Callable[[Transaction], Steps[T]]
-"""A whole one."""
 
 
 class Updated(msgspec.Struct, frozen=True):
@@ -64,7 +55,7 @@ class Writer:
 
     # --- documents ---------------------------------------------------------------------------------------------------
 
-    def insert(self, space: Workspace, document: Document, raw: bytes) -> Steps[None]:
+    def insert(self, space: DecisionSpace, document: Document, raw: bytes) -> Steps[None]:
         """MqlError 11000 for an `_id` or a unique value that is taken, 121 for a document that is not valid."""
         self._validate(document)
         room = self._room_in(space)
@@ -79,7 +70,7 @@ class Writer:
         if room is not None:
             yield from room.take(len(raw))
 
-    def _room_in(self, space: Workspace) -> Room | None:
+    def _room_in(self, space: DecisionSpace) -> Room | None:
         if not self._collection.capped:
             return None
         if not isinstance(space, Workspace):  # It stands for one that comes at the end of a transaction.
@@ -90,7 +81,7 @@ class Writer:
         return self._room
 
     def _replace(
-        self, space: Workspace, record: Record, before: Document, after: Document, replaced: bool
+        self, space: DecisionSpace, record: Record, before: Document, after: Document, replaced: bool
     ) -> Steps[None]:
         if len(raw := encode(after)) > LARGEST:
             raise MqlError(10334, f"BSONObj size: {len(raw)} is invalid. Size must be between 0 and {LARGEST}")
@@ -120,7 +111,7 @@ class Writer:
     # --- statements --------------------------------------------------------------------------------------------------
 
     def update(
-        self, space: Workspace, places: Sequence[Place], filter: Filter | None, update: Update, many: bool
+        self, space: DecisionSpace, places: Sequence[Place], filter: Filter | None, update: Update, many: bool
     ) -> Steps[Updated]:
         """Change those of the documents at these places that match now; the first one only, unless `many`."""
         matched = modified = 0
@@ -144,7 +135,9 @@ class Writer:
                 break
         return Updated(matched, modified, MISSING, before, after)
 
-    def upsert(self, space: Workspace, query: Document, update: Update, make_id: Callable[[], Any]) -> Steps[Updated]:
+    def upsert(
+        self, space: DecisionSpace, query: Document, update: Update, make_id: Callable[[], Any]
+    ) -> Steps[Updated]:
         """Insert what the query and the update say together."""
         document = upserted(query, update, self._env, make_id)
         check_id(document["_id"])
@@ -155,7 +148,7 @@ class Writer:
         return Updated(0, 0, document["_id"], None, document)
 
     def delete(
-        self, space: Workspace, places: Sequence[Place], filter: Filter | None, many: bool
+        self, space: DecisionSpace, places: Sequence[Place], filter: Filter | None, many: bool
     ) -> Steps[tuple[int, Document | None]]:
         """Remove those of the documents at these places that match now: (how many, the last one)."""
         count = 0

@@ -1,98 +1,20 @@
-"""Users, their roles, and what a role lets them do."""
+"""The users of a server, kept in the catalogue, and what their connections may do."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.accounts.scram import Credential
+from mayflydb.frontends.mongo.accounts.roles import Right, User
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.values import shell
+from mayflydb.query.mongo.values import Document, shell
 from mayflydb.store.interface import Decision, DropRow, Find, Outcome, ask
 
-if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.calls import Call, Right
-
 SPACE, COMPANIONS = "mongo", "mongo users"
-
-_ALL: Final = frozenset({"read", "write", "schema", "users"})
-
-RIGHTS: Final[Mapping[str, frozenset[str]]] = {
-    "read": frozenset({"read"}),
-    "readWrite": frozenset({"read", "write", "schema"}),
-    "dbAdmin": frozenset({"schema"}),
-    "userAdmin": frozenset({"users"}),
-    "dbOwner": _ALL,
-}
-"""What a role allows on its database."""
-
-ANYWHERE: Final[Mapping[str, frozenset[str]]] = {
-    "readAnyDatabase": RIGHTS["read"],
-    "readWriteAnyDatabase": RIGHTS["readWrite"],
-    "dbAdminAnyDatabase": RIGHTS["dbAdmin"],
-    "userAdminAnyDatabase": RIGHTS["userAdmin"],
-    "root": _ALL | {"server"},
-}
-"""What a role of the database `admin` allows on every database. `server`: what concerns the server as a whole."""
-
-
-class Role(msgspec.Struct, frozen=True):
-    """A role on a database."""
-
-    role: str
-    db: str
-
-
-class User(msgspec.Struct, frozen=True):
-    """`db` is where the user logs in; `credentials` by mechanism. `custom`: people's own data, as BSON in base64.
-
-    `id`: a UUID. `fixed`: given at the start, not changed by commands."""
-
-    name: str
-    db: str
-    roles: tuple[Role, ...] = ()
-    credentials: dict[str, Credential] = {}
-    custom: str = ""
-    id: str = ""
-    fixed: bool = False
-
-    @property
-    def key(self) -> str:
-        """Its name among all users."""
-        return f"{self.db}.{self.name}"
-
-    def may(self, right: str, database: str) -> bool:
-        """Whether one of its roles allows this on a database."""
-        for role in self.roles:
-            here = role.db == database and right in RIGHTS.get(role.role, ())
-            if here or (role.db == "admin" and right in ANYWHERE.get(role.role, ())):
-                return True
-        return False
-
-
-def rights_of(user: User) -> dict[str, tuple[str, ...]]:
-    """What a user may do, by database; `` is every database."""
-    found: dict[str, set[str]] = {}
-    for role in user.roles:
-        if role.db == "admin" and role.role in ANYWHERE:
-            found.setdefault("", set()).update(ANYWHERE[role.role])
-        else:
-            found.setdefault(role.db, set()).update(RIGHTS.get(role.role, ()))
-    return {database: tuple(sorted(rights)) for database, rights in found.items()}
-
-
-def check_role(role: Role) -> None:
-    """MqlError 31 for a role that there is not."""
-    if role.role in RIGHTS or (role.db == "admin" and role.role in ANYWHERE):
-        return
-    raise MqlError(31, f"Could not find role: {role.role}@{role.db}")
 
 
 class Accounts:
@@ -124,18 +46,17 @@ class Accounts:
                 else:
                     connection.user = user
 
-    def authorize(self, call: Call, right: Right, database: str) -> None:
-        """MqlError 13 unless who sends this command has the right on a database."""
-        user = call.connection.user
+    def authorize(self, user: User | None, right: Right, database: str, name: str, body: Document) -> None:
+        """MqlError 13 unless a user, None without a login, has the right on a database. `name`, `body`: the command's."""
         if right == "open" or not self.enforced:
             return
         if user is None:
-            raise MqlError(13, f"Command {call.name} requires authentication")
+            raise MqlError(13, f"Command {name} requires authentication")
         if right == "anyone" or user.may(right, database):
             return
         # Only the name of what it is about: arguments may hold what nobody should find in a log.
-        about = next(iter(call.body.values()), None)
-        told = shell({call.name: about if isinstance(about, str | int | float) else 1})
+        about = next(iter(body.values()), None)
+        told = shell({name: about if isinstance(about, str | int | float) else 1})
         raise MqlError(13, f"not authorized on {database} to execute command {told}")
 
     async def find(self, db: str, name: str) -> User | None:

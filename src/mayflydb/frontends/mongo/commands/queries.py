@@ -12,7 +12,7 @@ from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
-from mayflydb.frontends.mongo.charges import QUERY, afford
+from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.concerns import time_limit
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
@@ -21,6 +21,7 @@ from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.sessions.work import Work, begin
+from mayflydb.frontends.mongo.spending import QUERY
 from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch

@@ -11,7 +11,7 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import failpoints
-from mayflydb.frontends.mongo.accounts.users import User, rights_of
+from mayflydb.frontends.mongo.accounts.roles import User, rights_of
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.model.instant import MILLISECOND, to_rfc3339
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch

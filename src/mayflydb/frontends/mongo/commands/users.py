@@ -11,8 +11,9 @@ import msgspec
 from bson import Binary
 
 from mayflydb.frontends.mongo.accounts import scram
+from mayflydb.frontends.mongo.accounts.roles import Role, User, check_role
 from mayflydb.frontends.mongo.accounts.scram import Credential
-from mayflydb.frontends.mongo.accounts.users import Role, User, check_role, not_found
+from mayflydb.frontends.mongo.accounts.users import not_found
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name

@@ -12,16 +12,15 @@ import msgspec
 from bson import Int64
 
 from mayflydb.engine import budget
-from mayflydb.engine.transactions import Transaction
-from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.charges import unaffordable
 from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import to_store
 from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
-from mayflydb.frontends.mongo.writing import Steps, Writer
+from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import check_names
 from mayflydb.query.mongo.values import MISSING, Document, decode
@@ -171,7 +170,7 @@ class Insertion:
         """Add these in one transaction."""
         attempt = self._work.attempt
 
-        def body(transaction: Transaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
+        def body(transaction: DecisionTransaction) -> Steps[list[tuple[Insert, bool | MqlError]]]:
             if attempt is not None:
                 yield from attempt.load(transaction)
             space = yield from transaction.on(collection.id)
@@ -193,7 +192,7 @@ class Insertion:
             if came_of_it:
                 self._outcome.retried.append(insert.id)
 
-    def _one(self, space: Workspace, insert: Insert) -> Steps[bool | MqlError]:
+    def _one(self, space: DecisionSpace, insert: Insert) -> Steps[bool | MqlError]:
         """Whether it had been added before; or why it cannot be."""
         attempt = self._work.attempt
         if attempt is not None and attempt.answer(insert.id)[0]:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Sequence
-from typing import Any, Final, TypeAlias, TypeVar, cast
+from typing import Any, Final, TypeAlias, TypeVar
 
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Command, Written
 from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.mongo.charges import QUERY, Spent
 from mayflydb.frontends.mongo.collections import Collection, place_of
 from mayflydb.frontends.mongo.cursors import Moment
+from mayflydb.frontends.mongo.decisions import Body, DecisionSpace, Steps
 from mayflydb.frontends.mongo.reading import MOST_SOUGHT, Row, Select, View, index_of, matching, only_id, planned
 from mayflydb.frontends.mongo.sessions.retries import Attempt
-from mayflydb.frontends.mongo.writing import Body
+from mayflydb.frontends.mongo.spending import QUERY, Spent
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import KeyRange
@@ -27,7 +26,7 @@ from mayflydb.query.mongo.indexes.planner import Plan
 
 T = TypeVar("T")
 
-_Asked: TypeAlias = Callable[["InTransaction"], Awaitable[Any]]
+_Asked: TypeAlias = Callable[["TransactionWork"], Awaitable[Any]]
 
 TAKEN: Final = (
     "WriteConflict error: this operation conflicted with another operation. "
@@ -35,7 +34,7 @@ TAKEN: Final = (
 )
 
 
-class InTransaction:
+class TransactionWork:
     """Decisions of one transaction, one after the other; none of them holds before the transaction is committed."""
 
     aborts = True
@@ -61,13 +60,13 @@ class InTransaction:
 
     async def perform(self, body: Body[T]) -> T:
         """As `Work.perform`; MqlError 251 if the transaction has ended meanwhile."""
-        decision = body(cast("Transaction", _Inside(self.now)))
+        decision = body(_SnapshotTransaction(self.now))
         resume: Callable[[], Any] = lambda: next(decision)  # noqa: E731
         while True:
             if self.over:
                 raise aborted(self.number)
             try:
-                asked = cast("_Asked", resume())
+                asked: _Asked = resume()
             except StopIteration as end:
                 reply: T = end.value
                 return reply
@@ -96,31 +95,31 @@ def aborted(number: int) -> MqlError:
     return MqlError(251, f"Transaction with {{ txnNumber: {number} }} has been aborted.")
 
 
-class _Inside:
-    """Stands in a decision for the writer's transaction."""
+class _SnapshotTransaction:
+    """What a decision gets here instead of the writer's transaction: the snapshot answers what the decision yields."""
 
     def __init__(self, now: Instant) -> None:
         self.now = now
 
-    def on(self, container: int) -> Generator[Any, Any, _Space]:
-        return _Space(container)
+    def on(self, container: int) -> Steps[DecisionSpace]:
+        return _SnapshotSpace(container)
         yield
 
 
-class _Space:
-    """Stands in a decision for a workspace: what it is asked is answered by the snapshot."""
+class _SnapshotSpace:
+    """One container of the snapshot."""
 
     remembers = True
-    """At the commit somebody may watch who does not yet."""
+    """A change stream may be opened before the commit."""
 
     def __init__(self, container: int) -> None:
         self._container = container
 
-    def get(self, partition: bytes, key: bytes) -> Generator[Any, Any, Record | None]:
+    def get(self, partition: bytes, key: bytes) -> Steps[Record | None]:
         found: Record | None = yield lambda work: work.snapshot.get(self._container, partition, key)
         return found
 
-    def run(self, command: Command) -> Generator[Any, Any, Written]:
+    def run(self, command: Command) -> Steps[Written]:
         written: Written = yield lambda work: work.run(self._container, command)
         return written
 

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.collections import Collection, Collections, place_of
+from mayflydb.frontends.mongo.decisions import DecisionTransaction
 from mayflydb.frontends.mongo.sessions.registry import IDLE, Session
 from mayflydb.frontends.mongo.sessions.retries import DATABASE, NAME, record_id
 from mayflydb.model.instant import SECOND, Instant
@@ -76,7 +76,7 @@ class SessionRecords:
             await self._remove(kept, stale, now)
 
     async def _remove(self, kept: Collection, stale: Sequence[tuple[bytes, bytes, int]], now: Instant) -> None:
-        def body(transaction: Transaction) -> Generator[Read[Any], Any, None]:
+        def body(transaction: DecisionTransaction) -> Generator[Read[Any], Any, None]:
             space = yield from transaction.on(kept.id)
             for partition, key, lsn in stale:
                 record = yield from space.get(partition, key)

@@ -17,12 +17,11 @@ from bson import Binary, DatetimeMS, Int64
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Collections, Place, place_of
+from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, Session
-from mayflydb.frontends.mongo.writing import Steps
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 
@@ -85,7 +84,7 @@ class Claim:
         self._id = record_id(session)
         self._number = number
 
-    def make(self, transaction: Transaction) -> Steps[bool]:
+    def make(self, transaction: DecisionTransaction) -> Steps[bool]:
         """Whether it is to happen now; False: it has. MqlError 251 if the session has gone on without it."""
         space = yield from transaction.on(self._sessions.id)
         place = place_of(self._id)
@@ -129,7 +128,7 @@ class Attempt:
         """Where it is kept what was done."""
         return self._sessions.id
 
-    def load(self, transaction: Transaction) -> Steps[None]:
+    def load(self, transaction: DecisionTransaction) -> Steps[None]:
         """Learn what was done under this number. MqlError 225 if the session has gone on."""
         self._done, self._noted = [], False
         space = yield from transaction.on(self._sessions.id)
@@ -163,7 +162,7 @@ class Attempt:
         else:
             self._done.insert(at, [statement, statement + 1, answer])
 
-    def save(self, transaction: Transaction) -> Steps[None]:
+    def save(self, transaction: DecisionTransaction) -> Steps[None]:
         """Keep what was noted."""
         if not self._noted:
             return

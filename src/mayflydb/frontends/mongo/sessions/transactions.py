@@ -19,7 +19,7 @@ from mayflydb.frontends.mongo.calls import Call, Handler
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.sessions import retries
-from mayflydb.frontends.mongo.sessions.inside import InTransaction, aborted
+from mayflydb.frontends.mongo.sessions.inside import TransactionWork, aborted
 from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND
@@ -73,7 +73,7 @@ class Standing(msgspec.Struct, eq=False):
 
     number: int
     state: State
-    work: InTransaction | None = None
+    work: TransactionWork | None = None
     until: int = 0
     cosmos: bool = False
 
@@ -160,7 +160,7 @@ class Transactions:
         snapshot = await Snapshot.begin(self._engine, call.now, parents, exclusive=True)
         cosmos = is_cosmos(call)
         until = self._monotonic() + (COSMOS_LIFETIME if cosmos else self.lifetime) * SECOND
-        standing = Standing(number, "open", InTransaction(self._engine, snapshot, number), until, cosmos)
+        standing = Standing(number, "open", TransactionWork(self._engine, snapshot, number), until, cosmos)
         self._standing[key] = self._open[key] = standing
         self._watch()
         return standing

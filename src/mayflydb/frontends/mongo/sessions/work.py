@@ -6,12 +6,12 @@ from typing import Any, Final, Protocol, TypeVar
 
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
-from mayflydb.frontends.mongo.charges import Spent
 from mayflydb.frontends.mongo.concerns import members_of
+from mayflydb.frontends.mongo.decisions import Body, Steps
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.sessions import retries
 from mayflydb.frontends.mongo.sessions.retries import Attempt
-from mayflydb.frontends.mongo.writing import Body, Steps
+from mayflydb.frontends.mongo.spending import Spent
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, is_number
 
