@@ -20,7 +20,7 @@ from pymongo.write_concern import WriteConcern
 
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.mongo.sessions import transactions
+from mayflydb.frontends.mongo.sessions import work
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mongo.sessions.conftest import HostTime
 from mongo.wire.test_server import Wire
@@ -385,7 +385,7 @@ def test_the_clock_that_people_move_does_not(
 
 
 def test_cosmos_is_impatient(raw: Raw, host_time: HostTime, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(transactions, "is_cosmos", lambda call: True)
+    monkeypatch.setattr(work, "is_cosmos", lambda call: True)
     raw.start()
     host_time.pass_seconds(4)
     raw.run(raw.find())

@@ -23,7 +23,7 @@ from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.protocol.deadlines import within
 from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
 from mayflydb.frontends.mongo.sessions.registry import Sessions, session_id
-from mayflydb.frontends.mongo.sessions.work import concern_error
+from mayflydb.frontends.mongo.sessions.work import concern_error, perform_in_transaction
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
@@ -186,7 +186,7 @@ class MongoApp:
 
     def _handle(self, call: Call, command: Command) -> Coroutine[Any, Any, Document | bytes]:
         if "autocommit" in call.body or "startTransaction" in call.body:
-            return self.data.transactions.perform(call, command.handler)
+            return perform_in_transaction(call, command.handler)
         return command.handler(call)
 
     async def _rehearse(self, call: Call, command: Command) -> Document | bytes:

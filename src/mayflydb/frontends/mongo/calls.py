@@ -9,6 +9,8 @@ import msgspec
 
 from mayflydb.frontends.mongo.accounts.roles import Right
 from mayflydb.frontends.mongo.sessions.registry import Session
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.spending import Grant, Spent
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
@@ -16,8 +18,6 @@ from mayflydb.query.mongo.values import Document
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
-    from mayflydb.frontends.mongo.sessions.inside import TransactionWork
-    from mayflydb.frontends.mongo.spending import Grant, Spent
 
 GENERIC: Final = frozenset(
     {
@@ -69,7 +69,7 @@ class Call(msgspec.Struct, gc=False):
     now: Instant
     app: MongoApp
     session: Session | None = None
-    transaction: TransactionWork | None = None
+    transaction: UnitOfWork | None = None
     began: int = 0
     spent: Spent | None = None
     grants: Sequence[Grant] = ()

@@ -14,8 +14,8 @@ from mayflydb.frontends.mongo.cursors import Item, Moment
 from mayflydb.frontends.mongo.decisions import Body, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
-from mayflydb.frontends.mongo.sessions.work import Work
-from mayflydb.frontends.mongo.statements import environment, select, text_index, writable_in
+from mayflydb.frontends.mongo.resolving import environment, select, text_index, writable_in
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.env import Env
@@ -40,7 +40,7 @@ UNMATCHED: Final = (
 class Collected:
     """What one pipeline reads and writes, all of it at the moment of its command."""
 
-    def __init__(self, call: Call, work: Work, env: Env, moment: Moment, depth: int = 0) -> None:
+    def __init__(self, call: Call, work: UnitOfWork, env: Env, moment: Moment, depth: int = 0) -> None:
         self._call = call
         self._work = work
         self._env = env
@@ -156,7 +156,7 @@ class Collected:
         return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
 
     async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
-        collection = await writable_in(self._call, self._work, *target.target)
+        collection = await writable_in(self._call, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)
         merger = Merger(self._call, self._work, self._env, collection, target, self._validated)
@@ -175,7 +175,7 @@ class Merger:
     """Merges documents into a collection, one decision each."""
 
     def __init__(
-        self, call: Call, work: Work, env: Env, collection: Collection, target: Merge, validated: bool
+        self, call: Call, work: UnitOfWork, env: Env, collection: Collection, target: Merge, validated: bool
     ) -> None:
         self._call = call
         self._work = work
@@ -256,7 +256,7 @@ class Merger:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def find_in_view(call: Call, work: Work, view: Collection) -> tuple[Batches, Moment]:
+async def find_in_view(call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, Moment]:
     """What `find` asks of a view, as the pipeline that it is."""
     body = call.body
     stages: list[Document] = []

@@ -6,7 +6,7 @@ the statement is begun anew, so that it changes what matches and nothing else.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -18,19 +18,14 @@ from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.collections import Collection, Place, place_of
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
-from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reading import Select, exact_id, rows
-from mayflydb.frontends.mongo.sessions.work import Work
+from mayflydb.frontends.mongo.resolving import environment, select
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.writing import Updated, Writer
 from mayflydb.model.errors import OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.filter import asks_text, compile_filter, text_search
-from mayflydb.query.mongo.sort import compile_sort
-from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.values import MISSING, Document, type_name
 
@@ -40,103 +35,12 @@ BATCH: Final = 64
 """Documents that one transaction of a statement for many changes."""
 
 
-def environment(call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
-    """What a statement is evaluated in: its own collation, or its collection's."""
-    collation = arguments.document(given, "collation", call.name)
-    chosen = SIMPLE if collection is None else collection.collation
-    if collation is not None:
-        chosen = Collation.parse(collation)
-    env = Env(milliseconds(call.now), {}, chosen, call.app.chance.random)
-    variables = arguments.document(call.body, "let", call.name)
-    return msgspec.structs.replace(env, variables=_evaluated(variables, env)) if variables else env
-
-
-def _evaluated(variables: Document, env: Env) -> Document:
-    """`let`: expressions that see no document. MqlError as expressions have them, 4890500 for one that wants a field."""
-    for expression in variables.values():
-        if depends_on(expression) != frozenset():
-            text = "Command let Expression tried to access a field, but this is not allowed because command let expressions"
-            raise MqlError(4890500, f"{text} run before the query examines any documents.")
-    frame = frame_of({}, env)
-    return {name: compile_expression(expression, env)(frame) for name, expression in variables.items()}
-
-
-def select(
-    collection: Collection | None,
-    env: Env,
-    query: Document,
-    order: Document | None = None,
-    hint: Any = None,
-    skip: int = 0,
-    limit: int = 0,
-    by_place: bool = False,
-) -> Select:
-    """A query, compiled. Errors: those of filters and sorts.
-
-    `by_place`: whoever asks looks at the place of an `_id` that is the whole query, and needs no filter then.
-    """
-    # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
-    needless = by_place and exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
-    text = text_index(collection) if asks_text(query) else None
-    search = text_search(query, text) if text is not None else None
-    score = None if search is None else search.score
-    by = None if order is None or "$natural" in order else order
-    return Select(
-        query,
-        env,
-        compile_filter(query, env, text) if query and not needless else None,
-        compile_sort(by, env, score) if by else None,
-        order or {},
-        skip,
-        limit,
-        hint,
-        score,
-    )
-
-
-def text_index(collection: Collection | None) -> TextIndex | None:
-    """What `$text` searches in a collection; one that is not there, and a view, is searched in vain or elsewhere."""
-    if collection is None or collection.view_on is not None:
-        return TextIndex({})
-    return collection.text
-
-
-async def existing(call: Call) -> Collection | None:
-    """The collection a command names. MqlError 166 for a view."""
-    return await existing_in(call, call.database, arguments.text(call.body, call.name, call.name))
-
-
-async def existing_in(call: Call, database: str, name: str) -> Collection | None:
-    """The same of a collection by name."""
-    found: Collection | None = await call.app.data.collections.find(database, name)
-    if found is not None and found.view_on is not None:
-        raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
-    if found is not None and found.capped and call.transaction is not None:
-        text = "is a capped collection. Writes in transactions are not allowed on capped collections."
-        raise MqlError(263, f"Collection '{found.namespace}' {text}")
-    return found
-
-
-async def writable(call: Call, work: Work) -> Collection:
-    """The collection a command names, made if it is missing."""
-    return await writable_in(call, work, call.database, arguments.text(call.body, call.name, call.name))
-
-
-async def writable_in(call: Call, work: Work, database: str, name: str) -> Collection:
-    """The same of a collection by name."""
-    found = await existing_in(call, database, name)
-    if found is not None:
-        return found
-    # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.
-    return await call.app.data.collections.ensure(database, name, call.now)
-
-
 class RivalInserted(MqlError):
     """An upsert found nothing to change, and yet a value of its new document is taken."""
 
 
 async def on_standing(
-    work: Work, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
+    work: UnitOfWork, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
 ) -> T | None:
     """Act on the collection that is found, and again on its successor if it is dropped meanwhile. None: there is none."""
     collection = await find()
@@ -181,7 +85,7 @@ class Statement(msgspec.Struct, frozen=True):
         return select(collection, env, self.query, self.order, self.given.get("hint"), limit=limit, by_place=True)
 
     async def places(
-        self, work: Work, collection: Collection, chosen: Select, now: Instant
+        self, work: UnitOfWork, collection: Collection, chosen: Select, now: Instant
     ) -> tuple[list[Place], bool]:
         """Where those lie that are meant, and whether that was read: an `_id` says it by itself."""
         ids = exact_id(self.query, chosen.env, chosen.hint)
@@ -245,7 +149,7 @@ class Modification(Statement, frozen=True):
             env = msgspec.structs.replace(env, variables={**env.variables, **self.constants})
         return compile_update(self.updates, env, filters or ())
 
-    async def run(self, work: Work, collection: Collection, id: int) -> tuple[Updated, bool]:
+    async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[Updated, bool]:
         """What it did, and whether it had been done before. `id`: its number within a numbered write. MqlError 16500."""
         await afford(self.call, collection, budget.replace(0))
         env = self.environment(collection)
@@ -272,7 +176,7 @@ class Modification(Statement, frozen=True):
 
     async def _run_one(
         self,
-        work: Work,
+        work: UnitOfWork,
         collection: Collection,
         writer: Writer,
         chosen: Select,
@@ -315,7 +219,7 @@ class Modification(Statement, frozen=True):
 
     async def _run_many(
         self,
-        work: Work,
+        work: UnitOfWork,
         collection: Collection,
         writer: Writer,
         chosen: Select,
@@ -380,7 +284,7 @@ class Deletion(Statement, frozen=True):
             raise failed_to_parse(f"The limit field in delete objects must be 0 or 1. Got {limit}")
         return cls(call, given, query, None, limit == 0)
 
-    async def run(self, work: Work, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
+    async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
         """How many are gone, the last of them, and whether that had been done before. MqlError 16500."""
         await afford(self.call, collection, budget.DELETE)
         env = self.environment(collection)
@@ -399,7 +303,7 @@ class Deletion(Statement, frozen=True):
             now = await self._later()
 
     def _body(
-        self, work: Work, collection: Collection, writer: Writer, chosen: Select, places: Sequence[Place], id: int
+        self, work: UnitOfWork, collection: Collection, writer: Writer, chosen: Select, places: Sequence[Place], id: int
     ) -> Callable[[DecisionTransaction], Steps[tuple[int, Document | None, bool]]]:
         attempt = work.attempt
 

@@ -12,8 +12,8 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import DEEPEST, Collected
+from mayflydb.frontends.mongo.resolving import environment
 from mayflydb.frontends.mongo.sessions.work import Single
-from mayflydb.frontends.mongo.statements import environment
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.stages import compile_pipeline
 from mayflydb.query.mongo.text import TextIndex

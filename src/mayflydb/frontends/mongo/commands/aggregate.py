@@ -12,9 +12,9 @@ from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.pipelines import Collected, encoded
+from mayflydb.frontends.mongo.resolving import environment, text_index
 from mayflydb.frontends.mongo.sessions.work import begin
 from mayflydb.frontends.mongo.spending import QUERY
-from mayflydb.frontends.mongo.statements import environment, text_index
 from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.stages import compile_pipeline

@@ -16,15 +16,11 @@ from mayflydb.frontends.mongo.commands.queries import session_of
 from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Outcome, insert_some, statement_ids, statements
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
-from mayflydb.frontends.mongo.sessions.transactions import check_database
-from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
-from mayflydb.frontends.mongo.statements import (
-    Deletion,
-    Modification,
-    existing_in,
-    on_standing,
-    writable_in,
-)
+from mayflydb.frontends.mongo.resolving import existing_in, writable_in
+from mayflydb.frontends.mongo.sessions.arguments import check_database
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.sessions.work import begin, concern_error
+from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
@@ -167,16 +163,16 @@ def _runs(operations: Sequence[Operation]) -> list[list[Operation]]:
     return runs
 
 
-async def _insert(call: Call, work: Work, results: Results, run: Sequence[Operation]) -> None:
+async def _insert(call: Call, work: UnitOfWork, results: Results, run: Sequence[Operation]) -> None:
     outcome = Outcome(results.ordered)
     try:
-        await writable_in(call, work, *run[0].namespace)
+        await writable_in(call, *run[0].namespace)
     except MqlError as error:
         for each in run[:1] if results.ordered else run:
             results.refuse(each, {"code": error.code, "errmsg": error.message})
         return
     inserts = [Insert.of(call, each.index, each.id, _document(each.raw)) for each in run]
-    await insert_some(call, work, outcome, inserts, lambda: writable_in(call, work, *run[0].namespace))
+    await insert_some(call, work, outcome, inserts, lambda: writable_in(call, *run[0].namespace))
     refused = {error["index"]: error for error in outcome.errors}
     for each in run:
         if each.index in refused:
@@ -192,7 +188,7 @@ def _document(data: bytes) -> bytes:
     return next(data[each.value : each.end] for each in raw.elements(data) if each.name == b"document")
 
 
-async def _change(call: Call, work: Work, results: Results, operation: Operation) -> None:
+async def _change(call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
     try:
         if operation.kind == "update":
             await _update(call, work, results, operation)
@@ -204,7 +200,7 @@ async def _change(call: Call, work: Work, results: Results, operation: Operation
         results.refuse(operation, outcome.errors[0])
 
 
-async def _update(call: Call, work: Work, results: Results, operation: Operation) -> None:
+async def _update(call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
     given = operation.given
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
@@ -212,9 +208,7 @@ async def _update(call: Call, work: Work, results: Results, operation: Operation
     ran = await on_standing(
         work,
         lambda: (
-            writable_in(call, work, *operation.namespace)
-            if modification.upsert
-            else existing_in(call, *operation.namespace)
+            writable_in(call, *operation.namespace) if modification.upsert else existing_in(call, *operation.namespace)
         ),
         lambda collection: modification.run(work, collection, operation.id),
     )
@@ -230,7 +224,7 @@ async def _update(call: Call, work: Work, results: Results, operation: Operation
         results.add(operation, 1, retried, {"nUpserted": 1}, nModified=0, upserted={"_id": done.upserted})
 
 
-async def _delete(call: Call, work: Work, results: Results, operation: Operation) -> None:
+async def _delete(call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
     deletion = Deletion.of_statement(call, {**given, "q": given["filter"], "limit": 0 if many else 1})

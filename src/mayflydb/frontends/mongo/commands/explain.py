@@ -18,8 +18,8 @@ from mayflydb.frontends.mongo.commands.handshake import version_text
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import Collected
 from mayflydb.frontends.mongo.reading import Committed, Select, planned, rows
+from mayflydb.frontends.mongo.resolving import environment, existing, select, text_index
 from mayflydb.frontends.mongo.sessions.work import Single, begin
-from mayflydb.frontends.mongo.statements import environment, existing, select, text_index
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.indexes.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
 from mayflydb.query.mongo.indexes.planner import Plan

@@ -8,8 +8,10 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.writes import statement_ids
-from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
+from mayflydb.frontends.mongo.resolving import environment, existing, writable
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.sessions.work import begin, concern_error
+from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
@@ -60,7 +62,7 @@ def _check(body: Document, removes: bool) -> None:
         raise failed_to_parse("Either an update or remove=true must be specified")
 
 
-async def _remove(call: Call, work: Work, id: int) -> Document:
+async def _remove(call: Call, work: UnitOfWork, id: int) -> Document:
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     deletion = Deletion(call, body, query, arguments.document(body, "sort", name))
@@ -72,18 +74,18 @@ async def _remove(call: Call, work: Work, id: int) -> Document:
     return _answer(call, collection, {"n": count}, last, [id] if retried else [])
 
 
-async def _update(call: Call, work: Work, id: int) -> Document:
+async def _update(call: Call, work: UnitOfWork, id: int) -> Document:
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     upsert = arguments.flag(body, "upsert", name)
     order = arguments.document(body, "sort", name)
     modification = Modification(call, body, query, order, False, updates=body["update"], upsert=upsert)
-    collection = await (writable(call, work) if upsert else existing(call))
+    collection = await (writable(call) if upsert else existing(call))
     ran = None
     if collection is not None:
         ran = await on_standing(
             work,
-            lambda: writable(call, work) if upsert else existing(call),
+            lambda: writable(call) if upsert else existing(call),
             lambda found: modification.run(work, found, id),
         )
     if ran is None:

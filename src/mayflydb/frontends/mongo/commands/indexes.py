@@ -15,7 +15,7 @@ from mayflydb.frontends.mongo.commands.catalog import images_of, listed
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.indexing import counted
-from mayflydb.frontends.mongo.statements import existing
+from mayflydb.frontends.mongo.resolving import existing
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch

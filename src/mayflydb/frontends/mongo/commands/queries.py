@@ -20,9 +20,10 @@ from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
-from mayflydb.frontends.mongo.sessions.work import Work, begin
+from mayflydb.frontends.mongo.resolving import environment, select
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.sessions.work import begin
 from mayflydb.frontends.mongo.spending import QUERY
-from mayflydb.frontends.mongo.statements import environment, select
 from mayflydb.model.instant import MILLISECOND, Span
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
@@ -266,7 +267,7 @@ async def distinct(call: Call) -> Document:
 
 
 async def _documents(
-    call: Call, work: Work, collection: Collection, chosen: Select
+    call: Call, work: UnitOfWork, collection: Collection, chosen: Select
 ) -> AsyncIterator[Sequence[Row | Seen]]:
     """What a query finds in a collection or a view."""
     moment = Moment(call.now)

@@ -8,6 +8,7 @@ from bson import Binary
 
 from mayflydb.frontends.mongo.calls import Call, Command
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
+from mayflydb.frontends.mongo.sessions.arguments import required_session, transaction_number
 from mayflydb.frontends.mongo.sessions.registry import session_id
 from mayflydb.frontends.mongo.sessions.work import concern_error
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
@@ -68,7 +69,8 @@ async def kill_all_sessions(call: Call) -> Document:
 async def commit_transaction(call: Call) -> Document:
     """Make all that a transaction has done hold at once; again, if it does already."""
     _check_ending(call)
-    await call.app.data.transactions.commit(call)
+    number = transaction_number(call, call.app.options.topology)
+    await call.app.data.transactions.commit(required_session(call), number, call.now)
     concern = concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 
@@ -76,7 +78,8 @@ async def commit_transaction(call: Call) -> Document:
 async def abort_transaction(call: Call) -> Document:
     """Forget what a transaction has done."""
     _check_ending(call)
-    await call.app.data.transactions.abort(call)
+    number = transaction_number(call, call.app.options.topology)
+    await call.app.data.transactions.abort(required_session(call), number)
     concern = concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 

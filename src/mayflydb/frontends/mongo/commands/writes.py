@@ -18,8 +18,10 @@ from mayflydb.frontends.mongo.charges import unaffordable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import to_store
-from mayflydb.frontends.mongo.sessions.work import Work, begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, environment, existing, on_standing, writable
+from mayflydb.frontends.mongo.resolving import environment, existing, writable
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
+from mayflydb.frontends.mongo.sessions.work import begin, concern_error
+from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import check_names
@@ -48,7 +50,7 @@ class Outcome:
         self.retried: list[int] = []
 
     @classmethod
-    def of(cls, call: Call, work: Work) -> Outcome:
+    def of(cls, call: Call, work: UnitOfWork) -> Outcome:
         """As the command asks for; where an error ends more than its statement, nothing is tried after it."""
         return cls(arguments.flag(call.body, "ordered", call.name, True) or work.aborts)
 
@@ -80,7 +82,7 @@ class Outcome:
         return answer
 
 
-One: TypeAlias = Callable[[Call, Work, Outcome, int, int, Document], Awaitable[bool]]
+One: TypeAlias = Callable[[Call, UnitOfWork, Outcome, int, int, Document], Awaitable[bool]]
 """Does one statement, with its index and number; whether it had been done before."""
 
 
@@ -113,12 +115,12 @@ async def insert(call: Call) -> Document:
     raws = statements(call, "documents")
     work = await begin(call)
     outcome = Outcome.of(call, work)
-    await writable(call, work)  # Made even if no document can be added.
+    await writable(call)  # Made even if no document can be added.
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), CHUNK):
         chunk = enumerate(raws[first : first + CHUNK], first)
         inserts = [Insert.of(call, index, ids[index], raw) for index, raw in chunk]
-        await insert_some(call, work, outcome, inserts, lambda: writable(call, work))
+        await insert_some(call, work, outcome, inserts, lambda: writable(call))
         if outcome.stopped:
             break
     return outcome.reply(call)
@@ -161,7 +163,7 @@ async def afforded(call: Call, collection: Collection, inserts: Sequence[Insert]
 class Insertion:
     """Adds documents, some in each transaction."""
 
-    def __init__(self, work: Work, writer: Writer, outcome: Outcome) -> None:
+    def __init__(self, work: UnitOfWork, writer: Writer, outcome: Outcome) -> None:
         self._work = work
         self._writer = writer
         self._outcome = outcome
@@ -209,7 +211,7 @@ class Insertion:
 
 
 async def insert_some(
-    call: Call, work: Work, outcome: Outcome, inserts: Sequence[Insert], find: Callable[[], Awaitable[Collection]]
+    call: Call, work: UnitOfWork, outcome: Outcome, inserts: Sequence[Insert], find: Callable[[], Awaitable[Collection]]
 ) -> None:
     """Add these in one transaction, to the collection that `find` makes if it is missing."""
     validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
@@ -262,13 +264,13 @@ async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Out
     return outcome
 
 
-async def _update_one(call: Call, work: Work, outcome: Outcome, index: int, id: int, given: Document) -> bool:
+async def _update_one(call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document) -> bool:
     modification = Modification.of_statement(call, given)
     if modification.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     ran = await on_standing(
         work,
-        lambda: writable(call, work) if modification.upsert else existing(call),
+        lambda: writable(call) if modification.upsert else existing(call),
         lambda collection: modification.run(work, collection, id),
     )
     if ran is None:
@@ -283,7 +285,7 @@ async def _update_one(call: Call, work: Work, outcome: Outcome, index: int, id: 
     return retried
 
 
-async def _delete_one(call: Call, work: Work, outcome: Outcome, index: int, id: int, given: Document) -> bool:
+async def _delete_one(call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document) -> bool:
     deletion = Deletion.of_statement(call, given)
     if deletion.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")

@@ -17,13 +17,12 @@ from bson import Binary, DatetimeMS, Int64
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection, Collections, Place, place_of
 from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.sessions.registry import UUID_SUBTYPE, Session
-from mayflydb.query.mongo.faults import MqlError, type_mismatch
-from mayflydb.query.mongo.values import Document, decode, encode, type_name
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.values import Document, decode, encode
 
 DATABASE: Final = "config"
 NAME: Final = "transactions"
@@ -31,20 +30,6 @@ NAME: Final = "transactions"
 
 RETRYABLE: Final = frozenset({"insert", "update", "delete", "findAndModify", "findandmodify", "bulkWrite"})
 """Commands that may have a number without being part of a transaction."""
-
-
-def number_of(call: Call) -> int:
-    """`txnNumber`. MqlError 72 and 14 for one that cannot be, 20 where there are none."""
-    number = call.body["txnNumber"]
-    if type(number) not in (Int64, int):
-        raise type_mismatch(f"{call.name}.txnNumber", type_name(number), "long")
-    if call.session is None:
-        raise MqlError(72, "Transaction number requires a session ID to also be specified")
-    if number < 0:
-        raise MqlError(72, "Transaction number cannot be negative")
-    if call.app.options.topology == "standalone":
-        raise MqlError(20, "Transaction numbers are only allowed on a replica set member or mongos")
-    return int(number)
 
 
 def record_id(session: Session) -> Document:

@@ -8,23 +8,23 @@ Rules: https://github.com/mongodb/specifications/blob/master/source/transactions
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import Any, Final, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.snapshot import Snapshot
-from mayflydb.frontends.mongo.calls import Call, Handler
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.sessions import retries
 from mayflydb.frontends.mongo.sessions.inside import TransactionWork, aborted
 from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
-from mayflydb.model.instant import SECOND
-from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.values import Document, type_name
+from mayflydb.model.instant import SECOND, Instant
+from mayflydb.query.mongo.faults import MqlError, bad_value
+
+T = TypeVar("T")
 
 LIFETIME: Final = 60
 """Seconds. https://www.mongodb.com/docs/manual/core/transactions-production-consideration/#runtime-limit"""
@@ -34,32 +34,6 @@ COSMOS_LIFETIME: Final = 5
 
 SLACK: Final = 0.01
 """Seconds after the end of a transaction's lifetime at which it is looked for."""
-
-ENDING: Final = frozenset({"commitTransaction", "abortTransaction"})
-
-ALLOWED: Final = frozenset(
-    {
-        "find",
-        "getMore",
-        "killCursors",
-        "insert",
-        "update",
-        "delete",
-        "findAndModify",
-        "findandmodify",
-        "aggregate",
-        "distinct",
-        "bulkWrite",
-    }
-)
-"""Commands that may be part of one."""
-
-ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
-"""Those of them that name other databases than they are sent to, or none."""
-
-INTERNAL: Final = frozenset({"admin", "config", "local"})
-
-LEVELS: Final = (None, "local", "majority", "snapshot")
 
 Key: TypeAlias = tuple[str, bytes]
 """Whose session, and its id."""
@@ -76,6 +50,25 @@ class Standing(msgspec.Struct, eq=False):
     work: TransactionWork | None = None
     until: int = 0
     cosmos: bool = False
+
+
+class Member(msgspec.Struct, frozen=True, gc=False):
+    """A command that is part of a transaction. `starts`: the first one; `cosmos`: under the rules of Cosmos DB.
+
+    `has_concern`: with a read concern, which only the first one may have.
+    """
+
+    session: Session
+    number: int
+    now: Instant
+    starts: bool
+    has_concern: bool
+    cosmos: bool
+
+    @property
+    def key(self) -> Key:
+        """The session's."""
+        return _key(self.session)
 
 
 class Transactions:
@@ -101,38 +94,28 @@ class Transactions:
 
     # --- statements --------------------------------------------------------------------------------------------------
 
-    async def perform(self, call: Call, handler: Handler) -> Document | bytes:
-        """Answer a command with transaction arguments; its error ends the transaction. MqlError 251, 256, 263, 72 and others."""
-        number = number_of(call)
-        if call.name in ENDING:
-            return await handler(call)
-        try:
-            _check_command(call)
-        except MqlError:
-            await self._abort_open(call, number)
-            raise
-        standing = await self._enter(call, number)
+    async def perform(self, member: Member, act: Callable[[TransactionWork], Awaitable[T]]) -> T:
+        """Carry out a command within its transaction; an error ends the transaction. MqlError 251, 256, 225, 72."""
+        standing = await self._enter(member)
         work = standing.work
         assert work is not None
         async with work.lock:
             self._check_open(standing)
-            call.transaction, call.now = work, work.now
             try:
-                answer = await handler(call)
+                answer = await act(work)
             except BaseException:
-                await self._end(_key(call), standing, "aborted")
+                await self._end(member.key, standing, "aborted")
                 raise
             if work.over:
-                await self._end(_key(call), standing, "aborted")
+                await self._end(member.key, standing, "aborted")
             return answer
 
-    async def _enter(self, call: Call, number: int) -> Standing:
+    async def _enter(self, member: Member) -> Standing:
         await self._expire()
-        key = _key(call)
+        key, number = member.key, member.number
         standing = self._standing.get(key)
-        if call.body.get("startTransaction"):
-            _check_concern(call)
-            return await self._start(call, key, standing, number)
+        if member.starts:
+            return await self._start(member, standing)
         if standing is None or standing.number < number:
             active = -1 if standing is None else standing.number
             text = f"Given transaction number {number} does not match any in-progress transactions."
@@ -140,13 +123,14 @@ class Transactions:
         if standing.number > number:
             raise too_old(number, standing.number)
         self._check_open(standing)
-        if "readConcern" in call.body:
+        if member.has_concern:
             await self._end(key, standing, "aborted")
             raise MqlError(72, "Only the first command in a transaction may specify a readConcern")
         return standing
 
-    async def _start(self, call: Call, key: Key, before: Standing | None, number: int) -> Standing:
-        last = await self._last(call) if before is None else before.number
+    async def _start(self, member: Member, before: Standing | None) -> Standing:
+        key, number = member.key, member.number
+        last = await self._last(member.session) if before is None else before.number
         if number < last:
             raise too_old(number, last)
         if number == last:
@@ -157,17 +141,17 @@ class Transactions:
         space = await self._engine.node(SPACE)
         databases = [] if space is None else await self._engine.children(space.id)
         parents = [node.id for node in databases]
-        snapshot = await Snapshot.begin(self._engine, call.now, parents, exclusive=True)
-        cosmos = is_cosmos(call)
-        until = self._monotonic() + (COSMOS_LIFETIME if cosmos else self.lifetime) * SECOND
-        standing = Standing(number, "open", TransactionWork(self._engine, snapshot, number), until, cosmos)
+        snapshot = await Snapshot.begin(self._engine, member.now, parents, exclusive=True)
+        until = self._monotonic() + (COSMOS_LIFETIME if member.cosmos else self.lifetime) * SECOND
+        work = TransactionWork(self._engine, snapshot, number)
+        standing = Standing(number, "open", work, until, member.cosmos)
         self._standing[key] = self._open[key] = standing
         self._watch()
         return standing
 
-    async def _last(self, call: Call) -> int:
+    async def _last(self, session: Session) -> int:
         """The last number that the session has used for a write."""
-        kept = await retries.kept(self._engine, self._collections, _session(call))
+        kept = await retries.kept(self._engine, self._collections, session)
         return -1 if kept is None else int(kept["txnNum"])
 
     def _check_open(self, standing: Standing) -> None:
@@ -180,39 +164,39 @@ class Transactions:
 
     async def numbered(self, session: Session, number: int) -> None:
         """A write with a number of its own comes: a transaction before it is over. MqlError 225 if the transaction is newer."""
-        standing = self._standing.get((session.owner, session.id))
+        standing = self._standing.get(_key(session))
         if standing is None:
             return
         if standing.number >= number:
             raise too_old(number, standing.number)
-        await self._end((session.owner, session.id), standing, "aborted")
-        self._standing.pop((session.owner, session.id), None)
+        await self._end(_key(session), standing, "aborted")
+        self._standing.pop(_key(session), None)
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
-    async def commit(self, call: Call) -> None:
+    async def commit(self, session: Session, number: int, now: Instant) -> None:
         """Make it hold, or find that it does already. MqlError 251, WriteConflict, OutcomeUnknown: ask again."""
-        number, key = number_of(call), _key(call)
+        key = _key(session)
         await self._expire()
         standing = self._standing.get(key)
         if standing is None or standing.number < number:
-            if not await self._was_committed(call, number):
+            if not await self._was_committed(session, number):
                 raise _unknown(number)
             return
         if standing.number > number:
             raise too_old(number, standing.number)
         if standing.work is not None:
             # Who stops waiting for it does not stop it: what it has locked is released at its end.
-            await asyncio.shield(self._later(self._commit(call, key, standing, standing.work.lock)))
+            await asyncio.shield(self._later(self._commit(session, standing, now, standing.work.lock)))
         elif standing.state != "committed":
             self._check_open(standing)
 
-    async def _commit(self, call: Call, key: Key, standing: Standing, lock: asyncio.Lock) -> None:
+    async def _commit(self, session: Session, standing: Standing, now: Instant, lock: asyncio.Lock) -> None:
         async with lock:
-            await self._commit_alone(call, key, standing)
+            await self._commit_alone(session, standing, now)
 
-    async def _commit_alone(self, call: Call, key: Key, standing: Standing) -> None:
-        work = standing.work
+    async def _commit_alone(self, session: Session, standing: Standing, now: Instant) -> None:
+        key, work = _key(session), standing.work
         if work is None:
             # It has ended while this command waited.
             if standing.state != "committed":
@@ -220,12 +204,12 @@ class Transactions:
             return
         claim = None
         if work.snapshot.written:
-            sessions = await self._collections.ensure(retries.DATABASE, retries.NAME, call.now)
-            claim = retries.Claim(sessions, _session(call), standing.number).make
+            sessions = await self._collections.ensure(retries.DATABASE, retries.NAME, now)
+            claim = retries.Claim(sessions, session, standing.number).make
         standing.state = "committing"
         self._open.pop(key, None)
         try:
-            await work.snapshot.commit(call.now, claim)
+            await work.snapshot.commit(now, claim)
         except OutcomeUnknown:
             work.snapshot.close()
             raise  # The next one who asks finds out.
@@ -238,17 +222,17 @@ class Transactions:
             raise
         await self._end(key, standing, "committed")
 
-    async def _was_committed(self, call: Call, number: int) -> bool:
-        kept = await retries.kept(self._engine, self._collections, _session(call))
+    async def _was_committed(self, session: Session, number: int) -> bool:
+        kept = await retries.kept(self._engine, self._collections, session)
         return kept is not None and int(kept["txnNum"]) == number and kept.get("state") == "committed"
 
-    async def abort(self, call: Call) -> None:
-        """Forget it. MqlError 251 if nobody knows it, 256 if it is committed."""
-        number, key = number_of(call), _key(call)
+    async def abort(self, session: Session, number: int) -> None:
+        """Forget it. MqlError 251 if it is not known, 256 if it is committed."""
+        key = _key(session)
         await self._expire()
         standing = self._standing.get(key)
         if standing is None or standing.number < number:
-            if await self._was_committed(call, number):
+            if await self._was_committed(session, number):
                 raise MqlError(256, f"Transaction with {{ txnNumber: {number} }} has been committed.")
             raise _unknown(number)
         if standing.number > number:
@@ -258,14 +242,16 @@ class Transactions:
 
     async def ended(self, session: Session) -> None:
         """A session is over, and with it what is open in it."""
-        standing = self._standing.pop((session.owner, session.id), None)
+        standing = self._standing.pop(_key(session), None)
         if standing is not None:
-            await self._end((session.owner, session.id), standing, "aborted")
+            await self._end(_key(session), standing, "aborted")
 
-    async def _abort_open(self, call: Call, number: int) -> None:
-        standing = self._open.get(_key(call))
+    async def abort_open(self, session: Session, number: int) -> None:
+        """Forget the open transaction of a session if it has this number."""
+        key = _key(session)
+        standing = self._open.get(key)
         if standing is not None and standing.number == number:
-            await self._end(_key(call), standing, "aborted")
+            await self._end(key, standing, "aborted")
 
     async def expire(self) -> None:
         """End those that have been open for too long: whose client is gone, nobody else does. Looks once a second."""
@@ -314,18 +300,7 @@ class Transactions:
         await self._cursors.end_transaction(work)
 
 
-def is_cosmos(call: Call) -> bool:
-    """Whether a transaction that begins with this command lives by Cosmos DB's rules."""
-    return call.app.data.contracts.of(call.database).is_cosmos
-
-
-def _session(call: Call) -> Session:
-    assert call.session is not None
-    return call.session
-
-
-def _key(call: Call) -> Key:
-    session = _session(call)
+def _key(session: Session) -> Key:
     return session.owner, session.id
 
 
@@ -337,47 +312,3 @@ def too_old(number: int, last: int) -> MqlError:
 
 def _unknown(number: int) -> MqlError:
     return MqlError(251, f"Given transaction number {number} does not match any in-progress transactions.")
-
-
-def number_of(call: Call) -> int:
-    """The transaction's number, its arguments checked. MqlError 72, 14, 20, 125."""
-    body = call.body
-    if "autocommit" not in body:
-        raise MqlError(72, "'startTransaction' field requires 'autocommit' field to also be specified")
-    for field in ("autocommit", "startTransaction"):
-        if field in body and type(body[field]) is not bool:
-            raise type_mismatch(f"{call.name}.{field}", type_name(body[field]), "bool")
-    if body["autocommit"]:
-        raise MqlError(72, "Specifying autocommit=true is not allowed.")
-    if body.get("startTransaction") is False:
-        raise MqlError(72, "Specifying startTransaction=false is not allowed.")
-    if "txnNumber" not in body:
-        raise MqlError(72, "'autocommit' field requires a transaction number to also be specified")
-    number = retries.number_of(call)
-    if call.name in ENDING and "startTransaction" in body:
-        raise MqlError(263, f"Cannot run '{call.name}' as the first command of a transaction")
-    return number
-
-
-def _check_command(call: Call) -> None:
-    if call.name not in ALLOWED:
-        raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
-    if call.name not in ("getMore", "killCursors", "bulkWrite"):
-        check_database(call.database)
-    if "writeConcern" in call.body:
-        raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")
-
-
-def check_database(name: str) -> None:
-    """MqlError 263 for one whose documents no transaction may touch."""
-    if name in INTERNAL:
-        raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")
-
-
-def _check_concern(call: Call) -> None:
-    concern: Any = call.body.get("readConcern", {})
-    if not isinstance(concern, dict):
-        raise type_mismatch(f"{call.name}.readConcern", type_name(concern), "object")
-    if concern.get("level") not in LEVELS:
-        text = "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a"
-        raise MqlError(72, f"{text} transaction")

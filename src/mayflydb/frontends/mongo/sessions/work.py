@@ -2,40 +2,32 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.calls import Call, Handler
 from mayflydb.frontends.mongo.concerns import members_of
 from mayflydb.frontends.mongo.decisions import Body, Steps
 from mayflydb.frontends.mongo.reading import Committed, View
 from mayflydb.frontends.mongo.sessions import retries
+from mayflydb.frontends.mongo.sessions.arguments import (
+    ENDING,
+    check_concern,
+    check_member,
+    required_session,
+    transaction_number,
+    write_number,
+)
+from mayflydb.frontends.mongo.sessions.inside import TransactionWork
 from mayflydb.frontends.mongo.sessions.retries import Attempt
-from mayflydb.frontends.mongo.spending import Spent
+from mayflydb.frontends.mongo.sessions.transactions import Member
+from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, is_number
 
 T = TypeVar("T")
 
 _KNOWN_MODES: Final = ("majority",)
-
-
-class Work(Protocol):
-    """`attempt`: the numbered write this is, if it is one. `aborts`: an error ends more than the statement that met it.
-
-    `spent`: what it has read and written.
-    """
-
-    view: View
-    attempt: Attempt | None
-    aborts: bool
-    spent: Spent
-
-    async def perform(self, body: Body[T]) -> T:
-        """Run a decision and return its reply once it holds, as far as anything does before the work is at its end."""
-
-    def fail(self) -> None:
-        """A statement was refused."""
 
 
 class Single:
@@ -68,7 +60,7 @@ class Single:
         """Each statement stands for itself."""
 
 
-async def begin(call: Call) -> Work:
+async def begin(call: Call) -> UnitOfWork:
     """What the session arguments of a command ask for; it pays for what that spends.
 
     MqlError 20, 72, 225 and 50768 as the protocol has them.
@@ -78,23 +70,55 @@ async def begin(call: Call) -> Work:
     return work
 
 
-async def _begun(call: Call) -> Work:
+async def _begun(call: Call) -> UnitOfWork:
     data = call.app.data
     if call.transaction is not None:
         return call.transaction
     if "txnNumber" not in call.body:
         return Single(call)
-    number = retries.number_of(call)
+    number = write_number(call, call.app.options.topology)
     if call.name not in retries.RETRYABLE:
         text = "txnNumber may only be provided for multi-document transactions and retryable write commands."
         raise MqlError(
             50768, f"{text} autocommit:false was not provided, and {call.name} is not a retryable write command."
         )
-    assert call.session is not None
-    await data.transactions.numbered(call.session, number)
+    session = required_session(call)
+    await data.transactions.numbered(session, number)
     sessions = await data.collections.ensure(retries.DATABASE, retries.NAME, call.now)
     await data.records.sweep(sessions, call.now)
-    return Single(call, Attempt(sessions, call.session, number))
+    return Single(call, Attempt(sessions, session, number))
+
+
+async def perform_in_transaction(call: Call, handler: Handler) -> Document | bytes:
+    """Answer a command that has transaction arguments; its error ends the transaction.
+
+    MqlError 20, 72, 125, 251, 256, 263 and others as the protocol has them.
+    """
+    number = transaction_number(call, call.app.options.topology)
+    if call.name in ENDING:
+        return await handler(call)
+    transactions, session = call.app.data.transactions, required_session(call)
+    try:
+        check_member(call)
+    except MqlError:
+        await transactions.abort_open(session, number)
+        raise
+    starts = bool(call.body.get("startTransaction"))
+    if starts:
+        check_concern(call)
+    cosmos = starts and is_cosmos(call)
+
+    async def act(work: TransactionWork) -> Document | bytes:
+        call.transaction, call.now = work, work.now
+        return await handler(call)
+
+    member = Member(session, number, call.now, starts, "readConcern" in call.body, cosmos)
+    return await transactions.perform(member, act)
+
+
+def is_cosmos(call: Call) -> bool:
+    """Whether a transaction that starts with this command lives by Cosmos DB's rules."""
+    return call.app.data.contracts.of(call.database).is_cosmos
 
 
 def concern_error(call: Call) -> Document | None:

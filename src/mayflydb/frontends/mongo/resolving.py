@@ -1,0 +1,113 @@
+"""What a command names, resolved: the collection, and the circumstances and the query that its documents are looked for by."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from mayflydb.frontends.mongo import arguments
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.collections import Collection
+from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.reading import Select, exact_id
+from mayflydb.query.mongo.collation import SIMPLE, Collation
+from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
+from mayflydb.query.mongo.faults import MqlError
+from mayflydb.query.mongo.filter import asks_text, compile_filter, text_search
+from mayflydb.query.mongo.sort import compile_sort
+from mayflydb.query.mongo.text import TextIndex
+from mayflydb.query.mongo.values import Document
+
+
+def environment(call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
+    """What a statement is evaluated in: its own collation, or its collection's."""
+    collation = arguments.document(given, "collation", call.name)
+    chosen = SIMPLE if collection is None else collection.collation
+    if collation is not None:
+        chosen = Collation.parse(collation)
+    env = Env(milliseconds(call.now), {}, chosen, call.app.chance.random)
+    variables = arguments.document(call.body, "let", call.name)
+    return msgspec.structs.replace(env, variables=_evaluated(variables, env)) if variables else env
+
+
+def _evaluated(variables: Document, env: Env) -> Document:
+    """`let`: expressions that see no document. MqlError as expressions have them, 4890500 for one that wants a field."""
+    for expression in variables.values():
+        if depends_on(expression) != frozenset():
+            text = "Command let Expression tried to access a field, but this is not allowed because command let expressions"
+            raise MqlError(4890500, f"{text} run before the query examines any documents.")
+    frame = frame_of({}, env)
+    return {name: compile_expression(expression, env)(frame) for name, expression in variables.items()}
+
+
+def select(
+    collection: Collection | None,
+    env: Env,
+    query: Document,
+    order: Document | None = None,
+    hint: Any = None,
+    skip: int = 0,
+    limit: int = 0,
+    by_place: bool = False,
+) -> Select:
+    """A query, compiled. Errors: those of filters and sorts.
+
+    `by_place`: whoever asks looks at the place of an `_id` that is the whole query, and needs no filter then.
+    """
+    # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
+    needless = by_place and exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
+    text = text_index(collection) if asks_text(query) else None
+    search = text_search(query, text) if text is not None else None
+    score = None if search is None else search.score
+    by = None if order is None or "$natural" in order else order
+    return Select(
+        query,
+        env,
+        compile_filter(query, env, text) if query and not needless else None,
+        compile_sort(by, env, score) if by else None,
+        order or {},
+        skip,
+        limit,
+        hint,
+        score,
+    )
+
+
+def text_index(collection: Collection | None) -> TextIndex | None:
+    """What `$text` searches in a collection; one that is not there, and a view, is searched in vain or elsewhere."""
+    if collection is None or collection.view_on is not None:
+        return TextIndex({})
+    return collection.text
+
+
+async def existing(call: Call) -> Collection | None:
+    """The collection a command names. MqlError 166 for a view."""
+    return await existing_in(call, call.database, arguments.text(call.body, call.name, call.name))
+
+
+async def existing_in(call: Call, database: str, name: str) -> Collection | None:
+    """The same of a collection by name."""
+    found: Collection | None = await call.app.data.collections.find(database, name)
+    if found is not None and found.view_on is not None:
+        raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
+    if found is not None and found.capped and call.transaction is not None:
+        text = "is a capped collection. Writes in transactions are not allowed on capped collections."
+        raise MqlError(263, f"Collection '{found.namespace}' {text}")
+    return found
+
+
+async def writable(call: Call) -> Collection:
+    """The collection a command names, made if it is missing."""
+    return await writable_in(call, call.database, arguments.text(call.body, call.name, call.name))
+
+
+async def writable_in(call: Call, database: str, name: str) -> Collection:
+    """The same of a collection by name."""
+    found = await existing_in(call, database, name)
+    if found is not None:
+        return found
+    # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.
+    return await call.app.data.collections.ensure(database, name, call.now)

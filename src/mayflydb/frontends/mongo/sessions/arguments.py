@@ -1,0 +1,105 @@
+"""Arguments of sessions, numbered writes and transactions: checked, and made values."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from bson import Int64
+
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.options import Topology
+from mayflydb.frontends.mongo.sessions.registry import Session
+from mayflydb.query.mongo.faults import MqlError, type_mismatch
+from mayflydb.query.mongo.values import type_name
+
+ENDING: Final = frozenset({"commitTransaction", "abortTransaction"})
+
+ALLOWED: Final = frozenset(
+    {
+        "find",
+        "getMore",
+        "killCursors",
+        "insert",
+        "update",
+        "delete",
+        "findAndModify",
+        "findandmodify",
+        "aggregate",
+        "distinct",
+        "bulkWrite",
+    }
+)
+"""Commands that may be part of one."""
+
+ANYWHERE: Final = frozenset({"getMore", "killCursors", "bulkWrite"})
+"""Those of them that name other databases than they are sent to, or none."""
+
+INTERNAL: Final = frozenset({"admin", "config", "local"})
+
+LEVELS: Final = (None, "local", "majority", "snapshot")
+
+
+def required_session(call: Call) -> Session:
+    """The session of a command whose number has been checked."""
+    assert call.session is not None
+    return call.session
+
+
+def write_number(call: Call, topology: Topology) -> int:
+    """`txnNumber`. MqlError 72 and 14 for one that cannot be, 20 where there are none."""
+    number = call.body["txnNumber"]
+    if type(number) not in (Int64, int):
+        raise type_mismatch(f"{call.name}.txnNumber", type_name(number), "long")
+    if call.session is None:
+        raise MqlError(72, "Transaction number requires a session ID to also be specified")
+    if number < 0:
+        raise MqlError(72, "Transaction number cannot be negative")
+    if topology == "standalone":
+        raise MqlError(20, "Transaction numbers are only allowed on a replica set member or mongos")
+    return int(number)
+
+
+def transaction_number(call: Call, topology: Topology) -> int:
+    """The transaction's number, its arguments checked. MqlError 72, 14, 20, 125."""
+    body = call.body
+    if "autocommit" not in body:
+        raise MqlError(72, "'startTransaction' field requires 'autocommit' field to also be specified")
+    for field in ("autocommit", "startTransaction"):
+        if field in body and type(body[field]) is not bool:
+            raise type_mismatch(f"{call.name}.{field}", type_name(body[field]), "bool")
+    if body["autocommit"]:
+        raise MqlError(72, "Specifying autocommit=true is not allowed.")
+    if body.get("startTransaction") is False:
+        raise MqlError(72, "Specifying startTransaction=false is not allowed.")
+    if "txnNumber" not in body:
+        raise MqlError(72, "'autocommit' field requires a transaction number to also be specified")
+    number = write_number(call, topology)
+    if call.name in ENDING and "startTransaction" in body:
+        raise MqlError(263, f"Cannot run '{call.name}' as the first command of a transaction")
+    return number
+
+
+def check_member(call: Call) -> None:
+    """MqlError 263 and 72 for a command that cannot be part of a transaction."""
+    if call.name not in ALLOWED:
+        raise MqlError(263, f"Cannot run '{call.name}' in a multi-document transaction.")
+    if call.name not in ANYWHERE:
+        check_database(call.database)
+    if "writeConcern" in call.body:
+        raise MqlError(72, "writeConcern is not allowed within a multi-statement transaction")
+
+
+def check_database(name: str) -> None:
+    """MqlError 263 for one whose documents no transaction may touch."""
+    if name in INTERNAL:
+        raise MqlError(263, f"Cannot run command against the '{name}' database in a transaction.")
+
+
+def check_concern(call: Call) -> None:
+    """MqlError 14 and 72 for a read concern that no transaction starts with."""
+    concern: Any = call.body.get("readConcern", {})
+    if not isinstance(concern, dict):
+        raise type_mismatch(f"{call.name}.readConcern", type_name(concern), "object")
+    if concern.get("level") not in LEVELS:
+        text = "The readConcern level must be either 'local' (default), 'majority' or 'snapshot' in order to run in a"
+        raise MqlError(72, f"{text} transaction")

@@ -1,0 +1,30 @@
+"""Units of work: what a command's decisions are carried out in."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeVar
+
+from mayflydb.frontends.mongo.decisions import Body
+from mayflydb.frontends.mongo.reading import View
+from mayflydb.frontends.mongo.sessions.retries import Attempt
+from mayflydb.frontends.mongo.spending import Spent
+
+T = TypeVar("T")
+
+
+class UnitOfWork(Protocol):
+    """`attempt`: the numbered write this is, if it is one. `aborts`: an error ends more than the statement that met it.
+
+    `spent`: what it has read and written.
+    """
+
+    view: View
+    attempt: Attempt | None
+    aborts: bool
+    spent: Spent
+
+    async def perform(self, body: Body[T]) -> T:
+        """Run a decision and return its reply once it holds, as far as anything does before the work is at its end."""
+
+    def fail(self) -> None:
+        """A statement was refused."""
