@@ -128,7 +128,7 @@ class MongoPort:
         from mayflydb.frontends.mongo.contracts import ProfileChanged
 
         try:
-            await self._front(engine, now).data.indexing.heal(now)
+            await self._front(engine, now).services.indexing.heal(now)
         except ProfileChanged as error:
             hint = "start with the profile of before to do so"
             raise StartFailed(str(error), setting="mongo.profile", hint=hint, exit_code=4) from error
@@ -146,7 +146,7 @@ class MongoPort:
         from mayflydb.frontends.mongo.protocol.connection import Limits, Service
 
         app = self._front(engine, now)
-        options = app.options
+        options = app.services.options
         return Service(app, Codecs(options.compressors), Limits(first=PATIENCE), work).introduce
 
     def _options(self) -> Options:

@@ -6,26 +6,23 @@ import logging
 from collections.abc import Callable, Coroutine, Mapping
 from random import Random  # noqa: TID251 - the type; what draws comes in from outside
 from typing import Any
-from uuid import UUID
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.accounts.roles import User
-from mayflydb.frontends.mongo.accounts.users import Accounts
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import PRICED, settle
 from mayflydb.frontends.mongo.commands.table import HANDLERS
 from mayflydb.frontends.mongo.concerns import check_concerns, check_version, time_limit
-from mayflydb.frontends.mongo.data import Data
 from mayflydb.frontends.mongo.errors import answer_to, refusal
-from mayflydb.frontends.mongo.failpoints import FailPoints, Lost, with_fields
+from mayflydb.frontends.mongo.failpoints import Lost, with_fields
 from mayflydb.frontends.mongo.gossip import Gossip
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.protocol.deadlines import within
 from mayflydb.frontends.mongo.protocol.messages import OP_QUERY, Message
-from mayflydb.frontends.mongo.sessions.registry import Sessions, session_id
+from mayflydb.frontends.mongo.services import Command, Services
+from mayflydb.frontends.mongo.sessions.registry import session_id
 from mayflydb.frontends.mongo.sessions.work import concern_error, perform_in_transaction
 from mayflydb.frontends.mongo.state import ConnectionState
-from mayflydb.frontends.mongo.tallies import Tallies
 from mayflydb.model.errors import MayflyError, OutcomeUnknown
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo import raw
@@ -58,7 +55,7 @@ class Hangup(Exception):
 
 
 class MongoApp:
-    """Answers commands. One per server; everything a handler may need hangs on it."""
+    """Answers commands. One per server."""
 
     def __init__(
         self,
@@ -74,32 +71,22 @@ class MongoApp:
 
         `chance`: where ids and salts come from, unguessable. `monotonic`: microseconds that no moved clock touches.
         """
-        self.engine: Engine = engine
-        self.options: Options = options
-        self.chance = chance
-        self.monotonic = monotonic
-        self.handlers = handlers
-        self.accounts = Accounts(engine, options.auth, users)
-        self.sessions = Sessions(monotonic)
-        self.data = Data(engine, options, chance, monotonic)
-        self.failpoints = FailPoints(chance)
+        self.services = Services(engine, options, chance, monotonic, users, started, handlers)
         self._gossip = Gossip(options)
-        self.started = started
-        self.began = monotonic()
-        self.tallies = Tallies()
 
     async def answer(self, message: Message, connection: ConnectionState) -> bytes:
         """The document that answers a message. Hangup: the connection is to end instead."""
-        return self._gossip.with_times(await self._answered(message, connection), self.engine.committed_at)
+        return self._gossip.with_times(await self._answered(message, connection), self.services.engine.committed_at)
 
     async def _answered(self, message: Message, connection: ConnectionState) -> bytes:
-        began = self.monotonic()
+        services = self.services
+        began = services.monotonic()
         body: Document = {}
         try:
             body, sequences = _taken_apart(message)
             name = next(iter(body), "")
             database = _database_of(message, name, body)
-            call = Call(name, database, body, sequences, connection, await self.engine.now(), self, began=began)
+            call = Call(name, database, body, sequences, connection, await services.engine.now(), began=began)
             return self._gossip.with_recovery_token(await self._run(call), call)
         except OutcomeUnknown as error:
             if "autocommit" not in body:
@@ -115,53 +102,47 @@ class MongoApp:
             return encode(_FAILED)
 
     def _refused(self, error: MayflyError, body: Document) -> bytes:
-        answer = answer_to(error, body, self.activity())
+        answer = answer_to(error, body, self.services.new_activity_id())
         database = body.get("$db")
-        if isinstance(database, str) and self.data.contracts.of(database).is_cosmos:
+        if isinstance(database, str) and self.services.contracts.of(database).is_cosmos:
             answer = {"_t": "OKMongoResponse", **answer, "$err": answer["errmsg"]}
         return encode(answer)
 
-    def activity(self) -> str:
-        """An id by which people may ask about a failure."""
-        return str(self.new_uuid())
-
-    def new_uuid(self) -> UUID:
-        """A random one."""
-        return UUID(int=self.chance.getrandbits(128), version=4)
-
     def connected(self) -> None:
         """A connection has begun."""
-        self.tallies.connected += 1
-        self.tallies.connections += 1
+        tallies = self.services.tallies
+        tallies.connected += 1
+        tallies.connections += 1
 
     def disconnected(self, connection: ConnectionState) -> None:
         """A connection has ended, with whatever belonged to it alone."""
-        self.tallies.connected -= 1
-        self.accounts.dismiss(connection)
+        self.services.tallies.connected -= 1
+        self.services.accounts.dismiss(connection)
 
     async def _run(self, call: Call) -> bytes:
-        command = self.handlers.get(call.name)
-        if command is None or (command.test and not self.options.test_commands):
+        services = self.services
+        command = services.handlers.get(call.name)
+        if command is None or (command.test and not services.options.test_commands):
             raise MqlError(59, f"no such command: '{call.name}'")
-        call.require(command.right)
-        self.tallies.count(call)
+        services.require(call, command.right)
+        services.tallies.count(call.name, call.sequences)
         check_version(call)
         check_concerns(call)
         if "lsid" in call.body:
             self._enter_session(call)
-        if self.sessions.ended:
-            await self.clear_up(call.now)
-        if len(self.data.transactions):
-            await self.data.transactions.expire()
+        if services.sessions.ended:
+            await services.clear_up(call.now)
+        if len(services.transactions):
+            await services.transactions.expire()
         if command.admin and call.database != "admin":
             raise MqlError(13, f"{call.name} may only be run against the admin database.")
         limit = 0 if "maxTimeMS" not in call.body else time_limit(call)
-        answering = self._handle(call, command) if not self.failpoints.active else self._rehearse(call, command)
+        answering = self._handle(call, command) if not services.failpoints.active else self._rehearse(call, command)
         try:
             answer = await (answering if not limit or command.own_time else within(limit, answering))
         finally:
             if call.name in PRICED:
-                settle(call)
+                settle(services, call)
         if isinstance(answer, bytes):
             return answer
         if "writeConcern" in call.body and command.right not in READING and "writeConcernError" not in answer:
@@ -176,22 +157,19 @@ class MongoApp:
 
     def _enter_session(self, call: Call) -> None:
         id = session_id(call.body["lsid"], f"{call.name}.lsid")
-        if call.connection.user is not None or not self.options.auth:
-            call.session = self.sessions.use(id, call.owner)
-
-    async def clear_up(self, now: Instant) -> None:
-        """Close what sessions that have ended had open."""
-        ended, self.sessions.ended = self.sessions.ended, []
-        await self.data.sessions_ended(ended, now)
+        if call.connection.user is not None or not self.services.options.auth:
+            call.session = self.services.sessions.use(id, call.owner)
 
     def _handle(self, call: Call, command: Command) -> Coroutine[Any, Any, Document | bytes]:
         if "autocommit" in call.body or "startTransaction" in call.body:
-            return perform_in_transaction(call, command.handler)
-        return command.handler(call)
+            return perform_in_transaction(self.services, call, command.handler)
+        return command.handler(self.services, call)
 
     async def _rehearse(self, call: Call, command: Command) -> Document | bytes:
         try:
-            added = await self.failpoints.strike(call)
+            added = await self.services.failpoints.strike(
+                call.database, call.name, call.body, call.connection.application
+            )
         except Lost:
             raise Hangup from None
         answer = await self._handle(call, command)

@@ -1,13 +1,12 @@
-"""One command on its way, and what its handler may ask of it."""
+"""A command on its way, as data. The services that its handler uses are handed beside it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Collection, Sequence
+from typing import Final
 
 import msgspec
 
-from mayflydb.frontends.mongo.accounts.roles import Right
 from mayflydb.frontends.mongo.sessions.registry import Session
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.spending import Grant, Spent
@@ -15,9 +14,6 @@ from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.mongo.app import MongoApp
 
 GENERIC: Final = frozenset(
     {
@@ -67,7 +63,6 @@ class Call(msgspec.Struct, gc=False):
     sequences: dict[str, list[bytes]]
     connection: ConnectionState
     now: Instant
-    app: MongoApp
     session: Session | None = None
     transaction: UnitOfWork | None = None
     began: int = 0
@@ -88,26 +83,3 @@ class Call(msgspec.Struct, gc=False):
             for field in given:
                 if field not in allowed and field not in GENERIC and field != self.name:
                     raise MqlError(40415, f"BSON field '{self.name}.{field}' is an unknown field.")
-
-    def require(self, right: Right, database: str | None = None) -> None:
-        """MqlError 13 unless who sends this has a role for it on a database, the command's own if none is named."""
-        where = self.database if database is None else database
-        self.app.accounts.authorize(self.connection.user, right, where, self.name, self.body)
-
-
-Handler: TypeAlias = Callable[[Call], Coroutine[Any, Any, "Document | bytes"]]
-"""Answers with a document, to which `ok` is added if it has none, or with a whole answer as bytes, `ok` included."""
-
-
-class Command(msgspec.Struct, frozen=True, gc=False):
-    """What answers a command. `admin`: only on the database `admin`. `test`: only where commands for tests are on.
-
-    `own_time`: what `maxTimeMS` means is the handler's to say (getMore). `help` is for `listCommands`.
-    """
-
-    handler: Handler
-    right: Right = "read"
-    admin: bool = False
-    test: bool = False
-    own_time: bool = False
-    help: str = ""

@@ -14,6 +14,7 @@ from mayflydb.engine.budgets import Spending
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.errors import throttled_text
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.spending import Grant
 from mayflydb.frontends.mongo.state import Priced
 from mayflydb.model.instant import MILLISECOND
@@ -38,9 +39,9 @@ PRICED: Final = frozenset(
 """Commands that have a price, be it the least there is."""
 
 
-async def unaffordable(call: Call, collection: Collection, likely: float) -> MqlError | None:
+async def unaffordable(services: Services, call: Call, collection: Collection, likely: float) -> MqlError | None:
     """16500 while the budget of a collection is used up; else what is likely to be spent is taken from it."""
-    engine = call.app.engine
+    engine = services.engine
     if engine.budgets is None:
         return None
     database = await engine.node_by_id(collection.node.parent)
@@ -54,26 +55,26 @@ async def unaffordable(call: Call, collection: Collection, likely: float) -> Mql
         return None
     call.throttled = True
     engine.meter.throttled[collection.id] += 1
-    return MqlError(16500, throttled_text(-(-granted // MILLISECOND), call.app.activity()))
+    return MqlError(16500, throttled_text(-(-granted // MILLISECOND), services.new_activity_id()))
 
 
-async def afford(call: Call, collection: Collection, likely: float) -> None:
+async def afford(services: Services, call: Call, collection: Collection, likely: float) -> None:
     """MqlError 16500 while the budget of a collection is used up."""
-    refusal = await unaffordable(call, collection, likely)
+    refusal = await unaffordable(services, call, collection, likely)
     if refusal is not None:
         raise refusal
 
 
-def settle(call: Call) -> None:
+def settle(services: Services, call: Call) -> None:
     """A command is at its end: it has its price, which is metered, paid, and kept for who asks for it."""
-    units = {} if call.spent is None else call.spent.taken()
-    meter = call.app.engine.meter.units
+    units = {} if call.spent is None else call.spent.take()
+    meter = services.engine.meter.units
     for container, charge in units.items():
         meter[container][call.name] += charge
     total = sum(units.values())
     if not call.throttled:
         total = max(total, budget.MISS)
-    call.connection.last_priced = priced = Priced(call.name, total, call.app.monotonic() - call.began)
+    call.connection.last_priced = priced = Priced(call.name, total, services.monotonic() - call.began)
     if call.session is not None:
         call.session.last_priced = priced
     if call.grants:

@@ -5,17 +5,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Final, Literal
+from random import Random  # noqa: TID251 - the type; what draws comes in from outside
+from typing import Any, Final, Literal
 
 import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, is_number, type_name
-
-if TYPE_CHECKING:
-    from random import Random  # noqa: TID251 - the type
-
-    from mayflydb.frontends.mongo.calls import Call
 
 MESSAGE: Final = "Failing command via 'failCommand' failpoint"
 
@@ -91,10 +87,13 @@ class FailPoints:
         before, self._point = self._point, point
         return before.hits
 
-    async def strike(self, call: Call) -> Document:
-        """Before a command is run: wait, raise Lost or Rehearsed, or do nothing. What its answer is to have in addition."""
+    async def strike(self, database: str, name: str, body: Document, application: str) -> Document:
+        """Before a command is run: wait, raise Lost or Rehearsed, or do nothing. What its answer is to have in addition.
+
+        `application`: the name that the client gave itself.
+        """
         point = self._point
-        if not self.active or not _is_meant(point.data, call) or not self._is_due(point):
+        if not self.active or not _is_meant(point.data, database, name, body, application) or not self._is_due(point):
             return {}
         point.hits += 1
         data = point.data
@@ -142,14 +141,14 @@ def with_fields(answer: bytes | Document, added: Document) -> bytes | Document:
     return {**answer, **added}
 
 
-def _is_meant(data: Document, call: Call) -> bool:
-    if call.name not in data["failCommands"] or call.name in NEVER:
+def _is_meant(data: Document, database: str, name: str, body: Document, application: str) -> bool:
+    if name not in data["failCommands"] or name in NEVER:
         return False
-    if "appName" in data and data["appName"] != call.connection.application:
+    if "appName" in data and data["appName"] != application:
         return False
     if "namespace" in data:
-        collection = call.body.get("collection") if call.name == "getMore" else call.body[call.name]
-        return bool(data["namespace"] == f"{call.database}.{collection}")
+        collection = body.get("collection") if name == "getMore" else body[name]
+        return bool(data["namespace"] == f"{database}.{collection}")
     return True
 
 

@@ -15,6 +15,7 @@ from mayflydb.frontends.mongo.decisions import Body, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.reading import Row, rows
 from mayflydb.frontends.mongo.reports import report
 from mayflydb.frontends.mongo.resolving import environment, select, text_index, writable_in
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.model.instant import Instant
@@ -40,7 +41,10 @@ UNMATCHED: Final = (
 class Collected:
     """What one pipeline reads and writes, all of it at the moment of its command."""
 
-    def __init__(self, call: Call, work: UnitOfWork, env: Env, moment: Moment, depth: int = 0) -> None:
+    def __init__(
+        self, services: Services, call: Call, work: UnitOfWork, env: Env, moment: Moment, depth: int = 0
+    ) -> None:
+        self._services = services
         self._call = call
         self._work = work
         self._env = env
@@ -54,8 +58,8 @@ class Collected:
     async def find(self, namespace: Namespace, query: Document) -> Batches:
         """Documents of a collection or view. MqlError 13 for one of a database that the user may not read."""
         if namespace[0] != self._call.database:
-            self._call.require("read", namespace[0])
-        collection = await self._call.app.data.collections.find(*namespace)
+            self._services.require(self._call, "read", namespace[0])
+        collection = await self._services.collections.find(*namespace)
         if collection is None:
             return
         stages: list[Document] = [{"$match": query}] if query else []
@@ -63,7 +67,7 @@ class Collected:
             yield batch
 
     async def special(self, name: str, spec: Value) -> Batches:
-        async for batch in report(self._call, name, spec):
+        async for batch in report(self._services, self._call, name, spec):
             yield batch
 
     async def read(self, collection: Collection | None, stages: Sequence[Document], hint: Any = None) -> Batches:
@@ -73,8 +77,8 @@ class Collected:
             if self._depth >= DEEPEST:
                 text = f"View depth too deep or view cycle detected; maximum view depth is {DEEPEST}"
                 raise MqlError(165, text)
-            inner = Collected(self._call, self._work, self._env, self._moment, self._depth + 1)
-            below = await self._call.app.data.collections.find(collection.database, view_on)
+            inner = Collected(self._services, self._call, self._work, self._env, self._moment, self._depth + 1)
+            below = await self._services.collections.find(collection.database, view_on)
             async for batch in inner.read(below, [*collection.options.get("pipeline", ()), *stages]):
                 yield batch
             return
@@ -114,7 +118,7 @@ class Collected:
 
     async def out(self, target: Out, batches: Batches) -> None:
         """Fill a new collection, then let it take the place of the old one."""
-        call, collections = self._call, self._call.app.data.collections
+        services, call, collections = self._services, self._call, self._services.collections
         database, name = target.target
         old = await collections.find(database, name)
         if old is not None and (old.view_on is not None or old.capped):
@@ -122,11 +126,11 @@ class Collected:
                 17152,
                 f"namespace '{old.namespace}' is {'capped' if old.capped else 'a view'} so it can't be used for $out",
             )
-        interim = f"tmp.agg_out.{call.app.chance.getrandbits(64):016x}"
+        interim = f"tmp.agg_out.{services.chance.getrandbits(64):016x}"
         fresh = await collections.create(database, interim, {} if old is None else old.options, call.now)
         try:
             if old is not None:
-                await call.app.data.indexing.create(fresh, old.specs, call.now)
+                await services.indexing.create(fresh, old.specs, call.now)
                 fresh = await collections.need(database, interim)
             writer = Writer(fresh, self._env, self._validated)
             async for batch in batches:
@@ -136,10 +140,10 @@ class Collected:
             await collections.drop(fresh, call.now)
             raise
         # Under this name, what has died may be shown or hidden.
-        await call.app.data.indexing.settle(await collections.need(database, name), call.now)
+        await services.indexing.settle(await collections.need(database, name), call.now)
 
     async def _insert(self, collection: Collection, writer: Writer, documents: Sequence[Document]) -> None:
-        ids, now = self._call.app.data.ids, self._call.now
+        ids, now = self._services.ids, self._call.now
 
         def body(transaction: DecisionTransaction) -> Steps[None]:
             space = yield from transaction.on(collection.id)
@@ -156,10 +160,10 @@ class Collected:
         return not arguments.flag(self._call.body, "bypassDocumentValidation", self._call.name)
 
     async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
-        collection = await writable_in(self._call, *target.target)
+        collection = await writable_in(self._services, self._call, *target.target)
         if target.on != ("_id",):
             _check_unique(collection, target.on)
-        merger = Merger(self._call, self._work, self._env, collection, target, self._validated)
+        merger = Merger(self._services, self._call, self._work, self._env, collection, target, self._validated)
         for row in rows:
             await merger.merge(row)
 
@@ -175,8 +179,16 @@ class Merger:
     """Merges documents into a collection, one decision each."""
 
     def __init__(
-        self, call: Call, work: UnitOfWork, env: Env, collection: Collection, target: Merge, validated: bool
+        self,
+        services: Services,
+        call: Call,
+        work: UnitOfWork,
+        env: Env,
+        collection: Collection,
+        target: Merge,
+        validated: bool,
     ) -> None:
+        self._services = services
         self._call = call
         self._work = work
         self._env = env
@@ -187,19 +199,19 @@ class Merger:
     async def merge(self, row: MergeRow) -> None:
         document = row.document
         if "_id" not in document:
-            document = {"_id": self._call.app.data.ids.make(self._call.now), **document}
+            document = {"_id": self._services.ids.make(self._call.now), **document}
         now, done = self._call.now, False
         while not done:
             places = await self._places(document, now)
             try:
                 done = await self._work.perform(self._body(document, row.variables, places))
             except MqlError as error:
-                later = max(now, await self._call.app.data.engine.now())
+                later = max(now, await self._services.engine.now())
                 if error.code != 11000 or places or not await self._places(document, later):
                     raise
             # Somebody else was quicker, or the writer is further on than this command: look again.
             if not done:
-                now = max(now, await self._call.app.data.engine.now())
+                now = max(now, await self._services.engine.now())
 
     async def _places(self, document: Document, now: Instant) -> list[Place]:
         if self._target.on == ("_id",):
@@ -256,7 +268,7 @@ class Merger:
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def find_in_view(call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, Moment]:
+async def find_in_view(services: Services, call: Call, work: UnitOfWork, view: Collection) -> tuple[Batches, Moment]:
     """What `find` asks of a view, as the pipeline that it is."""
     body = call.body
     stages: list[Document] = []
@@ -271,8 +283,8 @@ async def find_in_view(call: Call, work: UnitOfWork, view: Collection) -> tuple[
         if value:
             stages.append({stage: abs(value) if field == "limit" else value})
     moment = Moment(call.now)
-    env = environment(call, view, body)
-    return Collected(call, work, env, moment).read(view, stages), moment
+    env = environment(services, call, view, body)
+    return Collected(services, call, work, env, moment).read(view, stages), moment
 
 
 async def encoded(batches: Batches) -> AsyncIterator[list[Item]]:

@@ -12,6 +12,7 @@ from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.stages.source import Batches
@@ -19,30 +20,30 @@ from mayflydb.query.mongo.values import Document, Value, type_name
 from mayflydb.store.interface import Count
 
 
-async def report(call: Call, name: str, spec: Value) -> Batches:
+async def report(services: Services, call: Call, name: str, spec: Value) -> Batches:
     """The documents of one report. MqlError 238 for one that is not kept, 26 for a collection that is not there."""
     maker = _REPORTS.get(name)
     if maker is None:
         raise MqlError(238, f"{name} is not supported")
-    yield await maker(call, spec)
+    yield await maker(services, call, spec)
 
 
-async def _coll_stats(call: Call, spec: Value) -> list[Document]:
-    collection = await call.app.data.collections.need(call.database, call.body[call.name])
+async def _coll_stats(services: Services, call: Call, spec: Value) -> list[Document]:
+    collection = await services.collections.need(call.database, call.body[call.name])
     found: Document = {"ns": collection.namespace, "host": "mayfly", "localTime": DatetimeMS(milliseconds(call.now))}
     if "count" in spec:
-        found["count"] = await visible_count(call, collection)
+        found["count"] = await visible_count(services, call, collection)
     if "storageStats" in spec:
-        found["storageStats"] = await storage(call, collection)
+        found["storageStats"] = await storage(services, call, collection)
     for part in spec:
         if part not in ("count", "storageStats"):
             raise MqlError(238, f"$collStats with '{part}' is not supported")
     return [found]
 
 
-async def visible_count(call: Call, collection: Collection) -> int:
+async def visible_count(services: Services, call: Call, collection: Collection) -> int:
     """Documents of a collection that are not hidden."""
-    engine = call.app.data.engine
+    engine = services.engine
     total = (await engine.store.read(Count(collection.id))).records
     hiding = [rule for rule in collection.node.rules if rule.hides]
     if not hiding:
@@ -51,10 +52,10 @@ async def visible_count(call: Call, collection: Collection) -> int:
     return total - due
 
 
-async def storage(call: Call, collection: Collection) -> Document:
+async def storage(services: Services, call: Call, collection: Collection) -> Document:
     """Sizes of a collection, as `collStats` has them."""
-    counted = await call.app.data.engine.store.read(Count(collection.id, with_bytes=True))
-    documents = await visible_count(call, collection)
+    counted = await services.engine.store.read(Count(collection.id, with_bytes=True))
+    documents = await visible_count(services, call, collection)
     names = [ID.name, *(spec.name for spec in collection.specs)]
     found: Document = {
         "size": Int64(counted.value_bytes),
@@ -75,7 +76,7 @@ async def storage(call: Call, collection: Collection) -> Document:
     return found
 
 
-async def _local_sessions(call: Call, spec: Value) -> list[Document]:
+async def _local_sessions(services: Services, call: Call, spec: Value) -> list[Document]:
     """Sessions that have been used lately: one's own, `{allUsers: true}`, or those of `{users: [{user, db}]}`."""
     if call.body[call.name] != 1:
         raise MqlError(73, "$listLocalSessions must be run against the database with {aggregate: 1}, not a collection")
@@ -85,14 +86,14 @@ async def _local_sessions(call: Call, spec: Value) -> list[Document]:
     owners: list[str] | None = [call.owner]
     everybody, named = arguments.flag(spec, "allUsers", "$listLocalSessions"), _users(spec)
     if everybody or named:
-        call.require("server", "admin")
+        services.require(call, "server", "admin")
         owners = None if everybody else named
     return [
         {
             "_id": {"id": binary_uuid(session.id), "uid": sha256(session.owner.encode()).digest()},
             "lastUse": DatetimeMS(milliseconds(call.now - idle)),
         }
-        for session, idle in call.app.sessions.idle(owners)
+        for session, idle in services.sessions.idle(owners)
     ]
 
 
@@ -106,7 +107,7 @@ def _users(spec: Document) -> list[str]:
     return [f"{arguments.text(each, 'db', field)}.{arguments.text(each, 'user', field)}" for each in users]
 
 
-_REPORTS: Final[Mapping[str, Callable[[Call, Any], Awaitable[list[Document]]]]] = {
+_REPORTS: Final[Mapping[str, Callable[[Services, Call, Any], Awaitable[list[Document]]]]] = {
     "$collStats": _coll_stats,
     "$listLocalSessions": _local_sessions,
 }

@@ -1,4 +1,4 @@
-"""What a command names, resolved: the collection, and the circumstances and the query that its documents are looked for by."""
+"""Resolution of names in commands: collections, the settings that expressions are evaluated under, and queries."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reading import Select, exact_id
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
@@ -22,13 +23,13 @@ from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
 
 
-def environment(call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
+def environment(services: Services, call: Call, collection: Collection | None, given: Mapping[str, Any]) -> Env:
     """What a statement is evaluated in: its own collation, or its collection's."""
     collation = arguments.document(given, "collation", call.name)
     chosen = SIMPLE if collection is None else collection.collation
     if collation is not None:
         chosen = Collation.parse(collation)
-    env = Env(milliseconds(call.now), {}, chosen, call.app.chance.random)
+    env = Env(milliseconds(call.now), {}, chosen, services.chance.random)
     variables = arguments.document(call.body, "let", call.name)
     return msgspec.structs.replace(env, variables=_evaluated(variables, env)) if variables else env
 
@@ -83,14 +84,14 @@ def text_index(collection: Collection | None) -> TextIndex | None:
     return collection.text
 
 
-async def existing(call: Call) -> Collection | None:
+async def existing(services: Services, call: Call) -> Collection | None:
     """The collection a command names. MqlError 166 for a view."""
-    return await existing_in(call, call.database, arguments.text(call.body, call.name, call.name))
+    return await existing_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 
-async def existing_in(call: Call, database: str, name: str) -> Collection | None:
+async def existing_in(services: Services, call: Call, database: str, name: str) -> Collection | None:
     """The same of a collection by name."""
-    found: Collection | None = await call.app.data.collections.find(database, name)
+    found: Collection | None = await services.collections.find(database, name)
     if found is not None and found.view_on is not None:
         raise MqlError(166, f"Namespace {found.namespace} is a view, not a collection")
     if found is not None and found.capped and call.transaction is not None:
@@ -99,15 +100,15 @@ async def existing_in(call: Call, database: str, name: str) -> Collection | None
     return found
 
 
-async def writable(call: Call) -> Collection:
+async def writable(services: Services, call: Call) -> Collection:
     """The collection a command names, made if it is missing."""
-    return await writable_in(call, call.database, arguments.text(call.body, call.name, call.name))
+    return await writable_in(services, call, call.database, arguments.text(call.body, call.name, call.name))
 
 
-async def writable_in(call: Call, database: str, name: str) -> Collection:
+async def writable_in(services: Services, call: Call, database: str, name: str) -> Collection:
     """The same of a collection by name."""
-    found = await existing_in(call, database, name)
+    found = await existing_in(services, call, database, name)
     if found is not None:
         return found
     # In a transaction too it is made at once, empty, and stays where the transaction comes to nothing.
-    return await call.app.data.collections.ensure(database, name, call.now)
+    return await services.collections.ensure(database, name, call.now)

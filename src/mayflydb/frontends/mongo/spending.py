@@ -14,7 +14,7 @@ from mayflydb.model.record import Record
 from mayflydb.store.interface import Delete, Put
 
 QUERY: Final = budget.query(0, 0, 0)
-"""What a query costs at least."""
+"""The least price of a query."""
 
 
 class Spent:
@@ -26,20 +26,20 @@ class Spent:
         self._units: dict[int, float] = {}
 
     def add(self, container: int, units: float) -> None:
-        """So much more."""
+        """Add request units."""
         self._units[container] = self._units.get(container, 0.0) + units
 
     def point(self, container: int, records: Sequence[Record]) -> None:
-        """The record at one place was read; none: there is none."""
+        """A record was read at its place; none: the place is empty."""
         self.add(container, sum([budget.point_read(len(record.value)) for record in records]) or budget.MISS)
 
     def read(self, container: int, records: Sequence[Record], out: int) -> None:
-        """Part of a query: these were read, and so many of them match."""
+        """Records were read for a query; `out` of them match."""
         size = sum([len(record.value) for record in records])
         self.add(container, budget.query(len(records), size, out) - QUERY)
 
     def wrote(self, transaction: Transaction, apart: int | None) -> None:
-        """What a transaction has changed, but for what is noted in the container `apart`. Who dies of it is not paid for here."""
+        """A transaction was committed. Its notes in the container `apart`, and records that it purged, cost nothing here."""
         for change in transaction.changes:
             if isinstance(change, Put) and change.container != apart:
                 size = len(change.record.value)
@@ -47,14 +47,14 @@ class Spent:
             elif isinstance(change, Delete) and change.expiry is None:
                 self.add(change.container, budget.DELETE)
 
-    def taken(self) -> dict[int, float]:
-        """What it comes to; from now on it is nothing."""
+    def take(self) -> dict[int, float]:
+        """The units by container; the count starts anew."""
         units, self._units = self._units, {}
         return units
 
 
 class Grant(msgspec.Struct, frozen=True):
-    """What a container has granted to a command that is likely to cost so much."""
+    """Units that the budget of a container has granted to a command, and its likely price."""
 
     container: int
     spending: Spending

@@ -20,6 +20,7 @@ from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.reading import Select, exact_id, rows
 from mayflydb.frontends.mongo.resolving import environment, select
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.writing import Updated, Writer
 from mayflydb.model.errors import OwnerNotFound
@@ -58,6 +59,7 @@ async def on_standing(
 class Statement(msgspec.Struct, frozen=True):
     """Who is meant: `query`, and of several the first by `order`, unless `many`."""
 
+    services: Services
     call: Call
     given: Document
     query: Document
@@ -71,14 +73,14 @@ class Statement(msgspec.Struct, frozen=True):
 
     async def _later(self) -> Instant:
         # The writer may be further on than this command: what has died for it must not be found again.
-        return max(self.call.now, await self.call.app.data.engine.now())
+        return max(self.call.now, await self.services.engine.now())
 
     def check(self) -> None:
         """MqlError as `run` has it for a statement that can never be carried out, where there is no collection."""
         self.select(None, self.environment(None))
 
     def environment(self, collection: Collection | None) -> Env:
-        return environment(self.call, collection, self.given)
+        return environment(self.services, self.call, collection, self.given)
 
     def select(self, collection: Collection | None, env: Env) -> Select:
         limit = 0 if self.many else 1
@@ -106,7 +108,7 @@ class Modification(Statement, frozen=True):
     constants: Document = {}
 
     @classmethod
-    def of_statement(cls, call: Call, given: Document) -> Modification:
+    def of_statement(cls, services: Services, call: Call, given: Document) -> Modification:
         """One of the command `update`. MqlError 40414 and 14 for what is missing or of another type, 9 as the server has it."""
         name = "update.updates"
         query = arguments.document(given, "q", name)
@@ -122,6 +124,7 @@ class Modification(Statement, frozen=True):
         if many and order is not None:
             raise failed_to_parse("Cannot specify sort with multi=true")
         return cls(
+            services,
             call,
             given,
             query,
@@ -151,7 +154,7 @@ class Modification(Statement, frozen=True):
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[Updated, bool]:
         """What it did, and whether it had been done before. `id`: its number within a numbered write. MqlError 16500."""
-        await afford(self.call, collection, budget.replace(0))
+        await afford(self.services, self.call, collection, budget.replace(0))
         env = self.environment(collection)
         chosen, update = self.select(collection, env), self.compiled(env)
         writer = Writer(collection, env, not arguments.flag(self.call.body, "bypassDocumentValidation", self.call.name))
@@ -188,7 +191,7 @@ class Modification(Statement, frozen=True):
         attempt, now = work.attempt, self.call.now
 
         def make_id() -> Any:
-            return self.call.app.data.ids.make(now)
+            return self.services.ids.make(now)
 
         def body(transaction: DecisionTransaction) -> Steps[tuple[Updated, bool]]:
             if attempt is not None:
@@ -242,7 +245,7 @@ class Modification(Statement, frozen=True):
 
         def insert(transaction: DecisionTransaction) -> Steps[Updated]:
             space = yield from transaction.on(collection.id)
-            return (yield from self._inserted(writer, space, update, lambda: self.call.app.data.ids.make(now)))
+            return (yield from self._inserted(writer, space, update, lambda: self.services.ids.make(now)))
 
         return await work.perform(insert)
 
@@ -271,7 +274,7 @@ class Deletion(Statement, frozen=True):
     """A removal."""
 
     @classmethod
-    def of_statement(cls, call: Call, given: Document) -> Deletion:
+    def of_statement(cls, services: Services, call: Call, given: Document) -> Deletion:
         """One of the command `delete`. MqlError 40414 and 14, and 9 for a limit that is neither 0 nor 1."""
         name = "delete.deletes"
         query = arguments.document(given, "q", name)
@@ -282,11 +285,11 @@ class Deletion(Statement, frozen=True):
             raise arguments.missing("limit", name)
         if limit > 1:
             raise failed_to_parse(f"The limit field in delete objects must be 0 or 1. Got {limit}")
-        return cls(call, given, query, None, limit == 0)
+        return cls(services, call, given, query, None, limit == 0)
 
     async def run(self, work: UnitOfWork, collection: Collection, id: int) -> tuple[int, Document | None, bool]:
         """How many are gone, the last of them, and whether that had been done before. MqlError 16500."""
-        await afford(self.call, collection, budget.DELETE)
+        await afford(self.services, self.call, collection, budget.DELETE)
         env = self.environment(collection)
         chosen = self.select(collection, env)
         writer = Writer(collection, env)

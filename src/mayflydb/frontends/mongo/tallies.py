@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sized
 from typing import Final
 
 import msgspec
-
-from mayflydb.frontends.mongo.calls import Call
 
 OPERATIONS: Final = ("insert", "query", "update", "delete", "getmore", "command")
 
@@ -32,7 +30,7 @@ class Tallies(msgspec.Struct):
     connected: int = 0
     connections: int = 0
 
-    def count(self, call: Call) -> None:
-        """A command is about to be run."""
-        kind, array = _KINDS.get(call.name, ("command", ""))
-        self.operations[kind] += len(call.sequences.get(array, ())) if array else 1
+    def count(self, name: str, arrays: Mapping[str, Sized]) -> None:
+        """A command of this name is about to be run. `arrays`: its arguments that are arrays of documents."""
+        kind, array = _KINDS.get(name, ("command", ""))
+        self.operations[kind] += len(arrays.get(array, ())) if array else 1

@@ -13,6 +13,7 @@ from mayflydb.frontends.mongo.collections import Collections
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import DEEPEST, Collected
 from mayflydb.frontends.mongo.resolving import environment
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.sessions.work import Single
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.stages import compile_pipeline
@@ -26,7 +27,7 @@ _OF_NO_COLLECTION: Final = frozenset({"$currentOp", "$listSessions", "$listLocal
 _WRITING: Final = frozenset({"$out", "$merge"})
 
 
-async def check_view(call: Call, name: str, options: Document) -> None:
+async def check_view(services: Services, call: Call, name: str, options: Document) -> None:
     """Whether `viewOn` and `pipeline` make a view called `name`; nulls are taken out of the pipeline.
 
     MqlError 14, 2 and 73 for what is no collection, 5 for a view of itself, 165 for one too deep, 195 for one too large, and
@@ -44,9 +45,9 @@ async def check_view(call: Call, name: str, options: Document) -> None:
     _check_stages(call, stages)
     if len(encode({"pipeline": stages})) > LARGEST:
         raise MqlError(195, f"The view pipeline is too large: it exceeds {LARGEST} bytes")
-    source = Collected(call, Single(call), environment(call, None, {}), Moment(call.now))
-    compile_pipeline(stages, environment(call, None, {}), source, text=TextIndex({}))
-    await _check_chain(call.app.data.collections, call.database, name, below)
+    source = Collected(services, call, Single(services, call), environment(services, call, None, {}), Moment(call.now))
+    compile_pipeline(stages, environment(services, call, None, {}), source, text=TextIndex({}))
+    await _check_chain(services.collections, call.database, name, below)
 
 
 def _check_stages(call: Call, stages: list[Any]) -> None:

@@ -1,4 +1,4 @@
-"""Users as data: their roles, and what a role lets them do."""
+"""Users, as data: their roles, and the rights that roles give."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mayflydb.frontends.mongo.accounts.scram import Credential
 from mayflydb.query.mongo.faults import MqlError
 
 Right = Literal["open", "anyone", "read", "write", "schema", "users", "server"]
-"""What a command demands of its sender: nothing, a login, or a role that has this on the database it names."""
+"""The right that a command demands of its sender: none, a login, or one that a role gives on the database it names."""
 
 _ALL: Final = frozenset({"read", "write", "schema", "users"})
 
@@ -22,7 +22,7 @@ RIGHTS: Final[Mapping[str, frozenset[str]]] = {
     "userAdmin": frozenset({"users"}),
     "dbOwner": _ALL,
 }
-"""What a role allows on its database."""
+"""The rights that a role gives on its database."""
 
 ANYWHERE: Final[Mapping[str, frozenset[str]]] = {
     "readAnyDatabase": RIGHTS["read"],
@@ -31,7 +31,7 @@ ANYWHERE: Final[Mapping[str, frozenset[str]]] = {
     "userAdminAnyDatabase": RIGHTS["userAdmin"],
     "root": _ALL | {"server"},
 }
-"""What a role of the database `admin` allows on every database. `server`: what concerns the server as a whole."""
+"""The rights that a role of the database `admin` gives on every database. `server`: commands about the server as a whole."""
 
 
 class Role(msgspec.Struct, frozen=True):
@@ -60,7 +60,7 @@ class User(msgspec.Struct, frozen=True):
         return f"{self.db}.{self.name}"
 
     def may(self, right: str, database: str) -> bool:
-        """Whether one of its roles allows this on a database."""
+        """True if one of the user's roles gives this right on a database."""
         for role in self.roles:
             here = role.db == database and right in RIGHTS.get(role.role, ())
             if here or (role.db == "admin" and right in ANYWHERE.get(role.role, ())):
@@ -69,7 +69,7 @@ class User(msgspec.Struct, frozen=True):
 
 
 def rights_of(user: User) -> dict[str, tuple[str, ...]]:
-    """What a user may do, by database; `` is every database."""
+    """The rights of a user, by database; `` is every database."""
     found: dict[str, set[str]] = {}
     for role in user.roles:
         if role.db == "admin" and role.role in ANYWHERE:
@@ -80,7 +80,7 @@ def rights_of(user: User) -> dict[str, tuple[str, ...]]:
 
 
 def check_role(role: Role) -> None:
-    """MqlError 31 for a role that there is not."""
+    """MqlError 31 for a role that does not exist."""
     if role.role in RIGHTS or (role.db == "admin" and role.role in ANYWHERE):
         return
     raise MqlError(31, f"Could not find role: {role.role}@{role.db}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.commands.explain import explained, explains
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
@@ -13,6 +13,7 @@ from mayflydb.frontends.mongo.concerns import is_linearizable
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.pipelines import Collected, encoded
 from mayflydb.frontends.mongo.resolving import environment, text_index
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.work import begin
 from mayflydb.frontends.mongo.spending import QUERY
 from mayflydb.frontends.mongo.streams.open import is_stream, open_stream
@@ -43,7 +44,7 @@ OUTSIDE: Final = frozenset(
 WRITING: Final = frozenset({"$out", "$merge"})
 
 
-async def aggregate(call: Call) -> Document | bytes:
+async def aggregate(services: Services, call: Call) -> Document | bytes:
     """The first batch of what a pipeline makes."""
     call.fields(FIELDS)
     body, name = call.body, call.name
@@ -51,25 +52,26 @@ async def aggregate(call: Call) -> Document | bytes:
     stages = arguments.array(body, "pipeline", name)
     options = arguments.document(body, "cursor", name)
     if explains(body, name):
-        return await _explanation(call)
+        return await _explanation(services, call)
     if options is None:
         raise failed_to_parse("The 'cursor' option is required, except for aggregate with the explain argument")
     collection, namespace = None, f"{call.database}.$cmd.aggregate"
     if type(target) is str:
-        collection = await call.app.data.collections.find(call.database, target)
+        collection = await services.collections.find(call.database, target)
         namespace = f"{call.database}.{target}"
     elif target != 1:
         raise failed_to_parse("Invalid command format: the 'aggregate' field must specify a collection name or 1")
-    work = await begin(call)
+    work = await begin(services, call)
     moment = Moment(call.now)
-    source = Collected(call, work, environment(call, collection, body), moment)
+    env = environment(services, call, collection, body)
+    source = Collected(services, call, work, env, moment)
     if work.aborts:
         _check_inside(stages[0] if stages else {}, OUTSIDE)
     if is_stream(stages):
-        stream = await open_stream(call, target, collection, stages, environment(call, collection, body), source)
-        return await first_batch(call, stream, arguments.whole(options or {}, "batchSize", name))
+        stream = await open_stream(services, call, target, collection, stages, env, source)
+        return await first_batch(services, call, stream, arguments.whole(options or {}, "batchSize", name))
     # Refused before anything is read.
-    pipeline = compile_pipeline(stages, environment(call, collection, body), source, text=text_index(collection))
+    pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
     if type(target) is not str and not pipeline.starts_itself:
         text = "{aggregate: 1} is not valid for "
         raise MqlError(
@@ -79,20 +81,20 @@ async def aggregate(call: Call) -> Document | bytes:
     if work.aborts:
         _check_inside(stages[-1] if stages else {}, WRITING)
     if pipeline.target is not None:
-        call.require("write", pipeline.target.target[0])
+        services.require(call, "write", pipeline.target.target[0])
     if pipeline.target is not None and is_linearizable(call):
         raise MqlError(72, "$out and $merge cannot be used with a 'linearizable' read concern")
     if collection is not None:
-        await afford(call, collection, QUERY)
+        await afford(services, call, collection, QUERY)
     batches = source.read(collection, stages, body.get("hint"))
     cursor = Cursor(namespace, encoded(batches), moment, lambda: (), 0, session_of(call))
-    return await first_batch(call, cursor, arguments.whole(options or {}, "batchSize", name))
+    return await first_batch(services, call, cursor, arguments.whole(options or {}, "batchSize", name))
 
 
-async def _explanation(call: Call) -> Document:
+async def _explanation(services: Services, call: Call) -> Document:
     if call.body.get("writeConcern") is not None:
         raise failed_to_parse("Aggregation explain does not support the 'writeConcern' option")
-    return await explained(call, "queryPlanner")
+    return await explained(services, call, "queryPlanner")
 
 
 def _check_inside(stage: Document, refused: frozenset[str]) -> None:

@@ -11,12 +11,13 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.queries import session_of
 from mayflydb.frontends.mongo.commands.writes import CHUNK, Insert, Outcome, insert_some, statement_ids, statements
 from mayflydb.frontends.mongo.cursors import Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.resolving import existing_in, writable_in
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.arguments import check_database
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin, concern_error
@@ -91,11 +92,11 @@ class Results:
         self.lines.append(encode({"ok": 0.0, "idx": operation.index, **found, **counts}))
 
 
-async def bulk_write(call: Call) -> bytes:
+async def bulk_write(services: Services, call: Call) -> bytes:
     """A cursor over what became of each operation, and the totals."""
     call.fields({"ops", "nsInfo", "errorsOnly", "ordered", "let", "bypassDocumentValidation", "cursor"})
-    operations = _operations(call)
-    work = await begin(call)
+    operations = _operations(services, call)
+    work = await begin(services, call)
     if work.attempt is not None and any(each.given.get("multi") for each in operations):
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     # Where an error ends more than its operation, nothing is tried after it.
@@ -103,23 +104,23 @@ async def bulk_write(call: Call) -> bytes:
     results = Results(ordered, arguments.flag(call.body, "errorsOnly", call.name))
     for run in _runs(operations):
         if run[0].kind == "insert":
-            await _insert(call, work, results, run)
+            await _insert(services, call, work, results, run)
         else:
-            await _change(call, work, results, run[0])
+            await _change(services, call, work, results, run[0])
         if results.stopped:
             break
     if results.totals["nErrors"]:
         work.fail()
-    return await _reply(call, results)
+    return await _reply(services, call, results)
 
 
-def _operations(call: Call) -> list[Operation]:
-    ops, spaces = statements(call, "ops"), [_namespace(call, each) for each in statements(call, "nsInfo")]
+def _operations(services: Services, call: Call) -> list[Operation]:
+    ops, spaces = statements(call, "ops"), [_namespace(services, call, each) for each in statements(call, "nsInfo")]
     ids = statement_ids(call, len(ops))
     return [_operation(index, ids[index], each, spaces) for index, each in enumerate(ops)]
 
 
-def _namespace(call: Call, data: bytes) -> tuple[str, str]:
+def _namespace(services: Services, call: Call, data: bytes) -> tuple[str, str]:
     given = decode(data)
     for field in given:
         if field != "ns":
@@ -127,7 +128,7 @@ def _namespace(call: Call, data: bytes) -> tuple[str, str]:
     database, dot, name = arguments.text(given, "ns", "bulkWrite.nsInfo").partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{database}'")
-    call.require("write", database)
+    services.require(call, "write", database)
     if call.transaction is not None:
         check_database(database)
     return database, name
@@ -163,16 +164,16 @@ def _runs(operations: Sequence[Operation]) -> list[list[Operation]]:
     return runs
 
 
-async def _insert(call: Call, work: UnitOfWork, results: Results, run: Sequence[Operation]) -> None:
+async def _insert(services: Services, call: Call, work: UnitOfWork, results: Results, run: Sequence[Operation]) -> None:
     outcome = Outcome(results.ordered)
     try:
-        await writable_in(call, *run[0].namespace)
+        await writable_in(services, call, *run[0].namespace)
     except MqlError as error:
         for each in run[:1] if results.ordered else run:
             results.refuse(each, {"code": error.code, "errmsg": error.message})
         return
-    inserts = [Insert.of(call, each.index, each.id, _document(each.raw)) for each in run]
-    await insert_some(call, work, outcome, inserts, lambda: writable_in(call, *run[0].namespace))
+    inserts = [Insert.of(services, call, each.index, each.id, _document(each.raw)) for each in run]
+    await insert_some(services, call, work, outcome, inserts, lambda: writable_in(services, call, *run[0].namespace))
     refused = {error["index"]: error for error in outcome.errors}
     for each in run:
         if each.index in refused:
@@ -188,27 +189,29 @@ def _document(data: bytes) -> bytes:
     return next(data[each.value : each.end] for each in raw.elements(data) if each.name == b"document")
 
 
-async def _change(call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
+async def _change(services: Services, call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
     try:
         if operation.kind == "update":
-            await _update(call, work, results, operation)
+            await _update(services, call, work, results, operation)
         else:
-            await _delete(call, work, results, operation)
+            await _delete(services, call, work, results, operation)
     except MqlError as error:
         outcome = Outcome(results.ordered)
         outcome.refused(operation.index, error)
         results.refuse(operation, outcome.errors[0])
 
 
-async def _update(call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
+async def _update(services: Services, call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
     given = operation.given
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
-    modification = Modification.of_statement(call, statement)
+    modification = Modification.of_statement(services, call, statement)
     ran = await on_standing(
         work,
         lambda: (
-            writable_in(call, *operation.namespace) if modification.upsert else existing_in(call, *operation.namespace)
+            writable_in(services, call, *operation.namespace)
+            if modification.upsert
+            else existing_in(services, call, *operation.namespace)
         ),
         lambda collection: modification.run(work, collection, operation.id),
     )
@@ -224,13 +227,13 @@ async def _update(call: Call, work: UnitOfWork, results: Results, operation: Ope
         results.add(operation, 1, retried, {"nUpserted": 1}, nModified=0, upserted={"_id": done.upserted})
 
 
-async def _delete(call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
+async def _delete(services: Services, call: Call, work: UnitOfWork, results: Results, operation: Operation) -> None:
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
-    deletion = Deletion.of_statement(call, {**given, "q": given["filter"], "limit": 0 if many else 1})
+    deletion = Deletion.of_statement(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
     ran = await on_standing(
         work,
-        lambda: existing_in(call, *operation.namespace),
+        lambda: existing_in(services, call, *operation.namespace),
         lambda collection: deletion.run(work, collection, operation.id),
     )
     if ran is None:
@@ -239,7 +242,7 @@ async def _delete(call: Call, work: UnitOfWork, results: Results, operation: Ope
     results.add(operation, count, retried, {"nDeleted": count})
 
 
-async def _reply(call: Call, results: Results) -> bytes:
+async def _reply(services: Services, call: Call, results: Results) -> bytes:
     async def lines() -> AsyncIterator[list[Item]]:
         yield [(None, line) for line in results.lines]
 
@@ -248,7 +251,7 @@ async def _reply(call: Call, results: Results) -> bytes:
     cursor.transaction = call.transaction
     # Without a size, as much as fits: nobody wants to ask again for what is known already.
     batch = await cursor.batch(arguments.whole(options, "batchSize", call.name), call.now)
-    id = 0 if cursor.exhausted else call.app.data.cursors.keep(cursor)
+    id = 0 if cursor.exhausted else services.cursors.keep(cursor)
     rest: dict[str, Any] = dict(results.totals)
     if results.retried:
         rest["retriedStmtIds"] = results.retried

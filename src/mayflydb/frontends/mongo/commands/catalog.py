@@ -10,12 +10,13 @@ from typing import Any, Final
 from bson import Int64
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import ID_INDEX, Collection
 from mayflydb.frontends.mongo.commands.queries import first_batch, session_of
 from mayflydb.frontends.mongo.contracts import ProfileChanged, check_kept
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
 from mayflydb.frontends.mongo.documents import binary_uuid, milliseconds
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.env import Env
@@ -52,13 +53,13 @@ OF_VIEWS: Final = ("viewOn", "pipeline", "collation")
 """Options that a view has; the others say nothing of one."""
 
 
-async def view_options_of(call: Call, name: str) -> Document:
+async def view_options_of(services: Services, call: Call, name: str) -> Document:
     """What `create` is told of a view, checked."""
     if call.body.get("idIndex") is not None:
         raise MqlError(72, "'viewOn' and 'idIndex' cannot both be specified")
     options = options_of(call)
     options = {field: options[field] for field in OF_VIEWS if field in options}
-    await check_view(call, name, options)
+    await check_view(services, call, name, options)
     return options
 
 
@@ -140,16 +141,16 @@ def _check_id_index(call: Call, options: Document) -> None:
         raise bad_value("The collation of the _id index must be that of the collection")
 
 
-async def create(call: Call) -> Document:
+async def create(services: Services, call: Call) -> Document:
     """A collection or view. The same options again are no error."""
     call.fields({*OPTIONS, *UNSUPPORTED, "autoIndexId", "idIndex", "expireAfterSeconds", "flags"})
     name = arguments.text(call.body, call.name, call.name)
     if call.body.get("viewOn") is not None:
-        options = await view_options_of(call, name)
+        options = await view_options_of(services, call, name)
     else:
         options = options_of(call)
         _check_id_index(call, options)
-    collections = call.app.data.collections
+    collections = services.collections
     try:
         await collections.create(call.database, name, options, call.now)
     except MqlError as error:
@@ -159,27 +160,27 @@ async def create(call: Call) -> Document:
     return {"ok": 1.0}
 
 
-async def drop(call: Call) -> Document:
+async def drop(services: Services, call: Call) -> Document:
     """Remove a collection. One that is not there is no error."""
     call.fields(())
     name = arguments.text(call.body, call.name, call.name)
-    collection = await call.app.data.collections.find(call.database, name)
+    collection = await services.collections.find(call.database, name)
     if collection is None:
         return {"ok": 1.0}
-    await call.app.data.collections.drop(collection, call.now)
+    await services.collections.drop(collection, call.now)
     answer: Document = {} if collection.view_on is not None else {"nIndexesWas": 1 + len(collection.specs)}
     return {**answer, "ns": collection.namespace, "ok": 1.0}
 
 
-async def rename_collection(call: Call) -> Document:
+async def rename_collection(services: Services, call: Call) -> Document:
     """Give a collection another name, in another database perhaps, in the place of another one if `dropTarget`."""
     call.fields({"to", "dropTarget", "stayTemp"})
     source, target = _namespace(call, call.name), _namespace(call, "to")
-    call.require("schema", source[0])
-    call.require("schema", target[0])
+    services.require(call, "schema", source[0])
+    services.require(call, "schema", target[0])
     if source == target:
         raise MqlError(20, "Can't rename a collection to itself")
-    collections = call.app.data.collections
+    collections = services.collections
     collection = await collections.find(*source)
     if collection is None:
         raise MqlError(26, f"Source collection {'.'.join(source)} does not exist")
@@ -189,12 +190,12 @@ async def rename_collection(call: Call) -> Document:
     if old is not None and old.view_on is not None:
         raise MqlError(166, f"cannot rename to an existing view: {old.namespace}")
     try:
-        check_kept(call.app.data.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
+        check_kept(services.contracts.of(*target), collection.node.body.get("profile"), collection.namespace)
     except ProfileChanged as error:
         raise MqlError(20, str(error)) from None
     await collections.rename(collection, *target, old, call.now)
     # Under its new name, what has died may be shown or hidden.
-    await call.app.data.indexing.settle(await collections.need(*target), call.now)
+    await services.indexing.settle(await collections.need(*target), call.now)
     return {"ok": 1.0}
 
 
@@ -205,20 +206,20 @@ def _namespace(call: Call, field: str) -> tuple[str, str]:
     return database, name
 
 
-async def drop_database(call: Call) -> Document:
+async def drop_database(services: Services, call: Call) -> Document:
     """Remove a database with all it holds."""
     call.fields(())
-    gone = await call.app.data.collections.drop_database(call.database, call.now)
+    gone = await services.collections.drop_database(call.database, call.now)
     return {"dropped": call.database, "ok": 1.0} if gone else {"ok": 1.0}
 
 
-async def list_collections(call: Call) -> bytes:
+async def list_collections(services: Services, call: Call) -> bytes:
     """The collections and views of a database."""
     call.fields({"filter", "nameOnly", "authorizedCollections", "cursor"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
-    found = await call.app.data.collections.of(call.database)
+    found = await services.collections.of(call.database)
     described = [_described(each, name_only) for each in found]
-    return await listed(call, described, f"{call.database}.$cmd.listCollections")
+    return await listed(services, call, described, f"{call.database}.$cmd.listCollections")
 
 
 def _described(collection: Collection, name_only: bool) -> Document:
@@ -233,7 +234,7 @@ def _described(collection: Collection, name_only: bool) -> Document:
     return long if view else {**long, "idIndex": ID_INDEX}
 
 
-async def listed(call: Call, found: list[Document], namespace: str) -> bytes:
+async def listed(services: Services, call: Call, found: list[Document], namespace: str) -> bytes:
     """The first batch of a list; `filter` picks from it."""
     env = Env(milliseconds(call.now))
     query = arguments.document(call.body, "filter", call.name)
@@ -246,19 +247,19 @@ async def listed(call: Call, found: list[Document], namespace: str) -> bytes:
         yield [(None, encode(each)) for each in found]
 
     cursor = Cursor(namespace, items(), Moment(call.now), lambda: (), 0, session_of(call))
-    return await first_batch(call, cursor, size)
+    return await first_batch(services, call, cursor, size)
 
 
-async def list_databases(call: Call) -> Document:
+async def list_databases(services: Services, call: Call) -> Document:
     """The databases, with the bytes that their documents take."""
     call.fields({"filter", "nameOnly", "authorizedDatabases"})
     name_only = arguments.flag(call.body, "nameOnly", call.name)
     query = arguments.document(call.body, "filter", call.name)
     filter = compile_filter(query, Env(milliseconds(call.now))) if query else None
-    engine = call.app.data.engine
+    engine = services.engine
     found: list[Document] = []
     total = 0
-    for node in await call.app.data.collections.databases():
+    for node in await services.collections.databases():
         line: Document = {"name": node.name}
         if not name_only:
             children = await engine.children(node.id)

@@ -11,9 +11,10 @@ from typing import Any, Final
 from mayflydb.engine import throughput
 from mayflydb.engine.throughput import STANDARD, Throughput
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import SHARD_KEY, Collection
 from mayflydb.frontends.mongo.errors import code_of
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
@@ -26,18 +27,18 @@ MOST_UNSHARDED: Final = 10_000
 OFFER: Final = frozenset({"offerThroughput", "autoScaleSettings"})
 
 
-def _check_there(call: Call) -> None:
+def _check_there(services: Services, call: Call) -> None:
     """MqlError 59 where a database is MongoDB's alone."""
-    if call.app.data.contracts.of(call.database).profile == "native":
+    if services.contracts.of(call.database).profile == "native":
         raise MqlError(59, f"no such command: '{call.name}'")
 
 
 # --- customAction ----------------------------------------------------------------------------------------------------
 
 
-async def custom_action(call: Call) -> Document:
+async def custom_action(services: Services, call: Call) -> Document:
     """Throughput and indexes of databases and collections. Its errors say `errMsg`, too."""
-    _check_there(call)
+    _check_there(services, call)
     try:
         name = arguments.text(call.body, call.name, call.name)
         if name not in ACTIONS:
@@ -45,18 +46,18 @@ async def custom_action(call: Call) -> Document:
             raise MqlError(115, f"The custom action '{name}' {known}")
         fields, act = ACTIONS[name]
         call.fields(fields)
-        return {**(await act(call)), "ok": 1.0}
+        return {**(await act(services, call)), "ok": 1.0}
     except (MqlError, BadRequest) as error:
         fields_told, labels = (error.fields, error.labels) if isinstance(error, MqlError) else ({}, ())
         raise MqlError(code_of(error), error.message, labels, **{**fields_told, "errMsg": error.message}) from None
 
 
-def _asked(call: Call) -> Throughput | None:
+def _asked(services: Services, call: Call) -> Throughput | None:
     """The throughput that is asked for; None: nothing is said of it. BadRequest, MqlError 14, 2."""
     units, settings = call.body.get("offerThroughput"), arguments.document(call.body, "autoScaleSettings", call.name)
     if units is None and settings is None:
         return None
-    if call.app.options.serverless:
+    if services.options.serverless:
         raise bad_value("Setting offer throughput or autopilot is not supported for serverless accounts.")
     if settings is None:
         return throughput.manual(arguments.whole(call.body, "offerThroughput", call.name))
@@ -65,9 +66,9 @@ def _asked(call: Call) -> Throughput | None:
     return throughput.autoscale(arguments.whole(settings, "maxThroughput", f"{call.name}.autoScaleSettings"))
 
 
-def _changed(call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
+def _changed(services: Services, call: Call, before: Mapping[str, Any] | None) -> Throughput | None:
     """The throughput after an update: what is asked for, else what there was. MqlError 2 for the other kind."""
-    asked, known = _asked(call), None if before is None else throughput.loaded(before)
+    asked, known = _asked(services, call), None if before is None else throughput.loaded(before)
     if asked is None or known is None:
         return asked or known
     if (asked.autoscale_max is None) != (known.autoscale_max is None):
@@ -85,22 +86,22 @@ def _shown(offer: Mapping[str, Any] | None) -> Document:
     return shown
 
 
-async def _create_database(call: Call) -> Document:
-    await call.app.data.collections.make_database(call.database, throughput.stored(_asked(call)), call.now)
+async def _create_database(services: Services, call: Call) -> Document:
+    await services.collections.make_database(call.database, throughput.stored(_asked(services, call)), call.now)
     return {}
 
 
-async def _update_database(call: Call) -> Document:
-    node = await call.app.data.collections.database(call.database)
+async def _update_database(services: Services, call: Call) -> Document:
+    node = await services.collections.database(call.database)
     if node is None:
         raise MqlError(26, f"ns does not exist: {call.database}")
-    offer = throughput.stored(_changed(call, node.definition.offer))
-    await call.app.data.collections.change_database(node, offer, call.now)
+    offer = throughput.stored(_changed(services, call, node.definition.offer))
+    await services.collections.change_database(node, offer, call.now)
     return {}
 
 
-async def _get_database(call: Call) -> Document:
-    node = await call.app.data.collections.database(call.database)
+async def _get_database(services: Services, call: Call) -> Document:
+    node = await services.collections.database(call.database)
     if node is None:
         raise MqlError(26, f"ns does not exist: {call.database}")
     return {"database": call.database, **_shown(node.definition.offer)}
@@ -115,7 +116,7 @@ def _check_size(offer: Throughput | None, shard_key: str | None) -> None:
         raise bad_value(f"A shard key is required for a throughput above {MOST_UNSHARDED} RU/s.")
 
 
-def _indexes(call: Call) -> list[Document] | None:
+def _indexes(services: Services, call: Call) -> list[Document] | None:
     """The whole set of indexes that is asked for, checked as far as no collection is needed; None: nothing is said."""
     if "indexes" not in call.body:
         return None
@@ -126,48 +127,52 @@ def _indexes(call: Call) -> list[Document] | None:
     if not any(each.get("key") == ID.pattern for each in documents):
         raise bad_value("The list of indexes must contain the index on '_id': { key: { _id: 1 }, name: \"_id_1\" }")
     name = arguments.text(call.body, "collection", call.name)
-    call.app.data.indexing.parse_for_none(call.app.data.contracts.of(call.database, name), documents)
+    services.indexing.parse_for_none(services.contracts.of(call.database, name), documents)
     return documents
 
 
-async def _create_collection(call: Call) -> Document:
-    name, shard_key, indexes = arguments.text(call.body, "collection", call.name), _shard_key(call), _indexes(call)
-    asked = _asked(call)
-    database = await call.app.data.collections.database(call.database)
-    if asked is None and (database is None or database.definition.offer is None) and not call.app.options.serverless:
+async def _create_collection(services: Services, call: Call) -> Document:
+    name, shard_key, indexes = (
+        arguments.text(call.body, "collection", call.name),
+        _shard_key(call),
+        _indexes(services, call),
+    )
+    asked = _asked(services, call)
+    database = await services.collections.database(call.database)
+    if asked is None and (database is None or database.definition.offer is None) and not services.options.serverless:
         asked = STANDARD
     _check_size(asked, shard_key)
-    data, offer = call.app.data, throughput.stored(asked)
-    collection = await data.collections.create(call.database, name, {}, call.now, offer, shard_key)
+    offer = throughput.stored(asked)
+    collection = await services.collections.create(call.database, name, {}, call.now, offer, shard_key)
     if indexes is not None:
-        await data.indexing.replace(collection, indexes, call.now)
+        await services.indexing.replace(collection, indexes, call.now)
     return {}
 
 
-async def _found(call: Call) -> Collection:
-    collection = await call.app.data.collections.need(call.database, arguments.text(call.body, "collection", call.name))
+async def _found(services: Services, call: Call) -> Collection:
+    collection = await services.collections.need(call.database, arguments.text(call.body, "collection", call.name))
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
     return collection
 
 
-async def _update_collection(call: Call) -> Document:
-    collection = await _found(call)
-    known, shard_key, indexes = collection.node.body.get(SHARD_KEY), _shard_key(call), _indexes(call)
+async def _update_collection(services: Services, call: Call) -> Document:
+    collection = await _found(services, call)
+    known, shard_key, indexes = collection.node.body.get(SHARD_KEY), _shard_key(call), _indexes(services, call)
     if shard_key is not None and shard_key != known:
         raise bad_value("The shard key of a collection cannot be changed.")
-    changed = _changed(call, collection.node.definition.offer)
+    changed = _changed(services, call, collection.node.definition.offer)
     _check_size(changed, known)
     offer = throughput.stored(changed)
     if offer != collection.node.definition.offer:
-        await call.app.data.collections.provision(collection, known, offer, call.now)
+        await services.collections.provision(collection, known, offer, call.now)
     if indexes is not None:
-        await call.app.data.indexing.replace(collection, indexes, call.now)
+        await services.indexing.replace(collection, indexes, call.now)
     return {}
 
 
-async def _get_collection(call: Call) -> Document:
-    collection = await _found(call)
+async def _get_collection(services: Services, call: Call) -> Document:
+    collection = await _found(services, call)
     shown: Document = {"database": call.database, "collection": collection.name}
     shard_key = collection.node.body.get(SHARD_KEY)
     if shard_key is not None:
@@ -179,7 +184,7 @@ async def _get_collection(call: Call) -> Document:
     return shown
 
 
-Action = Callable[[Call], Coroutine[Any, Any, Document]]
+Action = Callable[[Services, Call], Coroutine[Any, Any, Document]]
 
 _COLLECTION: Final = OFFER | {"collection", "shardKey", "indexes"}
 
@@ -196,22 +201,22 @@ ACTIONS: Final[Mapping[str, tuple[frozenset[str], Action]]] = {
 # --- others ----------------------------------------------------------------------------------------------------------
 
 
-async def shard_collection(call: Call) -> Document:
+async def shard_collection(services: Services, call: Call) -> Document:
     """Give a collection a shard key, and make it if it is missing. MqlError 115 in profiles other than `cosmos`."""
     call.fields({"key", "unique", "numInitialChunks"})
     namespace = arguments.text(call.body, call.name, call.name)
     database, dot, name = namespace.partition(".")
     if not dot:
         raise MqlError(73, f"Invalid namespace specified '{namespace}'")
-    call.require("schema", database)
-    if not call.app.data.contracts.of(database).is_cosmos:
+    services.require(call, "schema", database)
+    if not services.contracts.of(database).is_cosmos:
         raise MqlError(115, "shardCollection is not supported by Mayfly outside of the profile 'cosmos'")
     key = arguments.document(call.body, "key", call.name)
     if not key:
         raise arguments.missing("key", call.name)
     if len(key) > 1:
         raise bad_value("A shard key is one field")
-    collections = call.app.data.collections
+    collections = services.collections
     collection = await collections.ensure(database, name, call.now)
     before, after = collection.node.body.get(SHARD_KEY), next(iter(key))
     if before not in (None, after):
@@ -221,10 +226,10 @@ async def shard_collection(call: Call) -> Document:
     return {"_t": "ShardCollectionResponse", "ok": 1.0, "collectionsharded": namespace}
 
 
-async def last_request_statistics(call: Call) -> Document:
+async def last_request_statistics(services: Services, call: Call) -> Document:
     """What the last priced command has cost: of this connection, else of this session."""
     call.fields(())
-    _check_there(call)
+    _check_there(services, call)
     priced = call.connection.last_priced
     if priced is None and call.session is not None:
         priced = call.session.last_priced

@@ -12,13 +12,14 @@ from typing import Any, Final
 import msgspec
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.handshake import version_text
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import Collected
 from mayflydb.frontends.mongo.reading import Committed, Select, planned, rows
 from mayflydb.frontends.mongo.resolving import environment, existing, select, text_index
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.work import Single, begin
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.indexes.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
@@ -38,7 +39,7 @@ class Question(msgspec.Struct, frozen=True):
     rest: list[Document] = []
 
 
-async def explain(call: Call) -> Document:
+async def explain(services: Services, call: Call) -> Document:
     """The plan of find, aggregate, count, distinct, update, delete or findAndModify."""
     call.fields({"verbosity"})
     verbosity = call.body.get("verbosity", "allPlansExecution")
@@ -47,32 +48,38 @@ async def explain(call: Call) -> Document:
     command = arguments.document(call.body, call.name, call.name) or {}
     name = next(iter(command), "")
     if name not in _QUESTIONS:
-        if name in call.app.handlers:
+        if name in services.handlers:
             raise MqlError(20, f"Explain is not supported for the command '{name}'")
         raise MqlError(59, f"Explain failed due to unknown command: {name}")
-    return await explained(msgspec.structs.replace(call, name=name, body=command), verbosity)
+    return await explained(services, msgspec.structs.replace(call, name=name, body=command), verbosity)
 
 
-async def explained(call: Call, verbosity: str) -> Document:
+async def explained(services: Services, call: Call, verbosity: str) -> Document:
     """What explain answers of the command itself."""
-    started = call.app.monotonic()
+    started = services.monotonic()
     target = arguments.text(call.body, call.name, call.name)
-    collection = await call.app.data.collections.find(call.database, target)
+    collection = await services.collections.find(call.database, target)
     if collection is not None and collection.view_on is not None:
         raise MqlError(238, f"explain of a command on a view is not supported: {collection.namespace}")
-    question = await _QUESTIONS[call.name](call, collection)
+    question = await _QUESTIONS[call.name](services, call, collection)
     plan = Plan("none") if collection is None else planned(collection, question.select)
     counted = None
     if verbosity != "queryPlanner":
-        counted = await _counted(call, collection, question, started)
-    return _told(call, f"{call.database}.{target}", plan, question, counted, verbosity == "allPlansExecution")
+        counted = await _counted(services, call, collection, question, started)
+    return _told(services, call, f"{call.database}.{target}", plan, question, counted, verbosity == "allPlansExecution")
 
 
 def _told(
-    call: Call, namespace: str, plan: Plan, question: Question, counted: Counted | None, everything: bool
+    services: Services,
+    call: Call,
+    namespace: str,
+    plan: Plan,
+    question: Question,
+    counted: Counted | None,
+    everything: bool,
 ) -> Document:
-    host, _, port = call.app.options.advertise.rpartition(":")
-    build = {"version": version_text(call.app.options), "gitVersion": f"mayfly-{call.app.options.version}"}
+    host, _, port = services.options.advertise.rpartition(":")
+    build = {"version": version_text(services.options), "gitVersion": f"mayfly-{services.options.version}"}
     server = {"host": socket.gethostname() or host, "port": int(port or 0), **build}
     reply = explanation(plan, question.asked, namespace, call.body, server, counted)
     if counted is not None and everything:
@@ -86,11 +93,13 @@ def _told(
     return {"explainVersion": "1", "stages": stages, **{name: reply[name] for name in ("command", "serverInfo", "ok")}}
 
 
-async def _counted(call: Call, collection: Collection | None, question: Question, started: int) -> Counted:
+async def _counted(
+    services: Services, call: Call, collection: Collection | None, question: Question, started: int
+) -> Counted:
     """What a run of the read costs; `hidden`: how many documents match that an expiry hides."""
     if collection is None:
         return Counted(0, 0, 0)
-    work = await begin(call)
+    work = await begin(services, call)
     if not isinstance(work, Single) or not isinstance(work.view, Committed):
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
     view = work.view
@@ -104,7 +113,7 @@ async def _counted(call: Call, collection: Collection | None, question: Question
         every = msgspec.structs.replace(question.select, skip=0, limit=0)
         hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
     writes = question.asked.verb in ("update", "delete", "count")
-    spent = (call.app.monotonic() - started) // 1000
+    spent = (services.monotonic() - started) // 1000
     return Counted(0 if writes else returned, keys, documents, hidden, spent)
 
 
@@ -118,9 +127,9 @@ async def _count(view: Committed, collection: Collection, chosen: Select, call: 
 # --- commands --------------------------------------------------------------------------------------------------------
 
 
-async def _find(call: Call, collection: Collection | None) -> Question:
+async def _find(services: Services, call: Call, collection: Collection | None) -> Question:
     body, name = call.body, call.name
-    env = environment(call, collection, body)
+    env = environment(services, call, collection, body)
     query, sort = arguments.document(body, "filter", name) or {}, arguments.document(body, "sort", name)
     skip = arguments.whole(body, "skip", name, 0) or 0
     limit = abs(int(body.get("limit") or 0))
@@ -131,19 +140,21 @@ async def _find(call: Call, collection: Collection | None) -> Question:
     return Question(Asked(query, "find", sort, projection, skip, limit), chosen)
 
 
-async def _query(call: Call, collection: Collection | None) -> Question:
+async def _query(services: Services, call: Call, collection: Collection | None) -> Question:
     """count and distinct."""
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, abs(int(body.get("limit") or 0))
-    chosen = select(collection, environment(call, collection, body), query, None, body.get("hint"), skip, limit)
+    chosen = select(
+        collection, environment(services, call, collection, body), query, None, body.get("hint"), skip, limit
+    )
     verb: Verb = "count" if name == "count" else "distinct"
     return Question(Asked(query, verb, None, None, skip, limit), chosen)
 
 
-async def _statement(call: Call, collection: Collection | None) -> Question:
+async def _statement(services: Services, call: Call, collection: Collection | None) -> Question:
     """update and delete: of one statement."""
-    await existing(call)
+    await existing(services, call)
     field = "updates" if call.name == "update" else "deletes"
     given = arguments.array(call.body, field, call.name)
     if len(given) != 1 or type(given[0]) is not dict:
@@ -152,16 +163,17 @@ async def _statement(call: Call, collection: Collection | None) -> Question:
     query = arguments.document(statement, "q", f"{call.name}.{field}") or {}
     many = bool(statement.get("multi")) if field == "updates" else not statement.get("limit")
     sort = arguments.document(statement, "sort", f"{call.name}.{field}")
-    return _write(call, collection, statement, query, sort, 0 if many else 1, field == "deletes")
+    return _write(services, call, collection, statement, query, sort, 0 if many else 1, field == "deletes")
 
 
-async def _find_and_modify(call: Call, collection: Collection | None) -> Question:
+async def _find_and_modify(services: Services, call: Call, collection: Collection | None) -> Question:
     body = call.body
     query, sort = arguments.document(body, "query", call.name) or {}, arguments.document(body, "sort", call.name)
-    return _write(call, collection, body, query, sort, 1, bool(body.get("remove")))
+    return _write(services, call, collection, body, query, sort, 1, bool(body.get("remove")))
 
 
 def _write(
+    services: Services,
     call: Call,
     collection: Collection | None,
     given: Document,
@@ -170,15 +182,17 @@ def _write(
     limit: int,
     removes: bool,
 ) -> Question:
-    chosen = select(collection, environment(call, collection, given), query, sort, given.get("hint"), limit=limit)
+    chosen = select(
+        collection, environment(services, call, collection, given), query, sort, given.get("hint"), limit=limit
+    )
     return Question(Asked(query, "delete" if removes else "update", sort), chosen)
 
 
-async def _aggregate(call: Call, collection: Collection | None) -> Question:
+async def _aggregate(services: Services, call: Call, collection: Collection | None) -> Question:
     body, name = call.body, call.name
     stages = arguments.array(body, "pipeline", name)
-    env = environment(call, collection, body)
-    source = Collected(call, await begin(call), env, Moment(call.now))
+    env = environment(services, call, collection, body)
+    source = Collected(services, call, await begin(services, call), env, Moment(call.now))
     pipeline = compile_pipeline(stages, env, source, text=text_index(collection))
     if pipeline.starts_itself:
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
@@ -188,7 +202,7 @@ async def _aggregate(call: Call, collection: Collection | None) -> Question:
     return Question(asked, chosen, stages[pipeline.headed :])
 
 
-_QUESTIONS: Final[Mapping[str, Callable[[Call, Collection | None], Awaitable[Question]]]] = {
+_QUESTIONS: Final[Mapping[str, Callable[[Services, Call, Collection | None], Awaitable[Question]]]] = {
     "find": _find,
     "aggregate": _aggregate,
     "count": _query,

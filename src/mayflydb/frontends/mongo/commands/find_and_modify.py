@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.writes import statement_ids
 from mayflydb.frontends.mongo.resolving import environment, existing, writable
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin, concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
@@ -35,15 +36,15 @@ FIELDS = frozenset(
 )
 
 
-async def find_and_modify(call: Call) -> Document:
+async def find_and_modify(services: Services, call: Call) -> Document:
     """`value` is the document before, or with `new` after; null where none matched."""
     call.fields(FIELDS)
     body, name = call.body, call.name
     removes = arguments.flag(body, "remove", name)
     _check(body, removes)
-    work = await begin(call)
+    work = await begin(services, call)
     id = statement_ids(call, 1)[0]
-    reply = await (_remove(call, work, id) if removes else _update(call, work, id))
+    reply = await (_remove(services, call, work, id) if removes else _update(services, call, work, id))
     concern = concern_error(call)
     if concern is not None:
         reply["writeConcernError"] = concern
@@ -62,50 +63,55 @@ def _check(body: Document, removes: bool) -> None:
         raise failed_to_parse("Either an update or remove=true must be specified")
 
 
-async def _remove(call: Call, work: UnitOfWork, id: int) -> Document:
+async def _remove(services: Services, call: Call, work: UnitOfWork, id: int) -> Document:
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
-    deletion = Deletion(call, body, query, arguments.document(body, "sort", name))
-    collection = await existing(call)
-    ran = await on_standing(work, lambda: existing(call), lambda found: deletion.run(work, found, id))
+    deletion = Deletion(services, call, body, query, arguments.document(body, "sort", name))
+    collection = await existing(services, call)
+    ran = await on_standing(work, lambda: existing(services, call), lambda found: deletion.run(work, found, id))
     if ran is None:
         deletion.check()
     count, last, retried = (0, None, False) if ran is None else ran
-    return _answer(call, collection, {"n": count}, last, [id] if retried else [])
+    return _answer(services, call, collection, {"n": count}, last, [id] if retried else [])
 
 
-async def _update(call: Call, work: UnitOfWork, id: int) -> Document:
+async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> Document:
     body, name = call.body, call.name
     query = arguments.document(body, "query", name) or {}
     upsert = arguments.flag(body, "upsert", name)
     order = arguments.document(body, "sort", name)
-    modification = Modification(call, body, query, order, False, updates=body["update"], upsert=upsert)
-    collection = await (writable(call) if upsert else existing(call))
+    modification = Modification(services, call, body, query, order, False, updates=body["update"], upsert=upsert)
+    collection = await (writable(services, call) if upsert else existing(services, call))
     ran = None
     if collection is not None:
         ran = await on_standing(
             work,
-            lambda: writable(call) if upsert else existing(call),
+            lambda: writable(services, call) if upsert else existing(services, call),
             lambda found: modification.run(work, found, id),
         )
     if ran is None:
         modification.check()
-        return _answer(call, None, {"n": 0, "updatedExisting": False}, None, [])
+        return _answer(services, call, None, {"n": 0, "updatedExisting": False}, None, [])
     done, retried = ran
     inserted = done.upserted is not MISSING
     last: Document = {"n": done.matched + inserted, "updatedExisting": done.matched > 0}
     if inserted:
         last["upserted"] = done.upserted
     value = done.after if arguments.flag(body, "new", name) else done.before
-    return _answer(call, collection, last, value, [id] if retried else [])
+    return _answer(services, call, collection, last, value, [id] if retried else [])
 
 
 def _answer(
-    call: Call, collection: Collection | None, last: Document, value: Document | None, retried: list[int]
+    services: Services,
+    call: Call,
+    collection: Collection | None,
+    last: Document,
+    value: Document | None,
+    retried: list[int],
 ) -> Document:
     fields = arguments.document(call.body, "fields", call.name)
     if fields and value is not None:
-        env = environment(call, collection, call.body)
+        env = environment(services, call, collection, call.body)
         query = arguments.document(call.body, "query", call.name) or {}
         text = None if collection is None else collection.text
         value = compile_projection(fields, env, compile_filter(query, env, text)).apply(value)

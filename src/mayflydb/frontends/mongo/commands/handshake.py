@@ -6,10 +6,11 @@ from typing import Final
 
 from bson import DatetimeMS, Int64
 
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.login import speculate
 from mayflydb.frontends.mongo.options import Options
 from mayflydb.frontends.mongo.protocol.messages import LARGEST
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, timestamp_at, type_name
@@ -33,14 +34,14 @@ def version_text(options: Options) -> str:
     return f"{major}.{minor}.0"
 
 
-async def hello(call: Call) -> Document:
+async def hello(services: Services, call: Call) -> Document:
     """Arguments that are not known are ignored: each release of a driver adds some."""
-    body, options = call.body, call.app.options
+    body, options = call.body, services.options
     _introduce(call)
     reply: Document = {"isWritablePrimary" if call.name == "hello" else "ismaster": True}
     if body.get("helloOk") or call.name == "hello":
         reply["helloOk"] = True
-    reply.update(_topology(call))
+    reply.update(_topology(services, call))
     reply.update(
         maxBsonObjectSize=LARGEST_DOCUMENT,
         maxMessageSizeBytes=LARGEST,
@@ -55,7 +56,7 @@ async def hello(call: Call) -> Document:
     wanted = body.get("compression")
     if isinstance(wanted, list) and (agreed := [name for name in wanted if name in options.compressors]):
         reply["compression"] = agreed
-    await speculate(call, reply)
+    await speculate(services, call, reply)
     return reply
 
 
@@ -70,8 +71,8 @@ def _introduce(call: Call) -> None:
     call.connection.client = client
 
 
-def _topology(call: Call) -> Document:
-    options = call.app.options
+def _topology(services: Services, call: Call) -> Document:
+    options = services.options
     if options.topology == "mongos":
         return {"msg": "isdbgrid"}
     if options.topology == "standalone":
@@ -89,19 +90,19 @@ def _topology(call: Call) -> Document:
     }
 
 
-async def ping(call: Call) -> Document:
+async def ping(services: Services, call: Call) -> Document:
     """Nothing, at once."""
     call.fields(())
     return {}
 
 
-async def build_info(call: Call) -> Document:
+async def build_info(services: Services, call: Call) -> Document:
     """What release a driver may take this for."""
     call.fields(())
-    major, minor = version_of(call.app.options)
+    major, minor = version_of(services.options)
     return {
-        "version": version_text(call.app.options),
-        "gitVersion": f"mayfly-{call.app.options.version}",
+        "version": version_text(services.options),
+        "gitVersion": f"mayfly-{services.options.version}",
         "modules": [],
         "versionArray": [major, minor, 0, 0],
         "bits": 64,

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Final
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.catalog import images_of, listed
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.indexing import counted
 from mayflydb.frontends.mongo.resolving import existing
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.views import check_view
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
@@ -32,7 +33,7 @@ def in_cosmos(contract: Contract, ts: bool) -> bool:
     return contract.is_cosmos or (contract.profile == "both" and ts)
 
 
-async def create_indexes(call: Call) -> Document:
+async def create_indexes(services: Services, call: Call) -> Document:
     """Make indexes, all of them or none; the collection too, if it is missing."""
     call.fields({"indexes", "ignoreUnknownIndexOptions", "commitQuorum"})
     documents = arguments.array(call.body, "indexes", call.name)
@@ -41,19 +42,18 @@ async def create_indexes(call: Call) -> Document:
     for each in documents:
         if type(each) is not dict:
             raise type_mismatch(f"{call.name}.indexes", type_name(each), "object")
-    data = call.app.data
-    collection = await existing(call)
+    collection = await existing(services, call)
     created = collection is None
     if collection is None:
         # What is refused must not leave a collection behind.
-        contract = data.contracts.of(call.database, call.body[call.name])
-        data.indexing.parse_for_none(contract, documents)
-        collection = await data.collections.ensure(call.database, call.body[call.name], call.now)
-    specs = data.indexing.parse(collection, documents)
-    done = await data.indexing.create(collection, specs, call.now)
+        contract = services.contracts.of(call.database, call.body[call.name])
+        services.indexing.parse_for_none(contract, documents)
+        collection = await services.collections.ensure(call.database, call.body[call.name], call.now)
+    specs = services.indexing.parse(collection, documents)
+    done = await services.indexing.create(collection, specs, call.now)
     if done.made:
         new = [spec.to_document() for spec in done.after.specs if spec not in done.before.specs]
-        await data.collections.tell(done.after, "createIndexes", {"indexes": new}, call.now)
+        await services.collections.tell(done.after, "createIndexes", {"indexes": new}, call.now)
     shaped = in_cosmos(collection.contract, done.ts)
     counts = {"numIndexesBefore": counted(done.before, shaped), "numIndexesAfter": counted(done.after, shaped)}
     if shaped:
@@ -68,15 +68,15 @@ async def create_indexes(call: Call) -> Document:
     return answer
 
 
-async def list_indexes(call: Call) -> bytes:
+async def list_indexes(services: Services, call: Call) -> bytes:
     """The indexes of a collection."""
     call.fields({"cursor", "includeBuildUUIDs", "includeIndexBuildInfo"})
     name = arguments.text(call.body, call.name, call.name)
-    collection = await call.app.data.collections.need(call.database, name)
+    collection = await services.collections.need(call.database, name)
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
     found = [_printed(collection, spec) for spec in (ID, *collection.specs)]
-    return await listed(call, found, collection.namespace)
+    return await listed(services, call, found, collection.namespace)
 
 
 def _printed(collection: Collection, spec: IndexSpec) -> Document:
@@ -84,17 +84,17 @@ def _printed(collection: Collection, spec: IndexSpec) -> Document:
     return spec.to_document(collection.namespace if shaped else None)
 
 
-async def drop_indexes(call: Call) -> Document:
+async def drop_indexes(services: Services, call: Call) -> Document:
     """Remove indexes by name, by key, several by a list of names, or all but that of `_id`."""
     call.fields({"index"})
-    collection = await call.app.data.collections.need(call.database, arguments.text(call.body, call.name, call.name))
+    collection = await services.collections.need(call.database, arguments.text(call.body, call.name, call.name))
     if "index" not in call.body:
         raise arguments.missing("index", call.name)
     which = call.body["index"]
-    dropped = await call.app.data.indexing.drop(collection, which, call.now)
-    left = await call.app.data.collections.find(collection.database, collection.name)
+    dropped = await services.indexing.drop(collection, which, call.now)
+    left = await services.collections.find(collection.database, collection.name)
     gone = [] if left is None else [spec.to_document() for spec in collection.specs if spec not in left.specs]
-    await call.app.data.collections.tell(collection, "dropIndexes", {"indexes": gone}, call.now)
+    await services.collections.tell(collection, "dropIndexes", {"indexes": gone}, call.now)
     shaped = in_cosmos(collection.contract, dropped.ts)
     answer: Document = {"_t": "DropIndexesResponse", "ok": 1.0} if shaped else {}
     answer["nIndexesWas"] = counted(dropped.before, shaped)
@@ -120,30 +120,30 @@ COLL_MOD: Final = frozenset(
 )
 
 
-async def coll_mod(call: Call) -> Document:
+async def coll_mod(services: Services, call: Call) -> Document:
     """Change an index, a validator, or a view: one row of the catalogue."""
     call.fields({*COLL_MOD, "expireAfterSeconds", "timeseries"})
-    if call.app.data.contracts.of(call.database).is_cosmos:
+    if services.contracts.of(call.database).is_cosmos:
         raise MqlError(115, "Command collMod not supported")
     for name in ("expireAfterSeconds", "timeseries"):
         if name in call.body:
             raise MqlError(72, f"'{name}' is only supported on time-series collections or clustered collections")
     name = arguments.text(call.body, call.name, call.name)
-    collection = await call.app.data.collections.need(call.database, name)
+    collection = await services.collections.need(call.database, name)
     answer: Document = {}
     change = arguments.document(call.body, "index", call.name)
     if change is not None:
         dry = arguments.flag(call.body, "dryRun", call.name)
-        answer = await call.app.data.indexing.modify(collection, change, call.now, dry)
+        answer = await services.indexing.modify(collection, change, call.now, dry)
     options = {field: call.body[field] for field in COLL_MOD - {"index", "dryRun"} if field in call.body}
     if options:
         changed = _options(call, collection, options)
         if collection.view_on is not None:
-            await check_view(call, collection.name, changed)
-        await call.app.data.collections.change(collection, changed, call.now)
+            await check_view(services, call, collection.name, changed)
+        await services.collections.change(collection, changed, call.now)
     told = {**options, **({} if change is None else {"index": change})}
     if not call.body.get("dryRun"):
-        await call.app.data.collections.tell(collection, "modify", told, call.now)
+        await services.collections.tell(collection, "modify", told, call.now)
     return {**answer, "ok": 1.0}
 
 
@@ -169,7 +169,7 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
     return {**collection.options, **{renamed.get(field, field): value for field, value in given.items()}}
 
 
-async def search_indexes(call: Call) -> Document:
+async def search_indexes(services: Services, call: Call) -> Document:
     """Refused by name."""
     raise MqlError(31082, f"{call.name} is not supported by Mayfly: search indexes are a part of Atlas")
 

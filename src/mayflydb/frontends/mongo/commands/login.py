@@ -7,7 +7,8 @@ from typing import Any, Final
 
 from mayflydb.frontends.mongo.accounts import scram
 from mayflydb.frontends.mongo.accounts.scram import Conversation, Rejected
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.state import Login
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
@@ -23,40 +24,39 @@ def failed() -> MqlError:
     return MqlError(18, "Authentication failed.")
 
 
-async def sasl_start(call: Call) -> Document:
+async def sasl_start(services: Services, call: Call) -> Document:
     """The server's first message. A login that was under way is given up."""
     call.fields(("mechanism", "payload", "options", "autoAuthorize"))
     call.connection.login = None
     try:
-        return await _begin(call, call.body, call.database)
+        return await _begin(services, call, call.body, call.database)
     except Rejected:
         raise failed() from None
 
 
-async def _begin(call: Call, asked: Document, database: str) -> Document:
+async def _begin(services: Services, call: Call, asked: Document, database: str) -> Document:
     mechanism, options = asked.get("mechanism"), asked.get("options", {})
     if mechanism not in scram.ITERATIONS:
         raise MqlError(334, f"Received authentication for mechanism {mechanism} which is unknown or not enabled")
     if not isinstance(options, dict):
         raise type_mismatch("saslStart.options", type_name(options), "object")
-    app = call.app
     first = scram.client_first(_payload(asked, "saslStart"))
-    user = await app.accounts.find(database, first.user)
+    user = await services.accounts.find(database, first.user)
     credential = None if user is None else user.credentials.get(mechanism)
-    known = credential or scram.made_up(mechanism, f"{database}.{first.user}", app.options.secret)
-    nonce = base64.b64encode(app.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
+    known = credential or scram.made_up(mechanism, f"{database}.{first.user}", services.options.secret)
+    nonce = base64.b64encode(services.chance.getrandbits(NONCE_BITS).to_bytes(NONCE_BITS // 8, "big")).decode()
     conversation = Conversation(mechanism, first, known, nonce)
     skip = bool(options.get("skipEmptyExchange"))
     call.connection.login = Login(conversation, None if credential is None else user, skip)
     return {"conversationId": CONVERSATION, "done": False, "payload": conversation.answer}
 
 
-async def authenticate(call: Call) -> Document:
+async def authenticate(services: Services, call: Call) -> Document:
     """Logins without a conversation are those by certificate, which is not one of the mechanisms here."""
     raise MqlError(334, f"Received authentication for mechanism {call.body.get('mechanism')} which is not supported")
 
 
-async def sasl_continue(call: Call) -> Document:
+async def sasl_continue(services: Services, call: Call) -> Document:
     """The server's last message, if the client's proof is one."""
     call.fields(("conversationId", "payload"))
     login, payload = call.connection.login, _payload(call.body, call.name)
@@ -75,10 +75,10 @@ async def sasl_continue(call: Call) -> Document:
         assert login.user is not None
         call.connection.login = None
         # What was changed since the first message counts.
-        user = await call.app.accounts.find(login.user.db, login.user.name)
+        user = await services.accounts.find(login.user.db, login.user.name)
         if user is None or user.credentials != login.user.credentials:
             raise failed()
-        call.app.accounts.admit(call.connection, user)
+        services.accounts.admit(call.connection, user)
     return {"conversationId": CONVERSATION, "done": done, "payload": answer}
 
 
@@ -107,12 +107,12 @@ def _payload(asked: Document, name: str) -> bytes:
     return bytes(payload)
 
 
-async def speculate(call: Call, reply: Document) -> None:
+async def speculate(services: Services, call: Call, reply: Document) -> None:
     """What hello says of logins: the mechanisms of one user, and the first message of a login that it begins itself."""
     asked_for = call.body.get("saslSupportedMechs")
     if isinstance(asked_for, str):
         database, _, name = asked_for.partition(".")
-        user = await call.app.accounts.find(database, name)
+        user = await services.accounts.find(database, name)
         if user is not None:
             reply["saslSupportedMechs"] = [mechanism for mechanism in scram.ITERATIONS if mechanism in user.credentials]
     begun = call.body.get("speculativeAuthenticate")
@@ -120,16 +120,16 @@ async def speculate(call: Call, reply: Document) -> None:
         source = begun.get("db")
         try:
             if isinstance(source, str):
-                reply["speculativeAuthenticate"] = await _begin(call, begun, source)
+                reply["speculativeAuthenticate"] = await _begin(services, call, begun, source)
         except (MqlError, Rejected):
             # The driver goes on with a saslStart of its own, and is told then.
             call.connection.login = None
 
 
-async def logout(call: Call) -> Document:
+async def logout(services: Services, call: Call) -> Document:
     """Nobody's connection again."""
     call.fields(())
-    call.app.accounts.dismiss(call.connection)
+    services.accounts.dismiss(call.connection)
     return {}
 
 

@@ -11,14 +11,14 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
+from mayflydb.frontends.mongo.calls import GENERIC, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
-from mayflydb.frontends.mongo.sessions.transactions import Transactions
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, Document, Value, is_number, shell, truthy
 
-Get: TypeAlias = Callable[[Call], Value]
-Set: TypeAlias = Callable[[Call, str, Value], Coroutine[Any, Any, None]]
+Get: TypeAlias = Callable[[Services], Value]
+Set: TypeAlias = Callable[[Services, Call, str, Value], Coroutine[Any, Any, None]]
 
 
 class Parameter(msgspec.Struct, frozen=True):
@@ -29,17 +29,17 @@ class Parameter(msgspec.Struct, frozen=True):
     why: str = "it is what the server was started with"
 
 
-async def _set_sleep(call: Call, name: str, value: Value) -> None:
+async def _set_sleep(services: Services, call: Call, name: str, value: Value) -> None:
     seconds = whole(name, value)
     if seconds <= 0:
         raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than 0")
-    await call.app.engine.monitor.set_sleep(seconds, call.now)
+    await services.engine.monitor.set_sleep(seconds, call.now)
 
 
-async def _set_enabled(call: Call, name: str, value: Value) -> None:
+async def _set_enabled(services: Services, call: Call, name: str, value: Value) -> None:
     if type(value) is not bool and not is_number(value):
         raise bad_value(f"Invalid value for parameter {name}: {shell(value)} is not a boolean")
-    await call.app.engine.monitor.set_enabled(truthy(value), call.now)
+    await services.engine.monitor.set_enabled(truthy(value), call.now)
 
 
 def whole(name: str, value: Value) -> int:
@@ -50,17 +50,15 @@ def whole(name: str, value: Value) -> int:
     return number
 
 
-def _lifetime(call: Call) -> Value:
-    transactions: Transactions = call.app.data.transactions
-    return transactions.lifetime
+def _lifetime(services: Services) -> Value:
+    return services.transactions.lifetime
 
 
-async def _set_lifetime(call: Call, name: str, value: Value) -> None:
+async def _set_lifetime(services: Services, call: Call, name: str, value: Value) -> None:
     seconds = whole(name, value)
     if seconds < 1:
         raise bad_value(f"Invalid value for parameter {name}: {seconds} is not greater than or equal to 1")
-    transactions: Transactions = call.app.data.transactions
-    transactions.lifetime = seconds
+    services.transactions.lifetime = seconds
 
 
 def _constant(value: Value, why: str) -> Parameter:
@@ -72,15 +70,15 @@ _FIXED: Final = (
 )
 
 PARAMETERS: Final[dict[str, Parameter]] = {
-    "enableTestCommands": Parameter(lambda call: call.app.options.test_commands),
+    "enableTestCommands": Parameter(lambda services: services.options.test_commands),
     "featureCompatibilityVersion": Parameter(
-        lambda call: {"version": "{}.{}".format(*version_of(call.app.options))},
+        lambda services: {"version": "{}.{}".format(*version_of(services.options))},
         why="it follows from the wire version",
     ),
     "requireApiVersion": _constant(False, "no client has to name a version of the API"),
     "transactionLifetimeLimitSeconds": Parameter(_lifetime, _set_lifetime),
-    "ttlMonitorEnabled": Parameter(lambda call: call.app.engine.monitor.enabled, _set_enabled),
-    "ttlMonitorSleepSecs": Parameter(lambda call: call.app.engine.monitor.sleep, _set_sleep),
+    "ttlMonitorEnabled": Parameter(lambda services: services.engine.monitor.enabled, _set_enabled),
+    "ttlMonitorSleepSecs": Parameter(lambda services: services.engine.monitor.sleep, _set_sleep),
     "ttlMonitorBatchDeletes": _constant(True, "what is due is always removed in batches"),
     "ttlMonitorSubPassTargetSecs": _constant(60, _FIXED),
     "ttlIndexDeleteTargetTimeMS": _constant(1000, _FIXED),
@@ -89,7 +87,7 @@ PARAMETERS: Final[dict[str, Parameter]] = {
 """All there are, by name. Whoever has more to say of the server adds rows."""
 
 
-async def get_parameter(call: Call) -> Document:
+async def get_parameter(services: Services, call: Call) -> Document:
     """The parameters that are named, or all: `"*"`. MqlError 72 where none of those named is known."""
     asked = call.body[call.name]
     everything, details = asked == "*", False
@@ -99,17 +97,17 @@ async def get_parameter(call: Call) -> Document:
     names = list(PARAMETERS) if everything else [name for name in call.body if name in PARAMETERS]
     if not names:
         raise MqlError(72, "no option found to get")
-    return {name: _shown(call, PARAMETERS[name], details) for name in names}
+    return {name: _shown(services, PARAMETERS[name], details) for name in names}
 
 
-def _shown(call: Call, parameter: Parameter, details: bool) -> Value:
-    value = parameter.get(call)
+def _shown(services: Services, parameter: Parameter, details: bool) -> Value:
+    value = parameter.get(services)
     if not details:
         return value
     return {"value": value, "settableAtRuntime": parameter.set is not None, "settableAtStartup": False}
 
 
-async def set_parameter(call: Call) -> Document:
+async def set_parameter(services: Services, call: Call) -> Document:
     """Other values for parameters, from now on; what the first of them was. MqlError 72 for one that is not known."""
     given = {name: value for name, value in call.body.items() if name != call.name and name not in GENERIC}
     for name in given:
@@ -120,10 +118,10 @@ async def set_parameter(call: Call) -> Document:
     answer: Document = {}
     for name, value in given.items():
         parameter = PARAMETERS[name]
-        answer.setdefault("was", parameter.get(call))
+        answer.setdefault("was", parameter.get(services))
         if parameter.set is not None:
-            await parameter.set(call, name, value)
-        elif value != parameter.get(call):
+            await parameter.set(services, call, name, value)
+        elif value != parameter.get(services):
             raise MqlError(20, f"not allowed to change [{name}]: {parameter.why}")
     return answer
 

@@ -10,7 +10,7 @@ from bson import Int64
 
 from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.capped import TailCursor, check_tailable
 from mayflydb.frontends.mongo.charges import afford
 from mayflydb.frontends.mongo.collections import Collection
@@ -21,6 +21,7 @@ from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
 from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.resolving import environment, select
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin
 from mayflydb.frontends.mongo.spending import QUERY
@@ -70,7 +71,7 @@ def session_of(call: Call) -> bytes | None:
     return bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
 
 
-async def find(call: Call) -> Document | bytes:
+async def find(services: Services, call: Call) -> Document | bytes:
     """Documents that match, the first batch of them."""
     call.fields(FIND_FIELDS)
     body, name = call.body, call.name
@@ -78,14 +79,14 @@ async def find(call: Call) -> Document | bytes:
         if body.get(field):
             raise MqlError(238, f"find with '{field}' is not supported")
     coll = arguments.text(body, name, name)
-    collection = await call.app.data.collections.find(call.database, coll)
+    collection = await services.collections.find(call.database, coll)
     if collection is not None and collection.view_on is not None:
-        work = await begin(call)
-        await afford(call, collection, QUERY)
-        batches, moment = await find_in_view(call, work, collection)
+        work = await begin(services, call)
+        await afford(services, call, collection, QUERY)
+        batches, moment = await find_in_view(services, call, work, collection)
         cursor = Cursor(f"{call.database}.{coll}", encoded(batches), moment, lambda: (), 0, session_of(call))
-        return await first_batch(call, cursor, arguments.whole(body, "batchSize", name))
-    env = environment(call, collection, body)
+        return await first_batch(services, call, cursor, arguments.whole(body, "batchSize", name))
+    env = environment(services, call, collection, body)
     query = arguments.document(body, "filter", name) or {}
     skip, limit = arguments.whole(body, "skip", name, 0) or 0, _limit(body, name)
     order, at_once = arguments.document(body, "sort", name), not body.get("tailable")
@@ -98,16 +99,16 @@ async def find(call: Call) -> Document | bytes:
     tailable = check_tailable(body, collection)
     if collection is None:
         return cursor_reply(namespace, 0, (), True)
-    work = await begin(call)
+    work = await begin(services, call)
     if tailable:
         if work.aborts:
             raise MqlError(72, "Tailable cursors are not allowed in multi-document transactions.")
         tail = TailCursor(
-            call.app.data.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
+            services.engine, collection, chosen, projection, session_of(call), bool(body.get("awaitData"))
         )
-        return await first_batch(call, tail, size)
+        return await first_batch(services, call, tail, size)
     by_id = exact_id(query, env, body.get("hint")) is not None
-    await afford(call, collection, budget.MISS if by_id else QUERY)
+    await afford(services, call, collection, budget.MISS if by_id else QUERY)
     view = work.view
     if size is None and not skip and isinstance(view, Committed):
         found = await view.at_id(collection, chosen, call.now)
@@ -116,8 +117,8 @@ async def find(call: Call) -> Document | bytes:
             return cursor_reply(namespace, 0, [raw for _, raw in _projected(found, projection)], True)
     moment = Moment(call.now)
     items = _items(rows(view, collection, chosen, moment), projection)
-    cursor = FoundCursor(call.app.data.engine, collection, items, moment, limit, session_of(call))
-    return await first_batch(call, cursor, size, single)
+    cursor = FoundCursor(services.engine, collection, items, moment, limit, session_of(call))
+    return await first_batch(services, call, cursor, size, single)
 
 
 def _limit(body: Document, name: str) -> int:
@@ -149,7 +150,7 @@ def _projection(spec: Document, chosen: Select) -> Projection:
     return compile_projection(spec, chosen.env, filter, chosen.score)
 
 
-async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
+async def first_batch(services: Services, call: Call, cursor: Cursor, size: int | None, single: bool = False) -> bytes:
     """The first batch of a cursor, which stays open if there is more."""
     cursor.transaction, cursor.spent, cursor.payer = call.transaction, call.spent, call.payer
     batch = await cursor.batch(FIRST_BATCH if size is None else size, call.now)
@@ -157,12 +158,12 @@ async def first_batch(call: Call, cursor: Cursor, size: int | None, single: bool
     if single or cursor.exhausted:
         await cursor.close()
     else:
-        id = call.app.data.cursors.keep(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
+        id = services.cursors.keep(cursor, arguments.flag(call.body, "noCursorTimeout", call.name))
     inside, beside = cursor.fields(call.now)
     return cursor_reply(cursor.namespace, id, batch, True, inside, **beside)
 
 
-async def get_more(call: Call) -> bytes:
+async def get_more(services: Services, call: Call) -> bytes:
     """The next batch of an open cursor, of what is visible now. One that waits for more does so for `maxTimeMS`, or a second."""
     call.fields({"collection", "batchSize", "term", "lastKnownCommittedOpTime"})
     id = call.body["getMore"]
@@ -170,20 +171,20 @@ async def get_more(call: Call) -> bytes:
         raise type_mismatch("getMore.getMore", type_name(id), "long")
     coll = arguments.text(call.body, "collection", call.name)
     size = arguments.whole(call.body, "batchSize", call.name) or None
-    cursors = call.app.data.cursors
+    cursors = services.cursors
     cursor = await cursors.find(int(id), f"{call.database}.{coll}", session_of(call), call.transaction)
     limit = time_limit(call) if call.body.get("maxTimeMS") is not None else None
     if limit is not None and not cursor.waits:
         raise bad_value("cannot set maxTimeMS on getMore command for a non-awaitData cursor")
-    call.app.failpoints.strike_get_more()
-    payer = None if cursor.payer is None else await call.app.data.collections.find(*cursor.payer)
+    services.failpoints.strike_get_more()
+    payer = None if cursor.payer is None else await services.collections.find(*cursor.payer)
     if payer is not None:
-        await afford(call, payer, QUERY)
+        await afford(services, call, payer, QUERY)
     call.spent = cursor.spent
     cursor.busy = True
     try:
         if cursor.waits:
-            batch = await _patiently(call, cursor, size, AWAIT if limit is None else limit)
+            batch = await _patiently(services, call, cursor, size, AWAIT if limit is None else limit)
         else:
             batch = await cursor.batch(size, call.now)
     except BaseException:
@@ -198,9 +199,11 @@ async def get_more(call: Call) -> bytes:
     return cursor_reply(cursor.namespace, 0 if cursor.exhausted else cursor.id, batch, False, inside, **beside)
 
 
-async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds: int) -> list[bytes]:
+async def _patiently(
+    services: Services, call: Call, cursor: Cursor, size: int | None, milliseconds: int
+) -> list[bytes]:
     """A batch as soon as there is something to hand out; an empty one when the time, the host's, is over."""
-    engine, monotonic = call.app.data.engine, call.app.monotonic
+    engine, monotonic = services.engine, services.monotonic
     bell = engine.reaper.bell
     end = monotonic() + milliseconds * MILLISECOND
     while True:
@@ -213,7 +216,7 @@ async def _patiently(call: Call, cursor: Cursor, size: int | None, milliseconds:
         await bell.wait(heard, left if engine.lease is None else min(left, LOOK))
 
 
-async def kill_cursors(call: Call) -> Document:
+async def kill_cursors(services: Services, call: Call) -> Document:
     """Close cursors."""
     call.fields({"cursors"})
     given = list(enumerate(arguments.array(call.body, "cursors", call.name)))
@@ -221,7 +224,7 @@ async def kill_cursors(call: Call) -> Document:
         if each is not None and type(each) is not Int64:
             raise type_mismatch(f"{call.name}.cursors.{place}", type_name(each), "long")
     ids = [int(each) for _, each in given if each is not None]
-    killed, unknown = await call.app.data.cursors.kill(ids)
+    killed, unknown = await services.cursors.kill(ids)
     return {
         "cursorsKilled": [Int64(id) for id in killed],
         "cursorsNotFound": [Int64(id) for id in unknown],
@@ -231,33 +234,33 @@ async def kill_cursors(call: Call) -> Document:
     }
 
 
-async def count(call: Call) -> Document:
+async def count(services: Services, call: Call) -> Document:
     """How many documents match."""
     call.fields({"query", "skip", "limit", "hint", "collation", "fields"})
-    collection, chosen = await _chosen(call)
+    collection, chosen = await _chosen(services, call)
     total = 0
     if collection is not None:
-        work = await begin(call)
-        await afford(call, collection, QUERY)
+        work = await begin(services, call)
+        await afford(services, call, collection, QUERY)
         if chosen == Select({}, chosen.env) and collection.view_on is None and not work.aborts:
             work.spent.add(collection.id, QUERY)
-            return {"n": await visible_count(call, collection), "ok": 1.0}
-        async for batch in _documents(call, work, collection, chosen):
+            return {"n": await visible_count(services, call, collection), "ok": 1.0}
+        async for batch in _documents(services, call, work, collection, chosen):
             total += len(batch)
     return {"n": total, "ok": 1.0}
 
 
-async def distinct(call: Call) -> Document:
+async def distinct(services: Services, call: Call) -> Document:
     """The different values of a field, arrays unwound once."""
     call.fields({"key", "query", "collation", "hint"})
     key = arguments.text(call.body, "key", call.name)
-    collection, chosen = await _chosen(call)
+    collection, chosen = await _chosen(services, call)
     values: dict[Any, Any] = {}
     if collection is not None:
         parts = split(key)
-        work = await begin(call)
-        await afford(call, collection, QUERY)
-        async for batch in _documents(call, work, collection, chosen):
+        work = await begin(services, call)
+        await afford(services, call, collection, QUERY)
+        async for batch in _documents(services, call, work, collection, chosen):
             for row in batch:
                 for value in lookup(row.document, parts, spread=False):
                     for each in value if type(value) is list else [value]:
@@ -267,7 +270,7 @@ async def distinct(call: Call) -> Document:
 
 
 async def _documents(
-    call: Call, work: UnitOfWork, collection: Collection, chosen: Select
+    services: Services, call: Call, work: UnitOfWork, collection: Collection, chosen: Select
 ) -> AsyncIterator[Sequence[Row | Seen]]:
     """What a query finds in a collection or a view."""
     moment = Moment(call.now)
@@ -277,7 +280,7 @@ async def _documents(
         return
     stages: list[Document] = [{"$match": chosen.query}] if chosen.query else []
     stages += [{f"${name}": number} for name, number in (("skip", chosen.skip), ("limit", chosen.limit)) if number]
-    async for documents in Collected(call, work, chosen.env, moment).read(collection, stages):
+    async for documents in Collected(services, call, work, chosen.env, moment).read(collection, stages):
         yield [Seen(document) for document in documents]
 
 
@@ -287,11 +290,11 @@ class Seen(msgspec.Struct, frozen=True, gc=False):
     document: Document
 
 
-async def _chosen(call: Call) -> tuple[Collection | None, Select]:
+async def _chosen(services: Services, call: Call) -> tuple[Collection | None, Select]:
     body, name = call.body, call.name
     coll = arguments.text(body, name, name)
-    collection = await call.app.data.collections.find(call.database, coll)
-    env = environment(call, collection, body)
+    collection = await services.collections.find(call.database, coll)
+    env = environment(services, call, collection, body)
     query = arguments.document(body, "query", name) or {}
     skip = arguments.whole(body, "skip", name, 0) or 0
     return collection, select(collection, env, query, None, body.get("hint"), skip, _limit(body, name))

@@ -12,7 +12,8 @@ from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import failpoints
 from mayflydb.frontends.mongo.accounts.roles import User, rights_of
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.model.instant import MILLISECOND, to_rfc3339
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, type_name
@@ -20,13 +21,13 @@ from mayflydb.query.mongo.values import Document, type_name
 LOGS: Final = ("startupWarnings",)
 
 
-async def whats_my_uri(call: Call) -> Document:
+async def whats_my_uri(services: Services, call: Call) -> Document:
     """The client's address."""
     call.fields(())
     return {"you": call.connection.peer}
 
 
-async def connection_status(call: Call) -> Document:
+async def connection_status(services: Services, call: Call) -> Document:
     """Who this connection is logged in as."""
     call.fields(("showPrivileges",))
     user = call.connection.user
@@ -46,7 +47,7 @@ def _privileges(user: User) -> list[Document]:
     ]
 
 
-async def host_info(call: Call) -> Document:
+async def host_info(services: Services, call: Call) -> Document:
     """The machine."""
     call.fields(())
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // (1 << 20)
@@ -65,10 +66,10 @@ async def host_info(call: Call) -> Document:
     }
 
 
-async def command_line(call: Call) -> Document:
+async def command_line(services: Services, call: Call) -> Document:
     """What of the settings concerns MongoDB. The command line itself is not shown: it may hold a password."""
     call.fields(())
-    options = call.app.options
+    options = services.options
     parsed: Document = {
         "net": {
             "maxIncomingConnections": options.max_connections,
@@ -81,7 +82,7 @@ async def command_line(call: Call) -> Document:
     return {"argv": ["mayfly"], "parsed": parsed}
 
 
-async def get_log(call: Call) -> Document:
+async def get_log(services: Services, call: Call) -> Document:
     """What people should know about how this server was started; its other messages are not kept."""
     call.fields(())
     asked = call.body[call.name]
@@ -91,13 +92,13 @@ async def get_log(call: Call) -> Document:
         raise type_mismatch("getLog.getLog", type_name(asked), "string")
     if asked not in LOGS:
         raise MqlError(96, f"No log named '{asked}'")
-    lines = [] if call.app.options.auth else [_unprotected(call)]
+    lines = [] if services.options.auth else [_unprotected(services, call)]
     return {"totalLinesWritten": len(lines), "log": lines}
 
 
-def _unprotected(call: Call) -> str:
+def _unprotected(services: Services, call: Call) -> str:
     line = {
-        "t": {"$date": to_rfc3339(call.app.started)},
+        "t": {"$date": to_rfc3339(services.started)},
         "s": "W",
         "c": "CONTROL",
         "id": 22120,
@@ -108,10 +109,10 @@ def _unprotected(call: Call) -> str:
     return json.dumps(line, separators=(",", ":"))
 
 
-async def list_commands(call: Call) -> Document:
+async def list_commands(services: Services, call: Call) -> Document:
     """Every command, by name."""
     call.fields(())
-    test = call.app.options.test_commands
+    test = services.options.test_commands
     return {
         "commands": {
             name: {
@@ -120,19 +121,19 @@ async def list_commands(call: Call) -> Document:
                 "secondaryOk": command.right in ("open", "anyone", "read"),
                 "adminOnly": command.admin,
             }
-            for name, command in sorted(call.app.handlers.items())
+            for name, command in sorted(services.handlers.items())
             if test or not command.test
         }
     }
 
 
-async def configure_fail_point(call: Call) -> Document:
+async def configure_fail_point(services: Services, call: Call) -> Document:
     """How often the one before has struck."""
     call.fields(("mode", "data"))
     name = call.body[call.name]
     if name not in failpoints.NAMES:
         raise bad_value(f"there is no fail point {name!r}: they are {' and '.join(failpoints.NAMES)}")
-    return {"count": call.app.failpoints.configure(name, call.body.get("mode"), call.body.get("data", {}))}
+    return {"count": services.failpoints.configure(name, call.body.get("mode"), call.body.get("data", {}))}
 
 
 HANDLERS: Final[dict[str, Command]] = {

@@ -6,8 +6,9 @@ from typing import Final
 
 from bson import Binary
 
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.commands.handshake import SESSION_MINUTES
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.arguments import required_session, transaction_number
 from mayflydb.frontends.mongo.sessions.registry import session_id
 from mayflydb.frontends.mongo.sessions.work import concern_error
@@ -17,43 +18,43 @@ from mayflydb.query.mongo.values import Document, type_name
 _UUID: Final = 4
 
 
-async def start_session(call: Call) -> Document:
+async def start_session(services: Services, call: Call) -> Document:
     """A new session."""
     call.fields(())
-    id = call.app.new_uuid().bytes
-    call.app.sessions.use(id, call.owner)
+    id = services.new_uuid().bytes
+    services.sessions.use(id, call.owner)
     return {"id": {"id": Binary(id, _UUID)}, "timeoutMinutes": SESSION_MINUTES}
 
 
-async def end_sessions(call: Call) -> Document:
+async def end_sessions(services: Services, call: Call) -> Document:
     """Those named, and whatever was open in them."""
     call.fields(())
-    call.app.sessions.end(_ids(call), call.owner)
-    await call.app.clear_up(call.now)
+    services.sessions.end(_ids(call), call.owner)
+    await services.clear_up(call.now)
     return {}
 
 
-async def refresh_sessions(call: Call) -> Document:
+async def refresh_sessions(services: Services, call: Call) -> Document:
     """Those named last again as long as new ones."""
     call.fields(())
     for id in _ids(call):
-        call.app.sessions.use(id, call.owner)
+        services.sessions.use(id, call.owner)
     return {}
 
 
-async def kill_sessions(call: Call) -> Document:
+async def kill_sessions(services: Services, call: Call) -> Document:
     """Those named; without any, all of who asks."""
     call.fields(())
     ids = _ids(call)
     if ids:
-        call.app.sessions.end(ids, call.owner)
+        services.sessions.end(ids, call.owner)
     else:
-        call.app.sessions.end_all([call.owner])
-    await call.app.clear_up(call.now)
+        services.sessions.end_all([call.owner])
+    await services.clear_up(call.now)
     return {}
 
 
-async def kill_all_sessions(call: Call) -> Document:
+async def kill_all_sessions(services: Services, call: Call) -> Document:
     """Those of the users named; without any, all."""
     call.fields(())
     owners = []
@@ -61,25 +62,25 @@ async def kill_all_sessions(call: Call) -> Document:
         if not (isinstance(each, dict) and isinstance(each.get("user"), str) and isinstance(each.get("db"), str)):
             raise bad_value("killAllSessions needs a list of {user, db}")
         owners.append(f"{each['db']}.{each['user']}")
-    call.app.sessions.end_all(owners or None)
-    await call.app.clear_up(call.now)
+    services.sessions.end_all(owners or None)
+    await services.clear_up(call.now)
     return {}
 
 
-async def commit_transaction(call: Call) -> Document:
+async def commit_transaction(services: Services, call: Call) -> Document:
     """Make all that a transaction has done hold at once; again, if it does already."""
     _check_ending(call)
-    number = transaction_number(call, call.app.options.topology)
-    await call.app.data.transactions.commit(required_session(call), number, call.now)
+    number = transaction_number(call, services.options.topology)
+    await services.transactions.commit(required_session(call), number, call.now)
     concern = concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 
 
-async def abort_transaction(call: Call) -> Document:
+async def abort_transaction(services: Services, call: Call) -> Document:
     """Forget what a transaction has done."""
     _check_ending(call)
-    number = transaction_number(call, call.app.options.topology)
-    await call.app.data.transactions.abort(required_session(call), number)
+    number = transaction_number(call, services.options.topology)
+    await services.transactions.abort(required_session(call), number)
     concern = concern_error(call)
     return {} if concern is None else {"writeConcernError": concern}
 

@@ -7,9 +7,10 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.reports import storage
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.model.instant import SECOND
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import Document
@@ -17,28 +18,28 @@ from mayflydb.query.mongo.values import Document
 SIZES: Final = ("size", "storageSize", "freeStorageSize", "maxSize")
 
 
-async def coll_stats(call: Call) -> Document:
+async def coll_stats(services: Services, call: Call) -> Document:
     """Sizes in units of `scale` bytes. One that is not there is empty."""
     call.fields({"scale"})
     scale = _scale(call)
     name = arguments.text(call.body, call.name, call.name)
-    collection = await call.app.data.collections.find(call.database, name)
+    collection = await services.collections.find(call.database, name)
     if collection is None:
         nothing: Document = {"size": Int64(0), "count": 0, "storageSize": Int64(0), "nindexes": 0, "scaleFactor": scale}
         return {"ns": f"{call.database}.{name}", **nothing}
     if collection.view_on is not None:
         raise MqlError(166, f"Namespace {collection.namespace} is a view, not a collection")
-    found = await storage(call, collection)
+    found = await storage(services, call, collection)
     scaled: Document = {size: found[size] // scale for size in SIZES if size in found}
     return {"ns": collection.namespace, **found, **scaled, "scaleFactor": scale}
 
 
-async def db_stats(call: Call) -> Document:
+async def db_stats(services: Services, call: Call) -> Document:
     """The same of a database, its collections taken together."""
     call.fields({"scale", "freeStorage"})
     scale = _scale(call)
-    every = await call.app.data.collections.of(call.database)
-    counted = [await storage(call, each) for each in every if each.view_on is None]
+    every = await services.collections.of(call.database)
+    counted = [await storage(services, call, each) for each in every if each.view_on is None]
     size, objects = sum(each["size"] for each in counted), sum(each["count"] for each in counted)
     return {
         "db": call.database,
@@ -60,16 +61,22 @@ def _scale(call: Call) -> int:
     return scale
 
 
-async def replica_set_status(call: Call) -> Document:
+async def replica_set_status(services: Services, call: Call) -> Document:
     """The one member. MqlError 76 where drivers find no replica set."""
     call.fields({"initialSync"})
-    app = call.app
-    if app.options.topology != "replicaset":
+    if services.options.topology != "replicaset":
         raise MqlError(76, "not running with --replSet")
-    up = (app.monotonic() - app.began) // SECOND
-    member = {"_id": 0, "name": app.options.advertise, "health": 1.0, "state": 1, "stateStr": "PRIMARY", "uptime": up}
+    up = (services.monotonic() - services.began) // SECOND
+    member = {
+        "_id": 0,
+        "name": services.options.advertise,
+        "health": 1.0,
+        "state": 1,
+        "stateStr": "PRIMARY",
+        "uptime": up,
+    }
     return {
-        "set": app.options.replica_set,
+        "set": services.options.replica_set,
         "date": DatetimeMS(milliseconds(call.now)),
         "myState": 1,
         "members": [{**member, "configVersion": 1, "self": True}],

@@ -12,9 +12,10 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import GENERIC, Call, Command
+from mayflydb.frontends.mongo.calls import GENERIC, Call
 from mayflydb.frontends.mongo.commands.handshake import version_of
 from mayflydb.frontends.mongo.documents import milliseconds
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.tallies import OPERATIONS
 from mayflydb.model.instant import MILLISECOND, SECOND
 from mayflydb.query.mongo.values import Document
@@ -23,15 +24,14 @@ _RSS_UNIT: Final = 1 if sys.platform == "darwin" else 1024
 """Bytes in which the system gives a process's memory."""
 
 
-def _head(call: Call) -> Document:
+def _head(services: Services, call: Call) -> Document:
     """What is always there."""
-    app = call.app
-    major, minor = version_of(app.options)
-    up = app.monotonic() - app.began
+    major, minor = version_of(services.options)
+    up = services.monotonic() - services.began
     return {
         "host": socket.gethostname(),
         "version": f"{major}.{minor}.0",
-        "process": "mongos" if app.options.topology == "mongos" else "mongod",
+        "process": "mongos" if services.options.topology == "mongos" else "mongod",
         "pid": Int64(os.getpid()),
         "uptime": up / SECOND,
         "uptimeMillis": Int64(up // 1000),
@@ -40,22 +40,22 @@ def _head(call: Call) -> Document:
     }
 
 
-def _connections(call: Call) -> Document:
-    tallies = call.app.tallies
+def _connections(services: Services, call: Call) -> Document:
+    tallies = services.tallies
     return {
         "current": tallies.connected,
-        "available": max(0, call.app.options.max_connections - tallies.connected),
+        "available": max(0, services.options.max_connections - tallies.connected),
         "totalCreated": Int64(tallies.connections),
     }
 
 
-def _operations(call: Call) -> Document:
-    counted = call.app.tallies.operations
+def _operations(services: Services, call: Call) -> Document:
+    counted = services.tallies.operations
     return {name: Int64(counted[name]) for name in OPERATIONS}
 
 
-def _network(call: Call) -> Document:
-    tallies = call.app.tallies
+def _network(services: Services, call: Call) -> Document:
+    tallies = services.tallies
     return {
         "bytesIn": Int64(tallies.received),
         "bytesOut": Int64(tallies.sent),
@@ -63,27 +63,27 @@ def _network(call: Call) -> Document:
     }
 
 
-def _memory(call: Call) -> Document:
+def _memory(services: Services, call: Call) -> Document:
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * _RSS_UNIT
     return {"bits": 64, "resident": most >> 20, "supported": True}
 
 
-def _engine(call: Call) -> Document:
-    return {"name": "mayfly", "persistent": call.app.engine.store.durable}
+def _engine(services: Services, call: Call) -> Document:
+    return {"name": "mayfly", "persistent": services.engine.store.durable}
 
 
-def _metrics(call: Call) -> Document:
-    monitor = call.app.engine.monitor
+def _metrics(services: Services, call: Call) -> Document:
+    monitor = services.engine.monitor
     ttl = {
         "deletedDocuments": Int64(monitor.deleted_documents),
         "passes": Int64(monitor.passes(call.now)),
         "subPasses": Int64(monitor.sub_passes(call.now)),
     }
-    return {"operation": {"writeConflicts": Int64(call.app.engine.locks.conflicts)}, "ttl": ttl}
+    return {"operation": {"writeConflicts": Int64(services.engine.locks.conflicts)}, "ttl": ttl}
 
 
-def _batches(call: Call) -> Document:
-    monitor = call.app.engine.monitor
+def _batches(services: Services, call: Call) -> Document:
+    monitor = services.engine.monitor
     return {
         "batches": Int64(monitor.batches),
         "docs": Int64(monitor.deleted_documents),
@@ -94,7 +94,7 @@ def _batches(call: Call) -> Document:
     }
 
 
-SECTIONS: Final[dict[str, Callable[[Call], Document]]] = {
+SECTIONS: Final[dict[str, Callable[[Services, Call], Document]]] = {
     "connections": _connections,
     "opcounters": _operations,
     "network": _network,
@@ -106,15 +106,15 @@ SECTIONS: Final[dict[str, Callable[[Call], Document]]] = {
 """By name; `name: 0` leaves one out. Whoever has more to tell adds rows."""
 
 
-async def server_status(call: Call) -> Document:
+async def server_status(services: Services, call: Call) -> Document:
     """The head and all sections that are not turned off."""
     wanted = {
         name: arguments.flag(call.body, name, call.name)
         for name in call.body
         if name in SECTIONS and name not in GENERIC
     }
-    sections = {name: make(call) for name, make in SECTIONS.items() if wanted.get(name, True)}
-    return {**_head(call), **sections}
+    sections = {name: make(services, call) for name, make in SECTIONS.items() if wanted.get(name, True)}
+    return {**_head(services, call), **sections}
 
 
 HANDLERS: Final[dict[str, Command]] = {

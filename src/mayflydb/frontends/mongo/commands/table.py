@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from mayflydb.frontends.mongo.calls import Command
 from mayflydb.frontends.mongo.commands import (
     aggregate,
     bulk_write,
@@ -24,6 +23,7 @@ from mayflydb.frontends.mongo.commands import (
     users,
     writes,
 )
+from mayflydb.frontends.mongo.services import Command
 
 HANDLERS: Final[dict[str, Command]] = {
     **handshake.HANDLERS,

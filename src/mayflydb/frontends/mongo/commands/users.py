@@ -14,7 +14,8 @@ from mayflydb.frontends.mongo.accounts import scram
 from mayflydb.frontends.mongo.accounts.roles import Role, User, check_role
 from mayflydb.frontends.mongo.accounts.scram import Credential
 from mayflydb.frontends.mongo.accounts.users import not_found
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
 from mayflydb.query.mongo.values import Document, decode, encode, type_name
 
@@ -22,71 +23,71 @@ _DESCRIPTION: Final = ("pwd", "roles", "customData", "mechanisms", "digestPasswo
 _UUID: Final = 4
 
 
-async def create_user(call: Call) -> Document:
+async def create_user(services: Services, call: Call) -> Document:
     """MqlError 51003 if there is one of that name."""
     call.fields(_DESCRIPTION)
     for field in ("pwd", "roles"):
         if field not in call.body:
             raise MqlError(40414, f"BSON field '{call.name}.{field}' is missing but a required field")
-    user = await _described(call, User(_name(call), call.database, id=str(call.app.new_uuid())))
-    await call.app.accounts.create(user, call.now)
+    user = await _described(services, call, User(_name(call), call.database, id=str(services.new_uuid())))
+    await services.accounts.create(user, call.now)
     return {}
 
 
-async def update_user(call: Call) -> Document:
+async def update_user(services: Services, call: Call) -> Document:
     """Changes what is given, and leaves the rest."""
     call.fields(_DESCRIPTION)
     if not any(field in call.body for field in _DESCRIPTION):
         raise bad_value("Must specify at least one field to update in updateUser")
-    before = await _found(call)
-    await call.app.accounts.replace(await _described(call, before), call.now)
+    before = await _found(services, call)
+    await services.accounts.replace(await _described(services, call, before), call.now)
     return {}
 
 
-async def drop_user(call: Call) -> Document:
+async def drop_user(services: Services, call: Call) -> Document:
     """MqlError 11 if there is none."""
     call.fields(())
-    await call.app.accounts.drop(await _found(call))
+    await services.accounts.drop(await _found(services, call))
     return {}
 
 
-async def drop_all_users(call: Call) -> Document:
+async def drop_all_users(services: Services, call: Call) -> Document:
     """Those of one database, but for users that the settings give."""
     call.fields(())
     dropped = 0
-    for user in await call.app.accounts.all():
+    for user in await services.accounts.all():
         if user.db == call.database and not user.fixed:
-            await call.app.accounts.drop(user)
+            await services.accounts.drop(user)
             dropped += 1
     return {"n": dropped}
 
 
-async def grant_roles(call: Call) -> Document:
+async def grant_roles(services: Services, call: Call) -> Document:
     """Those the user has already are no error."""
     call.fields(("roles",))
-    before = await _found(call)
+    before = await _found(services, call)
     roles = _roles(call)
     for role in roles:
-        call.require("users", role.db)
+        services.require(call, "users", role.db)
     added = tuple(role for role in roles if role not in before.roles)
     after = msgspec.structs.replace(before, roles=before.roles + added)
-    await call.app.accounts.replace(after, call.now)
+    await services.accounts.replace(after, call.now)
     return {}
 
 
-async def revoke_roles(call: Call) -> Document:
+async def revoke_roles(services: Services, call: Call) -> Document:
     """Those the user does not have are no error."""
     call.fields(("roles",))
-    before = await _found(call)
+    before = await _found(services, call)
     gone = _roles(call)
     for role in gone:
-        call.require("users", role.db)
+        services.require(call, "users", role.db)
     after = msgspec.structs.replace(before, roles=tuple(role for role in before.roles if role not in gone))
-    await call.app.accounts.replace(after, call.now)
+    await services.accounts.replace(after, call.now)
     return {}
 
 
-async def users_info(call: Call) -> Document:
+async def users_info(services: Services, call: Call) -> Document:
     """One user, some, those of a database, or all. Who has no right to ask about users may ask about themselves."""
     call.fields(("showCredentials", "showCustomData", "filter", "showPrivileges", "showAuthenticationRestrictions"))
     for field in ("filter", "showPrivileges", "showAuthenticationRestrictions"):
@@ -95,18 +96,18 @@ async def users_info(call: Call) -> Document:
     asked = call.body[call.name]
     own = call.connection.user
     if isinstance(asked, dict) and "forAllDBs" in asked:
-        call.require("users", "admin")
-        users = await call.app.accounts.all()
+        services.require(call, "users", "admin")
+        users = await services.accounts.all()
     elif isinstance(asked, int | float):
-        call.require("users")
-        users = [user for user in await call.app.accounts.all() if user.db == call.database]
+        services.require(call, "users")
+        users = [user for user in await services.accounts.all() if user.db == call.database]
     else:
         users = []
         for each in asked if isinstance(asked, list) else [asked]:
             name, database = _named(call, each)
             if own is None or (own.name, own.db) != (name, database):
-                call.require("users", database)
-            user = await call.app.accounts.find(database, name)
+                services.require(call, "users", database)
+            user = await services.accounts.find(database, name)
             users += [] if user is None else [user]
     with_keys, with_data = bool(call.body.get("showCredentials")), bool(call.body.get("showCustomData", True))
     return {"users": [_shown(user, with_keys, with_data) for user in users]}
@@ -145,15 +146,15 @@ def _name(call: Call) -> str:
     return name
 
 
-async def _found(call: Call) -> User:
+async def _found(services: Services, call: Call) -> User:
     name = _name(call)
-    user = await call.app.accounts.find(call.database, name)
+    user = await services.accounts.find(call.database, name)
     if user is None:
         raise not_found(name, call.database)
     return user
 
 
-async def _described(call: Call, before: User) -> User:
+async def _described(services: Services, call: Call, before: User) -> User:
     """A user as the command's fields change it."""
     body = call.body
     after = before
@@ -161,7 +162,7 @@ async def _described(call: Call, before: User) -> User:
         roles = _roles(call)
         for role in roles:
             # Who manages the users of one database gives no rights on another.
-            call.require("users", role.db)
+            services.require(call, "users", role.db)
         after = msgspec.structs.replace(after, roles=roles)
     if "customData" in body:
         data = body["customData"]
@@ -171,11 +172,11 @@ async def _described(call: Call, before: User) -> User:
     if "mechanisms" in body and "pwd" not in body:
         raise bad_value("mechanisms change with a password")
     if "pwd" in body:
-        after = msgspec.structs.replace(after, credentials=await _credentials(call, before))
+        after = msgspec.structs.replace(after, credentials=await _credentials(services, call, before))
     return after
 
 
-async def _credentials(call: Call, before: User) -> dict[str, Credential]:
+async def _credentials(services: Services, call: Call, before: User) -> dict[str, Credential]:
     password, body = _text(call, "pwd"), call.body
     if body.get("digestPassword", True) is not True:
         raise MqlError(238, "digestPassword: false is not supported: passwords are hashed by the server")
@@ -187,7 +188,7 @@ async def _credentials(call: Call, before: User) -> dict[str, Credential]:
     found: dict[str, Credential] = {}
     for mechanism in mechanisms:
         size = scram.salt_length(mechanism)
-        salt = call.app.chance.getrandbits(8 * size).to_bytes(size, "big")
+        salt = services.chance.getrandbits(8 * size).to_bytes(size, "big")
         try:
             # Thousands of hashes: not on the event loop.
             found[mechanism] = await asyncio.to_thread(scram.credential, mechanism, before.name, password, salt)

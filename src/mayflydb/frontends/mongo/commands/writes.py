@@ -13,12 +13,13 @@ from bson import Int64
 
 from mayflydb.engine import budget
 from mayflydb.frontends.mongo import arguments
-from mayflydb.frontends.mongo.calls import Call, Command
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.charges import unaffordable
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.decisions import DecisionSpace, DecisionTransaction, Steps
 from mayflydb.frontends.mongo.documents import to_store
 from mayflydb.frontends.mongo.resolving import environment, existing, writable
+from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin, concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
@@ -82,7 +83,7 @@ class Outcome:
         return answer
 
 
-One: TypeAlias = Callable[[Call, UnitOfWork, Outcome, int, int, Document], Awaitable[bool]]
+One: TypeAlias = Callable[[Services, Call, UnitOfWork, Outcome, int, int, Document], Awaitable[bool]]
 """Does one statement, with its index and number; whether it had been done before."""
 
 
@@ -109,18 +110,18 @@ def statement_ids(call: Call, count: int) -> Sequence[int]:
     return [int(each) for each in given]
 
 
-async def insert(call: Call) -> Document:
+async def insert(services: Services, call: Call) -> Document:
     """Add documents. Those in one command are not one transaction."""
     call.fields({"documents", "ordered", "bypassDocumentValidation"})
     raws = statements(call, "documents")
-    work = await begin(call)
+    work = await begin(services, call)
     outcome = Outcome.of(call, work)
-    await writable(call)  # Made even if no document can be added.
+    await writable(services, call)  # Made even if no document can be added.
     ids = statement_ids(call, len(raws))
     for first in range(0, len(raws), CHUNK):
         chunk = enumerate(raws[first : first + CHUNK], first)
-        inserts = [Insert.of(call, index, ids[index], raw) for index, raw in chunk]
-        await insert_some(call, work, outcome, inserts, lambda: writable(call))
+        inserts = [Insert.of(services, call, index, ids[index], raw) for index, raw in chunk]
+        await insert_some(services, call, work, outcome, inserts, lambda: writable(services, call))
         if outcome.stopped:
             break
     return outcome.reply(call)
@@ -139,21 +140,23 @@ class Insert(msgspec.Struct, frozen=True):
     refusal: MqlError | None = None
 
     @classmethod
-    def of(cls, call: Call, index: int, id: int, raw: bytes) -> Insert:
+    def of(cls, services: Services, call: Call, index: int, id: int, raw: bytes) -> Insert:
         try:
-            document, kept = to_store(raw, call.app.data.ids, call.now)
+            document, kept = to_store(raw, services.ids, call.now)
         except MqlError as refusal:
             return cls(index, id, raw, refusal=refusal)
         return cls(index, id, kept, document)
 
 
-async def afforded(call: Call, collection: Collection, inserts: Sequence[Insert], ordered: bool) -> Sequence[Insert]:
+async def afforded(
+    services: Services, call: Call, collection: Collection, inserts: Sequence[Insert], ordered: bool
+) -> Sequence[Insert]:
     """The same; those that are over the budget will be refused, and if `ordered`, none after the first of them is here."""
-    if call.app.engine.budgets is None:
+    if services.engine.budgets is None:
         return inserts
     found: list[Insert] = []
     for insert in inserts:
-        refusal = insert.refusal or await unaffordable(call, collection, budget.create(len(insert.raw)))
+        refusal = insert.refusal or await unaffordable(services, call, collection, budget.create(len(insert.raw)))
         found.append(insert if refusal is None else msgspec.structs.replace(insert, refusal=refusal))
         if refusal is not None and ordered:
             break
@@ -211,20 +214,25 @@ class Insertion:
 
 
 async def insert_some(
-    call: Call, work: UnitOfWork, outcome: Outcome, inserts: Sequence[Insert], find: Callable[[], Awaitable[Collection]]
+    services: Services,
+    call: Call,
+    work: UnitOfWork,
+    outcome: Outcome,
+    inserts: Sequence[Insert],
+    find: Callable[[], Awaitable[Collection]],
 ) -> None:
     """Add these in one transaction, to the collection that `find` makes if it is missing."""
     validated = not arguments.flag(call.body, "bypassDocumentValidation", call.name)
 
     async def act(collection: Collection) -> None:
-        writer = Writer(collection, environment(call, collection, {}), validated)
-        affordable = await afforded(call, collection, inserts, outcome.ordered)
+        writer = Writer(collection, environment(services, call, collection, {}), validated)
+        affordable = await afforded(services, call, collection, inserts, outcome.ordered)
         await Insertion(work, writer, outcome).perform(affordable, collection)
 
     await on_standing(work, find, act)
 
 
-async def update(call: Call) -> Document:
+async def update(services: Services, call: Call) -> Document:
     """Change documents, one or all that match a query; or insert one where none does."""
     call.fields({"updates", "ordered", "bypassDocumentValidation", "let"})
     for raw in call.sequences.get("updates", ()):
@@ -232,20 +240,20 @@ async def update(call: Call) -> Document:
             # A stage that does not exist fails the command, not its statement.
             updates = decode(raw).get("u")
             check_names(updates if type(updates) is list else [])
-    outcome = await _each(call, "updates", UPDATE_FIELDS, _update_one)
+    outcome = await _each(services, call, "updates", UPDATE_FIELDS, _update_one)
     return outcome.reply(call, nModified=outcome.modified)
 
 
-async def delete(call: Call) -> Document:
+async def delete(services: Services, call: Call) -> Document:
     """Remove documents, one or all that match a query."""
     call.fields({"deletes", "ordered", "let"})
-    outcome = await _each(call, "deletes", DELETE_FIELDS, _delete_one)
+    outcome = await _each(services, call, "deletes", DELETE_FIELDS, _delete_one)
     return outcome.reply(call)
 
 
-async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Outcome:
+async def _each(services: Services, call: Call, field: str, fields: frozenset[str], one: One) -> Outcome:
     raws = statements(call, field)
-    work = await begin(call)
+    work = await begin(services, call)
     outcome = Outcome.of(call, work)
     ids = statement_ids(call, len(raws))
     for index, raw in enumerate(raws):
@@ -254,7 +262,7 @@ async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Out
             unknown = next((name for name in given if name not in fields), None)
             if unknown is not None:
                 raise MqlError(40415, f"BSON field '{call.name}.{field}.{unknown}' is an unknown field.")
-            if await one(call, work, outcome, index, ids[index], given):
+            if await one(services, call, work, outcome, index, ids[index], given):
                 outcome.retried.append(ids[index])
         except MqlError as error:
             outcome.refused(index, error)
@@ -264,13 +272,15 @@ async def _each(call: Call, field: str, fields: frozenset[str], one: One) -> Out
     return outcome
 
 
-async def _update_one(call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document) -> bool:
-    modification = Modification.of_statement(call, given)
+async def _update_one(
+    services: Services, call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document
+) -> bool:
+    modification = Modification.of_statement(services, call, given)
     if modification.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
     ran = await on_standing(
         work,
-        lambda: writable(call) if modification.upsert else existing(call),
+        lambda: writable(services, call) if modification.upsert else existing(services, call),
         lambda collection: modification.run(work, collection, id),
     )
     if ran is None:
@@ -285,11 +295,15 @@ async def _update_one(call: Call, work: UnitOfWork, outcome: Outcome, index: int
     return retried
 
 
-async def _delete_one(call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document) -> bool:
-    deletion = Deletion.of_statement(call, given)
+async def _delete_one(
+    services: Services, call: Call, work: UnitOfWork, outcome: Outcome, index: int, id: int, given: Document
+) -> bool:
+    deletion = Deletion.of_statement(services, call, given)
     if deletion.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
-    ran = await on_standing(work, lambda: existing(call), lambda collection: deletion.run(work, collection, id))
+    ran = await on_standing(
+        work, lambda: existing(services, call), lambda collection: deletion.run(work, collection, id)
+    )
     if ran is None:
         deletion.check()
         return False

@@ -70,7 +70,7 @@ class Connection(Served):
     def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
         self._service = service
         self._work = service.work
-        self._tallies = service.app.tallies
+        self._tallies = service.app.services.tallies
         self._loop = loop
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
         self.state = ConnectionState(next(service.connection_ids), tls=tls)
@@ -154,7 +154,7 @@ class Connection(Served):
 
     def _judge(self) -> None:
         """How much is taken from this client, by whether it may be anybody."""
-        known = self.state.user is not None or not self._service.app.options.auth
+        known = self.state.user is not None or not self._service.app.services.options.auth
         most = self._service.limits.message
         self._framer.trusted, self._framer.limit = known, most if known else min(UNKNOWN_CLIENT, most)
 

@@ -1,4 +1,4 @@
-"""Arguments of sessions, numbered writes and transactions: checked, and made values."""
+"""Arguments of sessions, numbered writes and transactions: checked, and turned into values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Units of work: what a command's decisions are carried out in."""
+"""The unit of work: a command's way to the data, at once or within a transaction."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class UnitOfWork(Protocol):
     spent: Spent
 
     async def perform(self, body: Body[T]) -> T:
-        """Run a decision and return its reply once it holds, as far as anything does before the work is at its end."""
+        """Run a decision and return its reply, once it is committed or, within a transaction, part of that."""
 
     def fail(self) -> None:
         """A statement was refused."""

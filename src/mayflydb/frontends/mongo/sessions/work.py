@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Final, TypeVar
 
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.mongo.calls import Call, Handler
+from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.concerns import members_of
 from mayflydb.frontends.mongo.decisions import Body, Steps
 from mayflydb.frontends.mongo.reading import Committed, View
+from mayflydb.frontends.mongo.services import Handler, Services
 from mayflydb.frontends.mongo.sessions import retries
 from mayflydb.frontends.mongo.sessions.arguments import (
     ENDING,
@@ -35,13 +36,12 @@ class Single:
 
     aborts = False
 
-    def __init__(self, call: Call, attempt: Attempt | None = None) -> None:
-        data = call.app.data
-        self._engine = data.engine
+    def __init__(self, services: Services, call: Call, attempt: Attempt | None = None) -> None:
+        self._engine = services.engine
         self._now = call.now
         self._patience = call.connection.patience
         self.attempt = attempt
-        view = Committed(data.engine, data.indexing.want_ids)
+        view = Committed(services.engine, services.indexing.want_ids)
         self.view: View = view
         self.spent = view.spent
 
@@ -60,44 +60,43 @@ class Single:
         """Each statement stands for itself."""
 
 
-async def begin(call: Call) -> UnitOfWork:
+async def begin(services: Services, call: Call) -> UnitOfWork:
     """What the session arguments of a command ask for; it pays for what that spends.
 
     MqlError 20, 72, 225 and 50768 as the protocol has them.
     """
-    work = await _begun(call)
+    work = await _begun(services, call)
     call.spent = work.spent
     return work
 
 
-async def _begun(call: Call) -> UnitOfWork:
-    data = call.app.data
+async def _begun(services: Services, call: Call) -> UnitOfWork:
     if call.transaction is not None:
         return call.transaction
     if "txnNumber" not in call.body:
-        return Single(call)
-    number = write_number(call, call.app.options.topology)
+        return Single(services, call)
+    number = write_number(call, services.options.topology)
     if call.name not in retries.RETRYABLE:
         text = "txnNumber may only be provided for multi-document transactions and retryable write commands."
         raise MqlError(
             50768, f"{text} autocommit:false was not provided, and {call.name} is not a retryable write command."
         )
     session = required_session(call)
-    await data.transactions.numbered(session, number)
-    sessions = await data.collections.ensure(retries.DATABASE, retries.NAME, call.now)
-    await data.records.sweep(sessions, call.now)
-    return Single(call, Attempt(sessions, session, number))
+    await services.transactions.numbered(session, number)
+    sessions = await services.collections.ensure(retries.DATABASE, retries.NAME, call.now)
+    await services.records.sweep(sessions, call.now)
+    return Single(services, call, Attempt(sessions, session, number))
 
 
-async def perform_in_transaction(call: Call, handler: Handler) -> Document | bytes:
+async def perform_in_transaction(services: Services, call: Call, handler: Handler) -> Document | bytes:
     """Answer a command that has transaction arguments; its error ends the transaction.
 
     MqlError 20, 72, 125, 251, 256, 263 and others as the protocol has them.
     """
-    number = transaction_number(call, call.app.options.topology)
+    number = transaction_number(call, services.options.topology)
     if call.name in ENDING:
-        return await handler(call)
-    transactions, session = call.app.data.transactions, required_session(call)
+        return await handler(services, call)
+    transactions, session = services.transactions, required_session(call)
     try:
         check_member(call)
     except MqlError:
@@ -106,19 +105,19 @@ async def perform_in_transaction(call: Call, handler: Handler) -> Document | byt
     starts = bool(call.body.get("startTransaction"))
     if starts:
         check_concern(call)
-    cosmos = starts and is_cosmos(call)
+    cosmos = starts and is_cosmos(services, call)
 
     async def act(work: TransactionWork) -> Document | bytes:
         call.transaction, call.now = work, work.now
-        return await handler(call)
+        return await handler(services, call)
 
     member = Member(session, number, call.now, starts, "readConcern" in call.body, cosmos)
     return await transactions.perform(member, act)
 
 
-def is_cosmos(call: Call) -> bool:
+def is_cosmos(services: Services, call: Call) -> bool:
     """Whether a transaction that starts with this command lives by Cosmos DB's rules."""
-    return call.app.data.contracts.of(call.database).is_cosmos
+    return services.contracts.of(call.database).is_cosmos
 
 
 def concern_error(call: Call) -> Document | None:

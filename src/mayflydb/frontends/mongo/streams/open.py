@@ -6,6 +6,7 @@ from typing import Any
 
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import INTERNAL, Collection
+from mayflydb.frontends.mongo.services import Services
 from mayflydb.frontends.mongo.streams.cursor import StreamCursor
 from mayflydb.frontends.mongo.streams.events import Teller
 from mayflydb.frontends.mongo.streams.feed import Feed, Scope
@@ -22,10 +23,16 @@ def is_stream(stages: list[Any]) -> bool:
 
 
 async def open_stream(
-    call: Call, target: Any, collection: Collection | None, stages: list[Document], env: Env, source: Source
+    services: Services,
+    call: Call,
+    target: Any,
+    collection: Collection | None,
+    stages: list[Document],
+    env: Env,
+    source: Source,
 ) -> StreamCursor:
     """The cursor of a pipeline that begins with `$changeStream`. MqlError 40573, 166, 73, 20, and those of its arguments."""
-    if call.app.options.topology == "standalone":
+    if services.options.topology == "standalone":
         raise MqlError(40573, "The $changeStream stage is only supported on replica sets")
     level = (call.body.get("readConcern") or {}).get("level", "majority")
     if level != "majority":
@@ -41,17 +48,17 @@ async def open_stream(
         if name not in AFTERWARDS:
             raise MqlError(20, f"{name} is not permitted in a $changeStream pipeline")
     pipeline = compile_pipeline(stages[1:], env, source) if len(stages) > 1 else None
-    orderer = await call.app.data.collections.remember(scope.database, scope.collection, call.now)
-    engine = call.app.data.engine
+    orderer = await services.collections.remember(scope.database, scope.collection, call.now)
+    engine = services.engine
     feed = Feed(engine, scope, orderer)
     token = options.after
     if token is not None:
-        await feed.resume(token, call.now, call.app.options.retention)
+        await feed.resume(token, call.now, services.options.retention)
     elif options.instant is not None:
-        await feed.begin_at(options.instant, call.now, call.app.options.retention)
+        await feed.begin_at(options.instant, call.now, services.options.retention)
     else:
         await feed.begin_now(call.now)
-    teller = Teller(engine, feed, scope, options, call.app.data.collections)
+    teller = Teller(engine, feed, scope, options, services.collections)
     ends = token if token is not None and token.purpose == "last" else None
     lsid = call.body.get("lsid")
     session = bytes(lsid["id"]) if isinstance(lsid, dict) and "id" in lsid else None
