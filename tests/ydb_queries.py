@@ -6,8 +6,9 @@ from random import Random
 
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.accounts import Accounts
+from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.executor import Executor
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 
 def accounts_of(engine: Engine) -> Accounts:
@@ -17,4 +18,4 @@ def accounts_of(engine: Engine) -> Accounts:
 
 def executor_of(engine: Engine, schemes: Schemes, seed: int = 1) -> Executor:
     """An executor whose stopwatch stands still."""
-    return Executor(engine, schemes, accounts_of(engine), Random(seed), lambda: 0)
+    return Executor(Environment(engine, schemes, Random(seed), lambda: 0), accounts_of(engine))

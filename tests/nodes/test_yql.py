@@ -16,7 +16,7 @@ from mayflydb.engine.open import open_engine
 from mayflydb.expiry.passes import Schedule
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.transactions import Control, Mode
 from mayflydb.model.instant import HOUR, MILLISECOND, Span
 from mayflydb.query.yql.faults import Fault

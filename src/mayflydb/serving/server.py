@@ -59,7 +59,7 @@ from mayflydb.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     import ssl
 
-    from mayflydb.frontends.ydb.schemes import Schemes
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 log = logging.getLogger("mayflydb.server")
 

@@ -23,7 +23,7 @@ from mayflydb.serving.ports import address, make_secret, places, read_password, 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp
     from mayflydb.frontends.ydb.options import Options
-    from mayflydb.frontends.ydb.schemes import Schemes
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
     from mayflydb.frontends.ydb.server import Door
 
 log = logging.getLogger("mayflydb.ydb")

@@ -13,7 +13,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.transactions import Control
 from mayflydb.frontends.ydb.work import ResultPart
 from mayflydb.model.instant import SECOND

@@ -19,7 +19,7 @@ from mayflydb.engine.part import Part
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.transactions import Control
 from mayflydb.model.instant import SECOND
 from store_suite.conftest import STORES

@@ -39,8 +39,9 @@ def t(place: Any) -> Any:
     ],
 )
 def test_rows_that_a_query_holds(t: Any, monkeypatch: pytest.MonkeyPatch, text: str, fits: bool) -> None:
-    run_of = t.executor.run_of
-    monkeypatch.setattr(t.executor, "run_of", lambda *of: msgspec.structs.replace(run_of(*of), budget=30))
+    environment = t.executor.environment
+    run_of = environment.run_of
+    monkeypatch.setattr(environment, "run_of", lambda *of: msgspec.structs.replace(run_of(*of), budget=30))
     if fits:
         assert t.rows(text)
         return

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables
+from mayflydb.frontends.ydb.store_tables import Accessed
 from mayflydb.query.yql.comparison import sort_key
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
 from mayflydb.query.yql.types import Value
@@ -100,11 +100,10 @@ def test_tables_are_as_a_list_of_rows(place: Any, chance: Random, repetition: in
 
     async def transaction() -> None:
         accessed: dict[str, Accessed] = {}
-        snapshot = await place.executor.snapshot(place.call, chance.random() < 0.5)
+        environment = place.executor.environment
+        snapshot = await environment.snapshot(place.call, chance.random() < 0.5)
         mode: Any = chance.choice(["serializable_read_write", "snapshot_read_write"])
-        executor = place.executor
-        rows, sequences = executor.system_rows, executor.sequences
-        tables = StoreTables(snapshot, {"/local/r": view}, executor.layouts, mode, accessed, rows, sequences)
+        tables = environment.tables(snapshot, {"/local/r": view}, mode, accessed)
         kept = dict(model.rows)
         for _ in range(8):
             if chance.random() < 0.4:

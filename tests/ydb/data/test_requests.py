@@ -26,6 +26,7 @@ class Asker:
     def __init__(self, place: Any) -> None:
         self.place = place
         self.engine, self.schemes, self.executor = place.engine, place.schemes, place.executor
+        self.environment = place.executor.environment
         self.options = Options(result_rows=3)
         self.sessions = place.run(self._opened())
         self.session = place.run(self.new_session())

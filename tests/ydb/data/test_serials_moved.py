@@ -12,7 +12,7 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.open import open_engine
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.model.instant import SECOND
 from mayflydb.moving.copy import copy
 from mayflydb.moving.source import StoreSource

@@ -12,7 +12,7 @@ import pytest
 from mayflydb.clock import VirtualClock
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.open import open_engine
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Span
 from mayflydb.query.yql.faults import Fault
 from mayflydb.store.interface import Store

@@ -10,16 +10,10 @@ from typing import Final, TypeAlias, get_args
 
 import msgspec
 
-from mayflydb.clock import Stopwatch, monotonic_us
-from mayflydb.engine.engine import Engine
-from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.rows import Layouts
-from mayflydb.frontends.ydb.schemes import Schemes, ddl
-from mayflydb.frontends.ydb.schemes.entries import SystemEntry
-from mayflydb.frontends.ydb.schemes.paths import joined
-from mayflydb.frontends.ydb.schemes.tree import SPACE
+from mayflydb.frontends.ydb.environment import Environment
+from mayflydb.frontends.ydb.schemes import ddl
 from mayflydb.frontends.ydb.store_tables import Readable, Views
 from mayflydb.frontends.ydb.texts import Prepared, Texts
 from mayflydb.frontends.ydb.transactions import (
@@ -28,27 +22,23 @@ from mayflydb.frontends.ydb.transactions import (
     OpenTransaction,
     Session,
     Transactions,
-    aborted,
     mixed,
     no_scheme,
-    scheme_changed,
     scheme_in_transaction,
 )
-from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats, Told, Work, verb_of
+from mayflydb.frontends.ydb.work import Columns, ResultPart, Told, Work, verb_of
 from mayflydb.model.errors import OwnerNotFound, WriteConflict
 from mayflydb.query.yql import plans
 from mayflydb.query.yql.definitions import Definition, ShowCreate
 from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.plans.paths import is_prefix_pragma
-from mayflydb.query.yql.schemas import Chance, Row, Run, Schemas, Table, View
+from mayflydb.query.yql.schemas import Schemas, Table, View
 from mayflydb.query.yql.statements import Commit, Pragma, Script
 from mayflydb.query.yql.types import UTF8, Type, Value
 
 ATTEMPTS: Final = 5
 """How often a query is run whose transaction is its own, while others are first."""
-
-__all__ = ["Columns", "Described", "Executor", "ResultPart", "Stats"]
 
 Parameters: TypeAlias = Mapping[str, tuple[Type, Value]]
 """By name without `$`."""
@@ -88,24 +78,15 @@ class Described(msgspec.Struct, frozen=True):
 
 
 class Executor:
-    """Runs the queries of all services. `chance`: where Random() takes what it gives."""
+    """Runs the queries of all services."""
 
-    def __init__(
-        self,
-        engine: Engine,
-        schemes: Schemes,
-        accounts: Accounts,
-        chance: Chance,
-        stopwatch: Stopwatch = monotonic_us,
-    ) -> None:
+    def __init__(self, environment: Environment, accounts: Accounts) -> None:
+        self.environment = environment
         self.texts = Texts()
-        self.layouts = Layouts()
-        self.engine = engine
-        self._schemes = schemes
+        self._engine = environment.engine
+        self._schemes = environment.schemes
         self._accounts = accounts
-        self.sequences = schemes.sequences
-        self._chance = chance
-        self.stopwatch = stopwatch
+        self._stopwatch = environment.stopwatch
 
     # --- queries -------------------------------------------------------------------------------------------------------
 
@@ -122,7 +103,7 @@ class Executor:
 
         Faults: those of the text, of the plan, of the tables; NOT_FOUND for a transaction that is not open; ABORTED.
         """
-        began = self.stopwatch()
+        began = self._stopwatch()
         with self._ending(session, control):
             script = self.texts.script(text)
             if _changes_scheme(script):
@@ -131,9 +112,9 @@ class Executor:
                 return
             types = {name: type for name, (type, _) in parameters.items()}
             prepared, cached = await self._prepared(call, text, script, types)
-        work = Work(self, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
+        work = Work(self.environment, call, script, prepared, {name: value for name, (_, value) in parameters.items()})
         if stats:
-            work.told = Told(cached, began, self.stopwatch() - began)
+            work.told = Told(cached, began, self._stopwatch() - began)
         if control is None:
             parts = self._alone(work, text, parameters, "serializable_read_write")
         elif control.id:
@@ -236,16 +217,16 @@ class Executor:
         """Those of a session. BAD_REQUEST where there is none."""
         if session is None:
             raise fault("A transaction that stays open needs a session", status="BAD_REQUEST")
-        return Transactions(session, self._chance)
+        return Transactions(session, self.environment.chance)
 
     async def commit(self, call: Call, session: Session, id: str) -> None:
         """Make hold what a transaction has done. Faults: NOT_FOUND, ABORTED."""
         transactions = self.transactions(session)
         transaction = transactions.find(id)
         try:
-            await self.finish(transaction, call)
+            await transaction.commit(call.now)
         except (WriteConflict, OwnerNotFound) as error:
-            raise await self.refused(error, {}) from error
+            raise await self.environment.refusal_of(error, {}) from error
         finally:
             transactions.end(transaction)
 
@@ -256,7 +237,7 @@ class Executor:
     ) -> tuple[Prepared, bool]:
         """The plan of a query, and whether it was known already."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
-        version = self.engine.store.catalog_version
+        version = self._engine.store.catalog_version
         known = self.texts.plans.get(key)
         if known is not None and known.version == version:
             return known, True
@@ -286,41 +267,6 @@ class Executor:
             if await self._schemes.find(path) is not view:
                 return False
         return True
-
-    async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
-        """What is committed now, for one transaction."""
-        space = await self.engine.node(SPACE)
-        homes = [] if space is None else await self.engine.children(space.id)
-        return await Snapshot.begin(self.engine, call.now, [home.id for home in homes], serializable=serializable)
-
-    async def _path_of(self, container: int) -> str | None:
-        node = await self.engine.node_by_id(container)
-        home = None if node is None else await self.engine.node_by_id(node.parent)
-        return None if node is None or home is None else joined(home.name, node.name)
-
-    async def system_rows(self, entry: SystemEntry) -> Sequence[Row]:
-        """The rows that a table of the system has now."""
-        return await self._schemes.system_rows(entry)
-
-    def run_of(self, call: Call, parameters: Mapping[str, Value]) -> Run:
-        """One execution of a plan."""
-        return Run(call.now, parameters, self._chance, call.user, call.database)
-
-    async def finish(self, transaction: OpenTransaction, call: Call) -> None:
-        """Commit. Errors: WriteConflict, OwnerNotFound."""
-        if transaction.snapshot is not None:
-            await transaction.snapshot.commit(call.now)
-
-    async def refused(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
-        """What a transaction is told that cannot go on."""
-        container = error.detail.get("container")
-        path = await self._path_of(container) if isinstance(container, int) else None
-        gone = path is None and container is not None
-        if path is None and len(views) == 1:
-            path = next(iter(views))
-        if isinstance(error, OwnerNotFound) or gone or error.detail.get("scheme"):
-            return scheme_changed(path)
-        return aborted(path)
 
 
 def _changes_scheme(script: Script) -> bool:

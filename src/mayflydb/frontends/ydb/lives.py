@@ -13,7 +13,8 @@ from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.columns import anchor_of
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.ydb.rows import Layout, partition_of
-from mayflydb.frontends.ydb.schemes import Schemes, paths
+from mayflydb.frontends.ydb.schemes import paths
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.columns import type_of
 from mayflydb.frontends.ydb.schemes.making import body_of, hides_by
 from mayflydb.frontends.ydb.schemes.physical import partitions

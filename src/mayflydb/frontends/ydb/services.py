@@ -9,10 +9,11 @@ from typing import Any, TypeAlias
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.accounts import Accounts
 from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.executor import Executor
 from mayflydb.frontends.ydb.operations import Operations
 from mayflydb.frontends.ydb.options import Options
-from mayflydb.frontends.ydb.schemes import Schemes
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.sessions import Sessions
 
 
@@ -26,7 +27,8 @@ class Services:
         self.sessions = Sessions(chance, options.session_idle, options.max_sessions)
         self.accounts = Accounts(engine, chance, options.auth, options.secret, options.password)
         self.schemes = Schemes(engine, options)
-        self.executor = Executor(engine, self.schemes, self.accounts, chance)
+        self.environment = Environment(engine, self.schemes, chance)
+        self.executor = Executor(self.environment, self.accounts)
         self.operations = Operations(chance)
 
     async def resume(self) -> None:

@@ -93,6 +93,9 @@ class StoreTables:
         blind = self._mode == "serializable_read_write"
         return await Writer(self._snapshot, self._layouts.of(view), blind).write(effect)
 
+    async def finish(self) -> None:
+        """Nothing: all that was written is in the snapshot, and holds when that is committed."""
+
     async def record(self, container: int, key: bytes) -> Record | None:
         """The record with this key in a table. Errors: WriteConflict, OwnerNotFound."""
         return await self._snapshot.get(container, partition_of(key), key)

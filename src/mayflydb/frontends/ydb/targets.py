@@ -12,7 +12,7 @@ from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.record import Record
 
 if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.schemes import Schemes
+    from mayflydb.frontends.ydb.schemes.catalog import Schemes
 
 
 class YdbTargets:

@@ -11,6 +11,7 @@ from typing import Any, Final, Literal, Protocol
 import msgspec
 
 from mayflydb.engine.snapshot import Snapshot
+from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Fault, Issue, fault
 from mayflydb.query.yql.schemas import Chance
 
@@ -48,6 +49,11 @@ class OpenTransaction(msgspec.Struct, eq=False):
     id: str
     mode: Mode
     snapshot: Snapshot | None = None
+
+    async def commit(self, now: Instant) -> None:
+        """Make its writes hold. Errors: WriteConflict, OwnerNotFound."""
+        if self.snapshot is not None:
+            await self.snapshot.commit(now)
 
     def close(self) -> None:
         """Forget what it has done."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 
+from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.direct import DirectTables
+from mayflydb.frontends.ydb.environment import Environment
 from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables
 from mayflydb.frontends.ydb.texts import Prepared
 from mayflydb.frontends.ydb.transactions import READ_ONLY, OpenTransaction, Transactions, read_only
@@ -20,10 +22,6 @@ from mayflydb.query.yql.plans import Plan
 from mayflydb.query.yql.schemas import Row, Tables
 from mayflydb.query.yql.statements import Delete, Script, Statement, Update, Write
 from mayflydb.query.yql.types import Type, Value
-
-if TYPE_CHECKING:
-    from mayflydb.frontends.ydb.calls import Call
-    from mayflydb.frontends.ydb.executor import Executor
 
 Columns: TypeAlias = tuple[tuple[str, Type], ...]
 
@@ -71,13 +69,13 @@ class Work:
     """A query that is run in one transaction, or in one after the other until one holds. `told` None: nobody wants its stats."""
 
     def __init__(
-        self, executor: Executor, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
+        self, environment: Environment, call: Call, script: Script, prepared: Prepared, parameters: Mapping[str, Value]
     ) -> None:
         self.call = call
         self.script = script
         self.prepared = prepared
         self.told: Told | None = None
-        self._executor = executor
+        self._environment = environment
         self._parameters = parameters
 
     async def within(
@@ -102,12 +100,11 @@ class Work:
                         yield held.pop()
                     held.append(part)
             if commit and not plan.rollback:
-                if isinstance(tables, DirectTables):
-                    await tables.finish()
-                await self._executor.finish(transaction, self.call)
+                await tables.finish()
+                await transaction.commit(self.call.now)
         except (WriteConflict, OwnerNotFound) as error:
             _end(transactions, transaction)
-            raise await self._executor.refused(error, self.prepared.views) from error
+            raise await self._environment.refusal_of(error, self.prepared.views) from error
         except BaseException:
             _end(transactions, transaction)
             raise
@@ -121,34 +118,38 @@ class Work:
         self, transaction: OpenTransaction, alone: bool, accessed: dict[str, Accessed]
     ) -> DirectTables | StoreTables:
         """Those of a transaction; `alone`: it has no other query, so that it may do without a snapshot."""
-        executor, plan, views = self._executor, self.prepared.plan, self.prepared.views
+        environment, plan, views = self._environment, self.prepared.plan, self.prepared.views
 
         async def opened() -> StoreTables:
             if transaction.snapshot is None:
                 # Whoever writes nothing is never in conflict, so nobody needs to know what he has read.
                 serializable = transaction.mode == "serializable_read_write" and not (alone and plan.read_only)
-                transaction.snapshot = await executor.snapshot(self.call, serializable)
-            snapshot, mode = transaction.snapshot, transaction.mode
-            return StoreTables(
-                snapshot, views, executor.layouts, mode, accessed, executor.system_rows, executor.sequences
-            )
+                transaction.snapshot = await environment.snapshot(self.call, serializable)
+            return environment.tables(transaction.snapshot, views, transaction.mode, accessed)
 
         if alone or not plan.tables:
             return DirectTables(
-                executor.engine, self.call.now, plan, views, executor.layouts, accessed, opened, executor.sequences
+                environment.engine,
+                self.call.now,
+                plan,
+                views,
+                environment.layouts,
+                accessed,
+                opened,
+                environment.sequences,
             )
         return await opened()
 
     async def _parts(self, tables: Tables, id: str) -> AsyncGenerator[ResultPart, None]:
         plan = self.prepared.plan
-        run = self._executor.run_of(self.call, self._parameters)
+        run = self._environment.run_of(self.call, self._parameters)
         async for part in plans.execute(plan, run, tables):
             yield ResultPart(part.index, plan.results[part.index], part.rows, id)
 
     def _with_stats(self, part: ResultPart, accessed: Mapping[str, Accessed]) -> ResultPart:
         if self.told is None:
             return part
-        whole = self._executor.stopwatch() - self.told.began
+        whole = self._environment.stopwatch() - self.told.began
         stats = Stats(accessed, self.told.cached, self.told.planning, whole, self.prepared.plan)
         return msgspec.structs.replace(part, stats=stats)
 

@@ -38,7 +38,7 @@ async def bulk_upsert(services: Services, call: Call, request: Any) -> bytes:
         names, rows = _from_list(view, request.rows)
     _check_nulls(view, names, rows)
     effect = Effect("UPSERT", view.table.path, tuple(names), rows)
-    await bulk.write(services.engine, [(services.executor.layouts.of(view), effect)], call.now)
+    await bulk.write(services.engine, [(services.environment.layouts.of(view), effect)], call.now)
     return wire.operation(type_name="Ydb.Table.BulkUpsertResult")
 
 

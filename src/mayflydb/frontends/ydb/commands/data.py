@@ -9,10 +9,10 @@ from typing import Any, Final
 from mayflydb.frontends.ydb import values, wire
 from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands.queries import control_of, mode_of, parameters_of, stats_message
-from mayflydb.frontends.ydb.executor import Columns, Stats
 from mayflydb.frontends.ydb.packing import layout_of
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.frontends.ydb.transactions import ONE_SHOT, left_open
+from mayflydb.frontends.ydb.work import Columns, Stats
 from mayflydb.query.yql.faults import Issue, fault
 from mayflydb.query.yql.schemas import Row
 from mayflydb.query.yql.types import Type

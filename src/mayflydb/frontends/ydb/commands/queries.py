@@ -8,11 +8,11 @@ from typing import Any, Final
 
 from mayflydb.frontends.ydb import arrow, wire
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.executor import ResultPart, Stats
 from mayflydb.frontends.ydb.results import Layout, Parts, filled
 from mayflydb.frontends.ydb.services import Services, Streaming
 from mayflydb.frontends.ydb.transactions import Control, Mode
 from mayflydb.frontends.ydb.values import read_typed
+from mayflydb.frontends.ydb.work import ResultPart, Stats
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.types import Type, Value
 

@@ -12,7 +12,6 @@ from mayflydb.frontends.ydb.calls import Call
 from mayflydb.frontends.ydb.commands import bulk
 from mayflydb.frontends.ydb.commands.data import BASIC, FULL, text_of
 from mayflydb.frontends.ydb.commands.queries import parameters_of, stats_message
-from mayflydb.frontends.ydb.executor import Columns
 from mayflydb.frontends.ydb.packing import rows_encoder
 from mayflydb.frontends.ydb.results import USUAL, Parts, RowFilling, filled
 from mayflydb.frontends.ydb.schemes.entries import IndexEntry
@@ -22,6 +21,7 @@ from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.frontends.ydb.store_tables import StoreTables
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.frontends.ydb.transactions import Control
+from mayflydb.frontends.ydb.work import Columns
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Access, KeyRange, Row, Table
 from mayflydb.query.yql.types import ListType, StructType, TupleType, Type, Value, bare, format_type, optional
@@ -45,12 +45,9 @@ def _columns(table: Table, names: Sequence[str]) -> Columns:
 
 
 async def _tables(services: Services, call: Call, view: TableView | IndexEntry) -> tuple[Snapshot, StoreTables]:
-    executor = services.executor
-    snapshot = await executor.snapshot(call, serializable=False)
-    path = view.table.path
-    return snapshot, StoreTables(
-        snapshot, {path: view}, executor.layouts, "snapshot_read_only", {}, executor.system_rows, executor.sequences
-    )
+    environment = services.environment
+    snapshot = await environment.snapshot(call, serializable=False)
+    return snapshot, environment.tables(snapshot, {view.table.path: view}, "snapshot_read_only", {})
 
 
 # --- ReadRows ------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,53 @@
+"""The surroundings of a query: snapshots, tables, and the refusal of a transaction that cannot go on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from mayflydb.clock import Stopwatch, monotonic_us
+from mayflydb.engine.engine import Engine
+from mayflydb.engine.snapshot import Snapshot
+from mayflydb.frontends.ydb.calls import Call
+from mayflydb.frontends.ydb.rows import Layouts
+from mayflydb.frontends.ydb.schemes.catalog import Schemes
+from mayflydb.frontends.ydb.store_tables import Accessed, StoreTables, Views
+from mayflydb.frontends.ydb.transactions import Mode, aborted, scheme_changed
+from mayflydb.model.errors import OwnerNotFound, WriteConflict
+from mayflydb.query.yql.schemas import Chance, Run
+from mayflydb.query.yql.types import Value
+
+
+class Environment:
+    """The parts of a server that queries are run with. `chance`: the source of ids and of Random()."""
+
+    def __init__(self, engine: Engine, schemes: Schemes, chance: Chance, stopwatch: Stopwatch = monotonic_us) -> None:
+        self.engine = engine
+        self.schemes = schemes
+        self.sequences = schemes.sequences
+        self.layouts = Layouts()
+        self.chance = chance
+        self.stopwatch = stopwatch
+
+    async def snapshot(self, call: Call, serializable: bool) -> Snapshot:
+        """The committed state, for one transaction."""
+        homes = await self.schemes.parents()
+        return await Snapshot.begin(self.engine, call.now, homes, serializable=serializable)
+
+    def tables(self, snapshot: Snapshot, views: Views, mode: Mode, accessed: dict[str, Accessed]) -> StoreTables:
+        """The tables of a transaction, as its snapshot has them."""
+        return StoreTables(snapshot, views, self.layouts, mode, accessed, self.schemes.system_rows, self.sequences)
+
+    def run_of(self, call: Call, parameters: Mapping[str, Value]) -> Run:
+        """One execution of a plan."""
+        return Run(call.now, parameters, self.chance, call.user, call.database)
+
+    async def refusal_of(self, error: WriteConflict | OwnerNotFound, views: Views) -> Exception:
+        """The fault that ends a transaction, which names its table where one is known. `views`: the tables of the query."""
+        container = error.detail.get("container")
+        path = await self.schemes.path_of(container) if isinstance(container, int) else None
+        gone = path is None and container is not None
+        if path is None and len(views) == 1:
+            path = next(iter(views))
+        if isinstance(error, OwnerNotFound) or gone or error.detail.get("scheme"):
+            return scheme_changed(path)
+        return aborted(path)
