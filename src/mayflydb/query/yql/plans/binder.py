@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
 
 from mayflydb.query.yql.expression import Expression, Operand
 from mayflydb.query.yql.faults import WARNING, Issue, Position, fault, unsupported
 from mayflydb.query.yql.plans.paths import join
 from mayflydb.query.yql.plans.plan import Prelude, Relation
-from mayflydb.query.yql.plans.scopes import EMPTY, Names, Scope
+from mayflydb.query.yql.plans.scopes import EMPTY, Scope
 from mayflydb.query.yql.schemas import Schemas
 from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import Query
 from mayflydb.query.yql.types import Type
 
 
@@ -162,6 +165,24 @@ class Binder:
         before = self.context.uses
         found = self.expression(tree)
         return found, self.context.uses == before
+
+
+class Argument(msgspec.Struct, frozen=True):
+    """A parameter of a lambda: it stands at `index` of the row."""
+
+    index: int
+    type: Type
+
+
+class Named:
+    """`$x = ...`: a tree, and where it stood. `pick`: which part of a tuple, for `$a, $b = ...`."""
+
+    def __init__(self, value: Tree | Query, binder: Binder, pick: int | None = None) -> None:
+        self.value, self.binder, self.pick = value, binder, pick
+
+
+Names: TypeAlias = dict[str, Argument | Named]
+"""By name without `$`. What is not here is a parameter."""
 
 
 DEEPEST = 200

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from mayflydb.query.yql import functions, names
 from mayflydb.query.yql.expression import Bound, Expression, Invocation, Lambda, Operand, TypeOperand
 from mayflydb.query.yql.faults import Position, fault
-from mayflydb.query.yql.plans.binder import HANDLERS, Binder
+from mayflydb.query.yql.plans.binder import HANDLERS, Argument, Binder, Named, Names
 from mayflydb.query.yql.plans.columns import whole_row
 from mayflydb.query.yql.plans.framing import PLACED
-from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, Names
+from mayflydb.query.yql.plans.scopes import EMPTY
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.syntax import Apply, Call, TypeArgument
 from mayflydb.query.yql.syntax import Argument as Given

@@ -11,13 +11,12 @@ import msgspec
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import Binder, Context, Names
+from mayflydb.query.yql.plans.bound import Bound, bind_query
+from mayflydb.query.yql.plans.limiting import cut, limits, sort_keys
 from mayflydb.query.yql.plans.plan import Batch, Relation
-from mayflydb.query.yql.plans.queries import bind_query, cut, limits
 from mayflydb.query.yql.plans.relations import Distinct, Sort, gathered, project
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
-from mayflydb.query.yql.plans.select import sort_keys
-from mayflydb.query.yql.plans.sources import Bound
+from mayflydb.query.yql.plans.scopes import Field, Scope, slot
 from mayflydb.query.yql.plans.values import constant, met
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.syntax import Compound

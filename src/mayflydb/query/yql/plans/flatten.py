@@ -12,12 +12,12 @@ import msgspec
 
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import Binder, Context, Names
+from mayflydb.query.yql.plans.bound import Bound
 from mayflydb.query.yql.plans.names import part
 from mayflydb.query.yql.plans.plan import Batch, Relation
 from mayflydb.query.yql.plans.relations import hold, project
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope, slot
-from mayflydb.query.yql.plans.sources import Bound
+from mayflydb.query.yql.plans.scopes import Field, Scope, slot
 from mayflydb.query.yql.schemas import Run, Tables
 from mayflydb.query.yql.syntax import Item, Member, Name, Source
 from mayflydb.query.yql.types import DictType, ListType, OptionalType, StructType, TupleType, Type, Value, format_long

@@ -10,15 +10,16 @@ import msgspec
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans.access import choose
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import Binder, Context, Names
+from mayflydb.query.yql.plans.bound import Bound
 from mayflydb.query.yql.plans.constraints import fitting
 from mayflydb.query.yql.plans.joining import JoinRows, LookupRows, Pairing, Side
 from mayflydb.query.yql.plans.membership import keys
 from mayflydb.query.yql.plans.operators import alike
 from mayflydb.query.yql.plans.plan import Relation
 from mayflydb.query.yql.plans.relations import Filter, Scan, project
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope, Slot, slot
-from mayflydb.query.yql.plans.sources import Bound, bind_source
+from mayflydb.query.yql.plans.scopes import Field, Scope, Slot, slot
+from mayflydb.query.yql.plans.sources import bind_source
 from mayflydb.query.yql.plans.trees import conjuncts, nodes
 from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.schemas import Table

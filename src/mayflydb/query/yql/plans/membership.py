@@ -8,8 +8,7 @@ from collections.abc import Callable, Hashable
 from mayflydb.query.yql import comparison, conversions
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault, type_fault
-from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.scopes import Named
+from mayflydb.query.yql.plans.binder import HANDLERS, Binder, Named
 from mayflydb.query.yql.plans.subqueries import column, is_query
 from mayflydb.query.yql.plans.values import both_integers, constant, converted, converter, derived, strict_unary
 from mayflydb.query.yql.schemas import Row, Run

@@ -8,8 +8,8 @@ from mayflydb.query.yql import comparison, functions
 from mayflydb.query.yql.expression import Expression, Invocation, Operand
 from mayflydb.query.yql.faults import Position, fault, type_fault
 from mayflydb.query.yql.functions.signatures import NODE
-from mayflydb.query.yql.plans.binder import HANDLERS, Binder
-from mayflydb.query.yql.plans.scopes import EMPTY, Argument, Named, no_member, slot
+from mayflydb.query.yql.plans.binder import HANDLERS, Argument, Binder, Named
+from mayflydb.query.yql.plans.scopes import EMPTY, no_member, slot
 from mayflydb.query.yql.plans.subqueries import is_query, scalar
 from mayflydb.query.yql.plans.values import constant, derived, strict_binary, strict_unary
 from mayflydb.query.yql.schemas import Row, Run

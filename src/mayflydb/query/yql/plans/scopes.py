@@ -1,20 +1,14 @@
-"""What names mean at a place in a text: columns of rows, and `$names`."""
+"""The columns of rows, and what their names mean."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Position, fault, type_fault
-from mayflydb.query.yql.syntax import Expression as Tree
-from mayflydb.query.yql.syntax import Query
 from mayflydb.query.yql.types import Type
-
-if TYPE_CHECKING:
-    from mayflydb.query.yql.plans.binder import Binder
 
 
 class Slot(Expression, frozen=True):
@@ -92,21 +86,3 @@ EMPTY = Scope(())
 
 def no_member(name: str, at: Position) -> Exception:
     return type_fault("Member", f"Member not found: {name}", at)
-
-
-class Argument(msgspec.Struct, frozen=True):
-    """A parameter of a lambda: it stands at `index` of the row."""
-
-    index: int
-    type: Type
-
-
-class Named:
-    """`$x = ...`: a tree, and where it stood. `pick`: which part of a tuple, for `$a, $b = ...`."""
-
-    def __init__(self, value: Tree | Query, binder: Binder, pick: int | None = None) -> None:
-        self.value, self.binder, self.pick = value, binder, pick
-
-
-Names: TypeAlias = dict[str, Argument | Named]
-"""By name without `$`. What is not here is a parameter."""

@@ -3,38 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
 
-from mayflydb.query.yql import names as type_names
 from mayflydb.query.yql.faults import Fault, Issue, Position, fault, type_fault, unsupported
-from mayflydb.query.yql.members import arranging
-from mayflydb.query.yql.plans import expressions, writes
-from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context
-from mayflydb.query.yql.plans.paths import is_prefix_pragma
+from mayflydb.query.yql.plans import expressions, queries, writes
+from mayflydb.query.yql.plans.binder import DEEPEST, Binder, Context, Named, Names
+from mayflydb.query.yql.plans.bound import bind_query
+from mayflydb.query.yql.plans.declarations import prepare
 from mayflydb.query.yql.plans.plan import Plan, ResultColumns, Step
-from mayflydb.query.yql.plans.queries import bind_query
-from mayflydb.query.yql.plans.scopes import Named, Names
 from mayflydb.query.yql.plans.subqueries import is_query
 from mayflydb.query.yql.schemas import Schemas
 from mayflydb.query.yql.statements import (
     Action,
     Commit,
-    Declare,
     Delete,
     Discard,
     Do,
     EvaluateFor,
     EvaluateIf,
-    Pragma,
     Script,
     Statement,
     Update,
     Write,
 )
-from mayflydb.query.yql.syntax import Binding, Literal_
+from mayflydb.query.yql.syntax import Literal_
 from mayflydb.query.yql.types import ListType, Primitive, StructType, Type, format_long
 
 assert expressions.LOADED
+assert queries.LOADED
 
 MIXED = (
     "Queries with mixed data and scheme operations are not supported. "
@@ -123,60 +118,6 @@ class _Binding:
             raise fault("Actions are nested too deeply", statement.at)
         self.take(action.body, {**around, **bound})
         self.context.depth -= 1
-
-
-def prepare(context: Context, names: Names, statement: Statement) -> bool:
-    """Take in what only says how to read the rest: DECLARE, PRAGMA, `$x = ...`. False: it is something else."""
-    match statement:
-        case Declare(at, name, type_name):
-            type = type_names.resolve(type_name)
-            given = context.given.get(name)
-            if given is not None and arranging(given, type) is None:
-                raise fault(
-                    f"Parameter ${name} type mismatch, expected: {format_long(type)}, actual: {format_long(given)}",
-                    at,
-                    "BAD_REQUEST",
-                )
-            context.declare(name, type, at)
-        case Pragma():
-            _pragma(context, statement)
-        case Binding(_, bound, value):
-            binder = Binder(context, dict(names))
-            for place, name in enumerate(bound):
-                names[name] = Named(value, binder, place if len(bound) > 1 else None)
-        case _:
-            return False
-    return True
-
-
-_OTHERS: Final = ("checkedops", "ansicurrentrow")
-_REFUSED: Final = (*_OTHERS, "disableansiinforemptyornullableitemscollections")
-"""Pragmas by which queries mean something else, which Mayfly has not."""
-
-
-def _is_on(pragma: Pragma, name: str) -> bool:
-    """Whether a flag is set: `PRAGMA Flag`, `PRAGMA Flag = "true"`; `DisableFlag` is the contrary."""
-    said = not pragma.values or pragma.values[-1].lower() not in ("false", "0")
-    return said is not name.startswith("disable")
-
-
-def _pragma(context: Context, pragma: Pragma) -> None:
-    """Those that mean something here; others tune what Mayfly does not have."""
-    name = pragma.name.lower()
-    if is_prefix_pragma(pragma):
-        context.prefix = pragma.values[-1]
-    elif name in ("orderedcolumns", "disableorderedcolumns"):
-        context.ordered_columns = name == "orderedcolumns"
-    elif name in ("classicdivision", "disableclassicdivision"):
-        context.classic_division = _is_on(pragma, name)
-    elif name in ("unicodeliterals", "disableunicodeliterals"):
-        context.unicode_literals = _is_on(pragma, name)
-    elif name in _REFUSED and _is_on(pragma, name) is (name in _OTHERS):
-        raise unsupported(f"PRAGMA {pragma.name}", pragma.at)
-    elif name in ("simplecolumns", "disablesimplecolumns"):
-        context.simple_columns = name == "simplecolumns"
-    elif name in ("positionalunionall", "disablepositionalunionall"):
-        context.positional = name == "positionalunionall"
 
 
 def check_persistable(columns: ResultColumns, at: Position) -> None:

@@ -11,18 +11,18 @@ from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.plans import grouping, windows
 from mayflydb.query.yql.plans.access import choose
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import Binder, Context, Names
+from mayflydb.query.yql.plans.bound import Bound
 from mayflydb.query.yql.plans.columns import Columns, items
 from mayflydb.query.yql.plans.joins import bind_from
+from mayflydb.query.yql.plans.limiting import cut, limits, sort_keys
 from mayflydb.query.yql.plans.plan import Relation
-from mayflydb.query.yql.plans.queries import cut, limits
-from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, SortKey, project
-from mayflydb.query.yql.plans.scopes import EMPTY, Field, Names, Scope, slot
-from mayflydb.query.yql.plans.sources import Bound
-from mayflydb.query.yql.plans.trees import nodes, wanted
-from mayflydb.query.yql.plans.values import condition, sort_key
+from mayflydb.query.yql.plans.relations import Distinct, Filter, OneRow, Scan, Sort, project
+from mayflydb.query.yql.plans.scopes import EMPTY, Field, Scope, slot
+from mayflydb.query.yql.plans.trees import wanted
+from mayflydb.query.yql.plans.values import condition
 from mayflydb.query.yql.syntax import Expression as Tree
-from mayflydb.query.yql.syntax import Item, Member, Name, OrderItem, Parameter, Select
+from mayflydb.query.yql.syntax import Item, Name, Select
 
 
 def bind_select(context: Context, names: Names, tree: Select) -> Bound:
@@ -106,21 +106,3 @@ def _plain(field: Field) -> Field:
 
 def _field(name: str, value: Expression, binder: Binder) -> Field:
     return Field(name, value.type, literal=value if value.literal else None)
-
-
-def sort_keys(
-    binder: Binder, order: Sequence[OrderItem], values: Sequence[Expression]
-) -> tuple[tuple[SortKey, ...], list[Expression]]:
-    """How to sort rows of `values`, and what has to be put behind them for it."""
-    extra: list[Expression] = []
-    keys = []
-    for each in order:
-        value = binder.expression(each.value)
-        if value.constant and not any(isinstance(node, (Name, Member, Parameter)) for node in nodes(each.value)):
-            raise fault("Unable to ORDER BY constant expression", each.value.at)
-        place = next((i for i, known in enumerate((*values, *extra)) if known is value), None)
-        if place is None:
-            place = len(values) + len(extra)
-            extra.append(value)
-        keys.append(SortKey(place, sort_key(value.type, each.value.at), each.descending))
-    return tuple(keys), extra

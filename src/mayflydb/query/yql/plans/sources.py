@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import Fault, Issue, fault, no_table, unsupported
-from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context
-from mayflydb.query.yql.plans.plan import Relation
+from mayflydb.query.yql.parser import parse
+from mayflydb.query.yql.plans.binder import PRAGMAS, Binder, Context, Named, Names
+from mayflydb.query.yql.plans.bound import Bound, bind_query
+from mayflydb.query.yql.plans.declarations import prepare
+from mayflydb.query.yql.plans.flatten import flattened
 from mayflydb.query.yql.plans.relations import Listed, Scan
-from mayflydb.query.yql.plans.scopes import Field, Named, Names
+from mayflydb.query.yql.plans.scopes import Field
 from mayflydb.query.yql.plans.subqueries import is_query
 from mayflydb.query.yql.schemas import PRIMARY, Index, Table, View
 from mayflydb.query.yql.syntax import Expression as Tree
@@ -24,20 +26,6 @@ from mayflydb.query.yql.types import (
     bare,
     format_long,
 )
-
-
-class Bound(msgspec.Struct, frozen=True):
-    """A relation and its columns. `table`: the table that it is a scan of. `sources`: what it is called.
-
-    `shared`: as in `Scope`.
-    """
-
-    relation: Relation
-    fields: tuple[Field, ...]
-    table: Table | None = None
-    sources: frozenset[str] = frozenset()
-    shared: Mapping[str, frozenset[str]] = {}
-
 
 MOST_VIEWS: Final = 256
 """That one query is bound through: views that name views twice would double with each."""
@@ -60,8 +48,6 @@ def bind_source(context: Context, names: Names, source: Source, wanted: frozense
     fields = tuple(msgspec.structs.replace(each, source=alias) for each in fields)
     bound = msgspec.structs.replace(bound, fields=fields, sources=frozenset((alias,)))
     if source.flatten is not None:
-        from mayflydb.query.yql.plans.flatten import flattened
-
         return flattened(context, names, bound, alias, source.flatten, source)
     return bound
 
@@ -100,10 +86,6 @@ def read_index(table: Table, reference: TableRef) -> Index | None:
 
 def _view(context: Context, view: View, reference: TableRef) -> Bound:
     """The query of a view, with its own names and its own prefix."""
-    from mayflydb.query.yql.parser import parse
-    from mayflydb.query.yql.plans.queries import bind_query
-    from mayflydb.query.yql.plans.script import prepare
-
     if view.path in context.within:
         raise fault(f"View {view.path} stands for itself", reference.at)
     context.views += 1
@@ -126,8 +108,6 @@ def _view(context: Context, view: View, reference: TableRef) -> Bound:
 
 def query_source(context: Context, names: Names, of: SourceOf) -> Bound:
     """`(SELECT ...)`, `$query`, `AS_TABLE(list)`."""
-    from mayflydb.query.yql.plans.queries import bind_query
-
     if of.query is not None:
         return msgspec.structs.replace(bind_query(context, names, of.query), table=None)
     if of.rows is not None:

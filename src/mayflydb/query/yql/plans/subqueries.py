@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from mayflydb.query.yql.expression import Expression
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.plans.binder import HANDLERS
-from mayflydb.query.yql.plans.scopes import Argument, Named
+from mayflydb.query.yql.plans.binder import HANDLERS, Argument, Binder, Named
+from mayflydb.query.yql.plans.bound import Bound, bind_query
 from mayflydb.query.yql.syntax import Compound, Query, Select, SourceOf, Subquery, Values
 from mayflydb.query.yql.types import BOOL, ListType, Type, optional
-
-if TYPE_CHECKING:
-    from mayflydb.query.yql.plans.binder import Binder
-    from mayflydb.query.yql.plans.queries import Bound
 
 
 def is_query(value: Any) -> bool:
@@ -52,8 +48,6 @@ def _kept(binder: Binder, query: Query, mode: Literal["scalar", "list", "exists"
 
 
 def _bound(binder: Binder, query: Query) -> Bound:
-    from mayflydb.query.yql.plans.queries import bind_query
-
     context = binder.context
     uses = context.uses
     names = {name: each for name, each in binder.names.items() if not local(each)}

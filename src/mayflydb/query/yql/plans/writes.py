@@ -9,13 +9,14 @@ import msgspec
 from mayflydb.query.yql.expression import Evaluate, Expression
 from mayflydb.query.yql.faults import WARNING, Fault, Issue, Position, fault, type_fault, unsupported
 from mayflydb.query.yql.plans.access import choose
-from mayflydb.query.yql.plans.binder import Binder, Context
+from mayflydb.query.yql.plans.binder import Binder, Context, Names
+from mayflydb.query.yql.plans.bound import bind_query
 from mayflydb.query.yql.plans.columns import items
 from mayflydb.query.yql.plans.plan import Action, Batch, Relation, ResultColumns
-from mayflydb.query.yql.plans.queries import bind_query
 from mayflydb.query.yql.plans.relations import Filter, Scan, Written, gathered, hold, project
-from mayflydb.query.yql.plans.scopes import Field, Names, Scope, no_member, slot
+from mayflydb.query.yql.plans.scopes import Field, Scope, no_member, slot
 from mayflydb.query.yql.plans.sources import find_table
+from mayflydb.query.yql.plans.trees import named_columns
 from mayflydb.query.yql.plans.values import condition, converted
 from mayflydb.query.yql.schemas import Column, Effect, Run, Table, Tables, Verb
 from mayflydb.query.yql.statements import Delete, Update, Write
@@ -240,8 +241,6 @@ def _type(table: Table, name: str) -> Type:
 
 def _found(context: Context, names: Names, table: Table, statement: Update | Delete) -> tuple[Binder, Relation]:
     """The rows that WHERE names, with all columns that the statement may name, and the key."""
-    from mayflydb.query.yql.plans.trees import named_columns
-
     context.reads.add(table.path)
     mentioned = named_columns(statement) | set(table.key)
     columns = [each for each in table.columns if each.name in mentioned]

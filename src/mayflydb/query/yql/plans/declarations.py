@@ -1,0 +1,68 @@
+"""Statements that say how to read the rest of a text: DECLARE, PRAGMA, `$x = ...`."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from mayflydb.query.yql import names as type_names
+from mayflydb.query.yql.faults import fault, unsupported
+from mayflydb.query.yql.members import arranging
+from mayflydb.query.yql.plans.binder import Binder, Context, Named, Names
+from mayflydb.query.yql.plans.paths import is_prefix_pragma
+from mayflydb.query.yql.statements import Declare, Pragma, Statement
+from mayflydb.query.yql.syntax import Binding
+from mayflydb.query.yql.types import format_long
+
+
+def prepare(context: Context, names: Names, statement: Statement) -> bool:
+    """Take in what only says how to read the rest: DECLARE, PRAGMA, `$x = ...`. False: it is something else."""
+    match statement:
+        case Declare(at, name, type_name):
+            type = type_names.resolve(type_name)
+            given = context.given.get(name)
+            if given is not None and arranging(given, type) is None:
+                raise fault(
+                    f"Parameter ${name} type mismatch, expected: {format_long(type)}, actual: {format_long(given)}",
+                    at,
+                    "BAD_REQUEST",
+                )
+            context.declare(name, type, at)
+        case Pragma():
+            _pragma(context, statement)
+        case Binding(_, bound, value):
+            binder = Binder(context, dict(names))
+            for place, name in enumerate(bound):
+                names[name] = Named(value, binder, place if len(bound) > 1 else None)
+        case _:
+            return False
+    return True
+
+
+_OTHERS: Final = ("checkedops", "ansicurrentrow")
+_REFUSED: Final = (*_OTHERS, "disableansiinforemptyornullableitemscollections")
+"""Pragmas by which queries mean something else, which Mayfly has not."""
+
+
+def _is_on(pragma: Pragma, name: str) -> bool:
+    """Whether a flag is set: `PRAGMA Flag`, `PRAGMA Flag = "true"`; `DisableFlag` is the contrary."""
+    said = not pragma.values or pragma.values[-1].lower() not in ("false", "0")
+    return said is not name.startswith("disable")
+
+
+def _pragma(context: Context, pragma: Pragma) -> None:
+    """Those that mean something here; others tune what Mayfly does not have."""
+    name = pragma.name.lower()
+    if is_prefix_pragma(pragma):
+        context.prefix = pragma.values[-1]
+    elif name in ("orderedcolumns", "disableorderedcolumns"):
+        context.ordered_columns = name == "orderedcolumns"
+    elif name in ("classicdivision", "disableclassicdivision"):
+        context.classic_division = _is_on(pragma, name)
+    elif name in ("unicodeliterals", "disableunicodeliterals"):
+        context.unicode_literals = _is_on(pragma, name)
+    elif name in _REFUSED and _is_on(pragma, name) is (name in _OTHERS):
+        raise unsupported(f"PRAGMA {pragma.name}", pragma.at)
+    elif name in ("simplecolumns", "disablesimplecolumns"):
+        context.simple_columns = name == "simplecolumns"
+    elif name in ("positionalunionall", "disablepositionalunionall"):
+        context.positional = name == "positionalunionall"

@@ -1,0 +1,62 @@
+"""ORDER BY, LIMIT and OFFSET, as SELECT and UNION have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mayflydb.query.yql import conversions
+from mayflydb.query.yql.expression import Evaluate, Expression
+from mayflydb.query.yql.faults import fault, type_fault
+from mayflydb.query.yql.plans.binder import Binder, Context, Names
+from mayflydb.query.yql.plans.plan import Relation
+from mayflydb.query.yql.plans.relations import Cut, SortKey
+from mayflydb.query.yql.plans.trees import nodes
+from mayflydb.query.yql.plans.values import NO_RUN, converted, sort_key
+from mayflydb.query.yql.syntax import Expression as Tree
+from mayflydb.query.yql.syntax import Member, Name, OrderItem, Parameter
+from mayflydb.query.yql.types import NULL, UINT64, OptionalType, format_long
+
+
+def sort_keys(
+    binder: Binder, order: Sequence[OrderItem], values: Sequence[Expression]
+) -> tuple[tuple[SortKey, ...], list[Expression]]:
+    """How to sort rows of `values`, and what has to be put behind them for it."""
+    extra: list[Expression] = []
+    keys = []
+    for each in order:
+        value = binder.expression(each.value)
+        if value.constant and not any(isinstance(node, (Name, Member, Parameter)) for node in nodes(each.value)):
+            raise fault("Unable to ORDER BY constant expression", each.value.at)
+        place = next((i for i, known in enumerate((*values, *extra)) if known is value), None)
+        if place is None:
+            place = len(values) + len(extra)
+            extra.append(value)
+        keys.append(SortKey(place, sort_key(value.type, each.value.at), each.descending))
+    return tuple(keys), extra
+
+
+def limits(
+    context: Context, names: Names, limit: Tree | None, offset: Tree | None
+) -> tuple[Evaluate | None, Evaluate | None]:
+    """LIMIT and OFFSET as numbers. Faults: they are not Uint64, nor literals that could be."""
+    return _count(context, names, limit, "Take"), _count(context, names, offset, "Skip")
+
+
+def _count(context: Context, names: Names, tree: Tree | None, function: str) -> Evaluate | None:
+    if tree is None:
+        return None
+    value = Binder(context, names).expression(tree)
+    if value.type == NULL:
+        return value.evaluate
+    to = OptionalType(UINT64) if isinstance(value.type, OptionalType) else UINT64
+    found = converted(value, to)
+    if found is None and value.constant and conversions.common([value.type, UINT64]) is not None:
+        number = value.evaluate((), NO_RUN)
+        found = value if isinstance(number, int) and number >= 0 else None
+    if found is None:
+        raise type_fault(function, f"Failed to convert type: {format_long(value.type)} to Uint64", tree.at)
+    return found.evaluate
+
+
+def cut(relation: Relation, limit: Evaluate | None, offset: Evaluate | None) -> Relation:
+    return relation if limit is None and offset is None else Cut(relation, limit, offset)
