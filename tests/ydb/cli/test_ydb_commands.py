@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from mayflydb.cli.ydb.client import Client
-from mayflydb.cli.ydb.place import Login, parse_endpoint
+from mayflydb.cli.ydb.endpoint import Login, parse_endpoint
 from mayflydb.embedded import RunningServer
 
 if TYPE_CHECKING:

@@ -9,8 +9,8 @@ from typing import Any, Final
 
 import click
 
+from mayflydb.cli.ydb.endpoint import Endpoint, Login
 from mayflydb.cli.ydb.faults import Misuse, Refused, answer_text
-from mayflydb.cli.ydb.place import Endpoint, Login
 from mayflydb.frontends.ydb.descriptors import enum_name, message, pool, service
 
 LARGEST: Final = 64 << 20

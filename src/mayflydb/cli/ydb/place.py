@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -13,6 +12,7 @@ import msgspec
 
 from mayflydb.cli.admin import CommandFailed, admin_of
 from mayflydb.cli.ydb import profiles
+from mayflydb.cli.ydb.endpoint import Endpoint, Login, parse_endpoint
 from mayflydb.cli.ydb.faults import Misuse
 
 if TYPE_CHECKING:
@@ -20,27 +20,6 @@ if TYPE_CHECKING:
 
 LOCAL: Final = "grpc://localhost:2136"
 """The server that is meant where nothing is said."""
-
-TLS_PORT: Final = 2135
-"""The port of an endpoint that names none."""
-
-_ENDPOINT: Final = re.compile(r"(?:(grpcs?)://)?(\[[^\]/]+\]|[^:/\[\]]+)(?::([0-9]{1,5}))?/?")
-
-
-class Endpoint(msgspec.Struct, frozen=True):
-    """`address`: host and port, as gRPC takes them."""
-
-    address: str
-    secure: bool
-
-
-def parse_endpoint(text: str) -> Endpoint:
-    """`[grpc[s]://]HOST[:PORT]`; TLS and port 2135 where they are left out. Misuse for anything else."""
-    found = _ENDPOINT.fullmatch(text)
-    if found is None:
-        raise Misuse(f'Endpoint "{text}" is incorrect. It must be [PROTOCOL://]HOST[:PORT], with grpc or grpcs.')
-    scheme, host, port = found.groups()
-    return Endpoint(f"{host}:{port or TLS_PORT}", scheme != "grpc")
 
 
 class Given(msgspec.Struct, frozen=True):
@@ -55,14 +34,6 @@ class Given(msgspec.Struct, frozen=True):
     token_file: str | None = None
     ca_file: str | None = None
     verbose: bool = False
-
-
-class Login(msgspec.Struct, frozen=True):
-    """A token, or a user with a password; nothing where nobody asked for either."""
-
-    token: str = ""
-    user: str = ""
-    password: str = ""
 
 
 class Place:
