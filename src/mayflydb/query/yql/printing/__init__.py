@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 from mayflydb.query.yql.printing.expressions import expression as write_expression
+from mayflydb.query.yql.printing.expressions import query as write_query
 from mayflydb.query.yql.printing.names import quote
-from mayflydb.query.yql.printing.queries import query as write_query
 from mayflydb.query.yql.printing.statements import statement as write_statement
 from mayflydb.query.yql.printing.type_names import type_name as write_type
 from mayflydb.query.yql.statements import Script

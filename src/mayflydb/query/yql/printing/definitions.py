@@ -37,9 +37,8 @@ from mayflydb.query.yql.definitions import (
     UserSpec,
 )
 from mayflydb.query.yql.parser.expressions import COMPARISON
-from mayflydb.query.yql.printing.expressions import commas, expression
+from mayflydb.query.yql.printing.expressions import commas, expression, query
 from mayflydb.query.yql.printing.names import names, quote, text
-from mayflydb.query.yql.printing.queries import query
 from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.syntax import TypeName
 

@@ -32,6 +32,7 @@ from mayflydb.query.yql.syntax import (
     Name,
     OrderItem,
     Parameter,
+    Query,
     Select,
     SourceOf,
     StructOf,
@@ -60,8 +61,7 @@ _POWERS: Final[dict[str, float]] = {
 
 def expression(node: Expression, least: float = _ANY) -> str:
     """An expression; in parentheses if its operator binds less tightly than `least`."""
-    write = _WRITERS[node.__class__]
-    written: str = write(node)
+    written = WRITERS[node.__class__](node)
     return f"({written})" if _power(node) < least else written
 
 
@@ -191,13 +191,16 @@ def _lambda(node: Lambda) -> str:
 
 def binding(node: Binding) -> str:
     """`$a, $b = value`; queries stand in parentheses."""
-    from mayflydb.query.yql.printing.queries import query
-
     names = ", ".join(parameter(each) for each in node.names)
     value = node.value
     if isinstance(value, (Select, Values, Compound, SourceOf)):
         return f"{names} = ({query(value)})"
     return f"{names} = {expression(value)}"
+
+
+def query(node: Query) -> str:
+    """A query, without parentheses."""
+    return WRITERS[node.__class__](node)
 
 
 def _dict(node: DictOf) -> str:
@@ -214,8 +217,6 @@ def _struct(node: StructOf) -> str:
 
 
 def _subquery(node: Subquery) -> str:
-    from mayflydb.query.yql.printing.queries import query
-
     return f"{'EXISTS ' * node.exists}({query(node.query)})"
 
 
@@ -275,7 +276,7 @@ def _bound(bound: int | None, unbounded: str) -> str:
     return f"{abs(bound)} {'PRECEDING' if bound < 0 else 'FOLLOWING'}"
 
 
-_WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
+WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Literal_: literal,
     Name: lambda node: quoted(node.name) if node.quoted else function(node.name),
     Parameter: lambda node: parameter(node.name),
@@ -299,3 +300,4 @@ _WRITERS: Final[dict[type[Any], Callable[[Any], str]]] = {
     Subquery: _subquery,
     Json: _json,
 }
+"""By class of the tree; `queries` adds its own."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import chain
 
-from mayflydb.query.yql.printing.expressions import call, commas, expression, item, order, window
+from mayflydb.query.yql.printing.expressions import WRITERS, call, commas, expression, item, order, query, window
 from mayflydb.query.yql.printing.names import names, parameter, quote
 from mayflydb.query.yql.syntax import (
     Compound,
@@ -22,17 +22,8 @@ from mayflydb.query.yql.syntax import (
 )
 
 
-def query(node: Query) -> str:
-    """A query, without parentheses."""
-    match node:
-        case Select():
-            return _select(node)
-        case Values(rows=rows):
-            return "VALUES " + ", ".join(f"({commas(row)})" for row in rows)
-        case Compound():
-            return _compound(node)
-        case SourceOf():
-            return _source_of(node)
+def _values(node: Values) -> str:
+    return "VALUES " + ", ".join(f"({commas(row)})" for row in node.rows)
 
 
 def _compound(node: Compound) -> str:
@@ -159,3 +150,6 @@ def _group(node: GroupBy) -> str:
     if node.hop is not None:
         elements.append(call(node.hop))
     return f"GROUP {'COMPACT ' * node.compact}BY {', '.join(elements)}"
+
+
+WRITERS.update({Select: _select, Values: _values, Compound: _compound, SourceOf: _source_of})

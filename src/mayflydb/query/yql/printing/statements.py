@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from mayflydb.query.yql.definitions import ShowCreate
 from mayflydb.query.yql.printing.definitions import WRITERS as DEFINITIONS
-from mayflydb.query.yql.printing.expressions import binding, commas, expression
+from mayflydb.query.yql.printing.expressions import binding, commas, expression, query
 from mayflydb.query.yql.printing.names import names, parameter, quote, text
-from mayflydb.query.yql.printing.queries import items, query, table
+from mayflydb.query.yql.printing.queries import items, table
 from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.statements import (
     Action,
