@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from azure.cosmos import CosmosClient
     from pymongo import MongoClient
 
-    from mayflydb.portal.admin import Admin
+    from mayflydb.admin.operations import Admin
     from mayflydb.serving.server import Server
 
 T = TypeVar("T")

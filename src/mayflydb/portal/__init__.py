@@ -1,1 +1,1 @@
-"""What people meet besides the protocols: the admin API under `/_mayfly`, metrics, pages."""
+"""Pages for people: what is stored, when it goes, and the settings that decide so. Forms first; scripts make them quicker."""

@@ -21,6 +21,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 from mayflydb import __version__
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.targets import Targets
 from mayflydb.announcement import Announcement, StartFailed
 from mayflydb.clock import Clock, SystemClock, VirtualClock, boot_us, wall_us
 from mayflydb.config.settings import Settings, StorageSettings
@@ -44,8 +46,6 @@ from mayflydb.http.messages import Handler
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
 from mayflydb.moving.copy import is_unfinished
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.targets import Targets
 from mayflydb.serving.certificates import Authority, user_data_directory
 from mayflydb.serving.http_gateway import Gate, Hosts, Readiness
 from mayflydb.serving.listener_checks import Place, Proof, ask_http
@@ -227,7 +227,7 @@ class Server:
 
         def portal() -> Handler:
             if not made:
-                from mayflydb.portal.app import portal_app
+                from mayflydb.serving.web_app import portal_app
 
                 made.append(portal_app(admin, cosmos))
             return made[0]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from mayflydb.admin.targets import Directory
 from mayflydb.engine.proposals import Change
 from mayflydb.frontends.ydb.rows import Layout
 from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec, TtlSpec
@@ -13,7 +14,6 @@ from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import SECOND
 from mayflydb.model.record import Record
-from mayflydb.portal.targets import Directory
 from mayflydb.query.yql.types import TIMESTAMP, UINT64, UTF8, OptionalType
 
 COLUMNS = tuple(

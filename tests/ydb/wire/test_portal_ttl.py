@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mayflydb.embedded import RunningServer
-from portal.pages.visitor import Page, Visitor
+from portal.visitor import Page, Visitor
 from server.served import port_of
 
 ydb: Any = pytest.importorskip("ydb")

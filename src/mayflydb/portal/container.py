@@ -20,7 +20,7 @@ from mayflydb.model.errors import (
     Unavailable,
 )
 from mayflydb.portal.cosmos import Cosmos
-from mayflydb.portal.pages.form import Fields, Offer, changed
+from mayflydb.portal.form import Fields, Offer, changed
 
 _KINDS: Mapping[int, type[MayflyError]] = {
     400: BadRequest,

@@ -7,7 +7,7 @@ from typing import Any, Literal, get_args
 
 import msgspec
 
-from mayflydb.portal.requests import MAX_TTL
+from mayflydb.admin.requests import MAX_TTL
 
 TimeToLive = Literal["off", "no-default", "on"]
 Mode = Literal["manual", "autoscale"]

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.admin import requests, shapes
+from mayflydb.admin.targets import Directory, Place
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Forecast, Insight, edges_of
@@ -18,8 +20,6 @@ from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Totals
-from mayflydb.portal import requests, shapes
-from mayflydb.portal.targets import Directory, Place
 from mayflydb.store.interface import Expiries, Get
 
 PAGE = 1000

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
+from mayflydb.admin.operations import Admin
 from mayflydb.engine.proposals import Change
 from mayflydb.model.durations import format_span, parse_span
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.instant import SECOND
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.pages import form
-from mayflydb.portal.pages.documents import DocumentsPage
-from mayflydb.portal.pages.settings import Outcome, told
-from mayflydb.portal.pages.shell import Shell, Visit, keep
+from mayflydb.portal import form
+from mayflydb.portal.documents import DocumentsPage
+from mayflydb.portal.settings import Outcome, told
+from mayflydb.portal.shell import Shell, Visit, keep
 
 UNITS = ("SECONDS", "MILLISECONDS", "MICROSECONDS", "NANOSECONDS")
 MOVED = "Somebody else has changed the TTL settings since this page was loaded, so nothing was saved."

@@ -8,10 +8,10 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.pages import words
-from mayflydb.portal.pages.shell import Shell, branch, json_page
-from mayflydb.portal.requests import Forecast
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.requests import Forecast
+from mayflydb.portal import words
+from mayflydb.portal.shell import Shell, branch, json_page
 
 
 class OverviewPage:

@@ -9,7 +9,7 @@ from azure.cosmos import DatabaseProxy, PartitionKey
 from playwright.sync_api import expect
 
 from mayflydb.embedded import RunningServer
-from portal.pages.browsing import Watched
+from portal.browsing import Watched
 
 ydb: Any = pytest.importorskip("ydb")
 

@@ -6,14 +6,14 @@ import asyncio
 from collections.abc import Mapping
 from typing import Any
 
+from mayflydb.admin import shapes
+from mayflydb.admin.targets import Directory, Place
 from mayflydb.clock import SystemClock, VirtualClock, wall_us
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.sweeping import next_deadline
 from mayflydb.engine.timeline import Advanced, SweepMode, Timeline, newest_write
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.portal import shapes
-from mayflydb.portal.targets import Directory, Place
 
 
 class Hands:

@@ -10,8 +10,8 @@ import pytest
 
 from mayflydb.http.messages import Response
 from mayflydb.model.errors import MayflyError, PreconditionFailed
-from mayflydb.portal.pages.container import Container, Containers
-from mayflydb.portal.pages.form import Offer, loaded
+from mayflydb.portal.container import Container, Containers
+from mayflydb.portal.form import Offer, loaded
 
 BODY = {"id": "c", "_etag": '"1"', "indexingPolicy": {"indexingMode": "consistent"}, "partitionKey": {"paths": ["/pk"]}}
 OFFER = {"id": "o", "content": {"offerThroughput": 400}}

@@ -9,7 +9,7 @@ import pytest
 from azure.cosmos import ContainerProxy, DatabaseProxy, PartitionKey
 
 from mayflydb.embedded import RunningServer
-from portal.pages.visitor import Visitor
+from portal.visitor import Visitor
 
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
 """Marks what is decided before a store is asked: one of them is enough."""

@@ -10,7 +10,7 @@ from azure.cosmos import ContainerProxy, DatabaseProxy, PartitionKey
 from playwright.sync_api import Locator, Page, expect
 
 from mayflydb.embedded import RunningServer
-from portal.pages.browsing import Watched
+from portal.browsing import Watched
 
 HERE = "/_explorer/cosmos/shop/sessions/settings"
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")

@@ -8,16 +8,16 @@ from typing import Any
 import msgspec
 from starlette.responses import RedirectResponse, Response
 
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.problems import STATUS
+from mayflydb.admin.requests import MAX_TTL
+from mayflydb.admin.targets import Place
 from mayflydb.engine.proposals import Change
 from mayflydb.model.errors import MayflyError, PreconditionFailed
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.pages import form, words
-from mayflydb.portal.pages.container import Container, Containers
-from mayflydb.portal.pages.form import Fields
-from mayflydb.portal.pages.shell import Shell, Visit, json_page, keep
-from mayflydb.portal.problems import STATUS
-from mayflydb.portal.requests import MAX_TTL
-from mayflydb.portal.targets import Place
+from mayflydb.portal import form, words
+from mayflydb.portal.container import Container, Containers
+from mayflydb.portal.form import Fields
+from mayflydb.portal.shell import Shell, Visit, json_page, keep
 
 MOVED = (
     "Somebody else has changed this container since this page was loaded, so nothing was saved. "

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from mayflydb.admin import shapes
+from mayflydb.admin.targets import Directory, Place
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
 from mayflydb.expiry.rules import noticed
 from mayflydb.model.instant import Instant, Span
-from mayflydb.portal import shapes
-from mayflydb.portal.targets import Directory, Place
 
 
 class Pausing:

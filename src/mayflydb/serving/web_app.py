@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from starlette.applications import Starlette
@@ -14,13 +14,15 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from mayflydb.admin.operations import Admin, Operation
+from mayflydb.admin.problems import CONTENT_TYPE, problem, problem_of
 from mayflydb.http.asgi import handler
 from mayflydb.http.messages import Handler
+from mayflydb.metrics import exposition
 from mayflydb.model.errors import BadRequest, MayflyError
-from mayflydb.portal import metrics
-from mayflydb.portal.admin import Admin, Operation
-from mayflydb.portal.cosmos import Cosmos
-from mayflydb.portal.problems import CONTENT_TYPE, problem, problem_of
+
+if TYPE_CHECKING:
+    from mayflydb.portal.cosmos import Cosmos
 
 MAX_BODY = 64 * 1024
 PEM = "application/x-pem-file"
@@ -43,7 +45,7 @@ def portal_app(admin: Admin, cosmos: Cosmos) -> Handler:
         return Response(await admin.ca_pem(), media_type=PEM)
 
     async def measurements(request: Request) -> Response:
-        return Response(await metrics.exposition(admin), media_type=metrics.CONTENT_TYPE)
+        return Response(await exposition.exposition(admin), media_type=exposition.CONTENT_TYPE)
 
     pages = Pages(admin, cosmos)
     routes += [
@@ -72,7 +74,7 @@ class Pages:
         await self._app(scope, receive, send)
 
     def _load(self) -> ASGIApp:
-        from mayflydb.portal.pages.routes import pages_app
+        from mayflydb.portal.routes import pages_app
 
         return pages_app(self._admin, self._cosmos)
 

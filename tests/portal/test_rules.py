@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND
-from mayflydb.portal.pages import words
-from mayflydb.portal.pages.form import is_agreed, question, read_seconds
+from mayflydb.portal import words
+from mayflydb.portal.form import is_agreed, question, read_seconds
 
 MAX = 2_147_483_647
 

@@ -9,6 +9,10 @@ from urllib.parse import urlencode
 import msgspec
 from starlette.responses import Response
 
+from mayflydb.admin import shapes
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.requests import Preview
+from mayflydb.admin.targets import Place
 from mayflydb.engine.engine import Scope
 from mayflydb.engine.proposals import Change
 from mayflydb.expiry.explain import explain
@@ -17,13 +21,9 @@ from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
-from mayflydb.portal import shapes
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.pages import words
-from mayflydb.portal.pages.container import Containers
-from mayflydb.portal.pages.shell import Shell, Visit, json_page
-from mayflydb.portal.requests import Preview
-from mayflydb.portal.targets import Place
+from mayflydb.portal import words
+from mayflydb.portal.container import Containers
+from mayflydb.portal.shell import Shell, Visit, json_page
 
 PAGE = 100
 

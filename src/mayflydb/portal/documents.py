@@ -8,12 +8,12 @@ from urllib.parse import urlencode
 
 from starlette.responses import RedirectResponse, Response
 
+from mayflydb.admin.operations import Admin
 from mayflydb.engine.engine import Scope
 from mayflydb.model.record import IGNORED, Record
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.pages import words
-from mayflydb.portal.pages.items import PAGE, described, position_of
-from mayflydb.portal.pages.shell import Shell, Visit, json_page, keep
+from mayflydb.portal import words
+from mayflydb.portal.items import PAGE, described, position_of
+from mayflydb.portal.shell import Shell, Visit, json_page, keep
 
 MOST_READ = 10_000
 """Documents that are looked at for those whose `ttl` is ignored: there is no other way to find them."""

@@ -13,20 +13,20 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp
 
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.problems import CONTENT_TYPE, STATUS, problem_of
 from mayflydb.model.durations import parse_span
 from mayflydb.model.errors import BadRequest, MayflyError
-from mayflydb.portal.admin import Admin
+from mayflydb.portal import words
+from mayflydb.portal.container import Containers
 from mayflydb.portal.cosmos import Cosmos
-from mayflydb.portal.pages import words
-from mayflydb.portal.pages.container import Containers
-from mayflydb.portal.pages.documents import DocumentsPage
-from mayflydb.portal.pages.items import ItemsPage
-from mayflydb.portal.pages.overview import OverviewPage
-from mayflydb.portal.pages.rows import RowsPage
-from mayflydb.portal.pages.settings import SettingsPage
-from mayflydb.portal.pages.shell import Shell, Visit, keep
-from mayflydb.portal.pages.static import Static
-from mayflydb.portal.problems import CONTENT_TYPE, STATUS, problem_of
+from mayflydb.portal.documents import DocumentsPage
+from mayflydb.portal.items import ItemsPage
+from mayflydb.portal.overview import OverviewPage
+from mayflydb.portal.rows import RowsPage
+from mayflydb.portal.settings import SettingsPage
+from mayflydb.portal.shell import Shell, Visit, keep
+from mayflydb.portal.static import Static
 
 Found = Callable[[Visit], Awaitable[Response]]
 

@@ -13,11 +13,11 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from mayflydb import __version__
+from mayflydb.admin.operations import Admin
+from mayflydb.admin.targets import Place
 from mayflydb.clock import SystemClock
 from mayflydb.model.instant import SECOND
-from mayflydb.portal.admin import Admin
-from mayflydb.portal.pages import words
-from mayflydb.portal.targets import Place
+from mayflydb.portal import words
 
 HERE = Path(__file__).parent
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"

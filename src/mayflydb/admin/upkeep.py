@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
+from mayflydb.admin import shapes
+from mayflydb.admin.clock import Hands
+from mayflydb.admin.expiry import Outlook
+from mayflydb.admin.targets import Directory
 from mayflydb.engine.engine import Engine
 from mayflydb.model.errors import MayflyError
-from mayflydb.portal import shapes
-from mayflydb.portal.clock import Hands
-from mayflydb.portal.expiry import Outlook
-from mayflydb.portal.targets import Directory
 
 
 class Upkeep:

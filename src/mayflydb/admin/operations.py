@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
+from mayflydb.admin import requests as r
+from mayflydb.admin.clock import Hands
+from mayflydb.admin.expiry import Outlook
+from mayflydb.admin.pausing import Pausing
+from mayflydb.admin.targets import Directory, Targets
+from mayflydb.admin.upkeep import Upkeep
 from mayflydb.engine.engine import Engine
-from mayflydb.portal import requests as r
-from mayflydb.portal.clock import Hands
-from mayflydb.portal.expiry import Outlook
-from mayflydb.portal.pausing import Pausing
-from mayflydb.portal.targets import Directory, Targets
-from mayflydb.portal.upkeep import Upkeep
 
 Call = Callable[[Any], Awaitable[dict[str, Any]]]
 

@@ -19,7 +19,7 @@ import mayflydb
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.embedded import RunningServer, serve
 from mayflydb.model.instant import DAY
-from portal.pages.visitor import Visitor
+from portal.visitor import Visitor
 from server.served import Http, port_of
 
 in_memory = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")
@@ -289,8 +289,8 @@ def test_a_clock_that_jumped_waits_for_somebody(tmp_path: Path, monkeypatch: pyt
 
 
 def test_who_asks_for_no_page_loads_no_templates() -> None:
-    modules = "mayflydb.serving.server, mayflydb.portal.app"
-    program = f"import sys, {modules}; sys.exit('jinja2' in sys.modules or 'mayflydb.portal.pages' in sys.modules)"
+    modules = "mayflydb.serving.server, mayflydb.serving.web_app"
+    program = f"import sys, {modules}; sys.exit('jinja2' in sys.modules or 'mayflydb.portal' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True, timeout=60)
 
 
@@ -299,8 +299,8 @@ def test_the_wheel_has_all_files(tmp_path: Path) -> None:
     build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(build, cwd=root, check=True, timeout=60, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    pages = Path(mayflydb.__file__).parent / "portal" / "pages"
+    pages = Path(mayflydb.__file__).parent / "portal"
     files = [path for kind in ("static", "templates") for path in (pages / kind).iterdir()]
     assert files
     with zipfile.ZipFile(wheel) as opened:
-        assert {f"mayflydb/portal/pages/{path.parent.name}/{path.name}" for path in files} <= set(opened.namelist())
+        assert {f"mayflydb/portal/{path.parent.name}/{path.name}" for path in files} <= set(opened.namelist())

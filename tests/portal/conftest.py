@@ -13,8 +13,8 @@ from playwright.sync_api import Page, expect, sync_playwright
 
 import stores
 from mayflydb.embedded import RunningServer, serve
-from portal.pages.browsing import Lent, Watched
-from portal.pages.visitor import Visitor
+from portal.browsing import Lent, Watched
+from portal.visitor import Visitor
 from server.served import START, port_of
 
 PATIENCE = 20_000

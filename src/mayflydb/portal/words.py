@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from mayflydb.admin import shapes
 from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND, Instant, Span
-from mayflydb.portal import shapes
 
 _UNITS: tuple[tuple[str, Span], ...] = (("d", DAY), ("h", HOUR), ("min", MINUTE), ("s", SECOND))
 

@@ -10,7 +10,7 @@ import pytest
 from pymongo import MongoClient
 
 from mayflydb.embedded import RunningServer
-from portal.pages.visitor import Page
+from portal.visitor import Page
 from server.served import Http, port_of
 
 pytestmark = pytest.mark.parametrize("store", ["memory"], indirect=True, scope="session")

@@ -1,0 +1,1 @@
+"""Measurements under `/metrics`, for Prometheus."""
