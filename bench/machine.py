@@ -15,8 +15,8 @@ from time import perf_counter
 
 import apsw
 
-from mayflydb import __version__
 from mayflydb.clock import wall_us
+from mayflydb.version import __version__
 
 SYNCS = 30
 

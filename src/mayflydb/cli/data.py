@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 import click
 
-from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.cli.admin import CommandFailed, checked_by
 from mayflydb.cli.options import load_settings_of, start_failure
@@ -18,6 +17,7 @@ from mayflydb.cli.output import output_option, show
 from mayflydb.config import StorageSettings
 from mayflydb.config.values import storage as storage_url
 from mayflydb.model.errors import MayflyError
+from mayflydb.version import __version__
 
 if TYPE_CHECKING:
     from mayflydb.moving.copy import Moving

@@ -6,9 +6,9 @@ import sys
 
 import click
 
-from mayflydb import __version__
 from mayflydb.cli import FORMS
 from mayflydb.cli.lazy import LazyGroup
+from mayflydb.version import __version__
 
 # Each command's module and name in it; the module is imported when the command is looked up.
 COMMANDS: dict[str, tuple[str, str]] = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import platform
 from collections import Counter
 
-from mayflydb import __version__
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import Place
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.runs import last_run, next_run
 from mayflydb.engine.sweeping import next_deadline
 from mayflydb.model.instant import SECOND, Instant, Span
+from mayflydb.version import __version__
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_CONTAINERS = 200

@@ -12,12 +12,12 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from mayflydb import __version__
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import Place
 from mayflydb.clock import SystemClock
 from mayflydb.model.instant import SECOND
 from mayflydb.portal import words
+from mayflydb.version import __version__
 
 HERE = Path(__file__).parent
 POLICY = "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"

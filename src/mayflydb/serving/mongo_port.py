@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
@@ -25,6 +24,7 @@ from mayflydb.serving.listener_checks import Place, Proof, ask_mongo
 from mayflydb.serving.ports import address, make_secret, places, read_password, take, within_reach
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
 from mayflydb.sockets.work import Served, Work
+from mayflydb.version import __version__
 
 if TYPE_CHECKING:
     from mayflydb.frontends.mongo.accounts.roles import User

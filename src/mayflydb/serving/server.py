@@ -20,7 +20,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
-from mayflydb import __version__
 from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import Targets
 from mayflydb.announcement import Announcement, StartFailed
@@ -55,6 +54,7 @@ from mayflydb.serving.ports import address, make_secret, places, take, within_re
 from mayflydb.serving.ydb_port import YdbPort
 from mayflydb.store.interface import Setting, Store
 from mayflydb.store.sqlite import SqliteStore
+from mayflydb.version import __version__
 
 if TYPE_CHECKING:
     import ssl

@@ -13,12 +13,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mayflydb import __version__
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
 from mayflydb.serving.listener_checks import Place, Proof, ask_ydb
 from mayflydb.serving.ports import address, make_secret, places, read_password, reserve, within_reach
+from mayflydb.version import __version__
 
 if TYPE_CHECKING:
     from mayflydb.frontends.ydb.app import YdbApp

@@ -8,7 +8,6 @@ from functools import lru_cache
 from itertools import count
 from urllib.parse import unquote
 
-from mayflydb import __version__
 from mayflydb.clock import wall_us
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import auth, binary_json, emulator_tokens, errors, resource_tokens
@@ -24,6 +23,7 @@ from mayflydb.http.messages import Request as HttpRequest
 from mayflydb.http.messages import Response as HttpResponse
 from mayflydb.model.errors import BadRequest, MayflyError, Unauthenticated, Unsupported
 from mayflydb.model.instant import SECOND
+from mayflydb.version import __version__
 
 log = logging.getLogger(__name__)
 
