@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from mayflydb.frontends.ydb.transactions import Control
+
 TABLE = "CREATE TABLE t (id Int64 NOT NULL, a Int64, b Utf8 DEFAULT 'x'u, PRIMARY KEY (id))"
 ROWS = "UPSERT INTO t (id, a, b) VALUES (1, 10, 'one'), (2, 20, 'two')"
 THERE = [(1, 10, "one"), (2, 20, "two")]
@@ -24,6 +26,14 @@ def rows(place: Any) -> list[Any]:
     return found
 
 
+WAYS = ["at once", "in a transaction"]
+"""Without a snapshot where a query only writes, and over the snapshot of an open transaction."""
+
+
+def control(place: Any, way: str) -> Control | None:
+    return None if way == "at once" else Control(id=place.begin(), commit=True)
+
+
 @pytest.mark.parametrize(
     ("text", "after"),
     [
@@ -33,7 +43,9 @@ def rows(place: Any) -> list[Any]:
         ("UPSERT INTO t (id, a) VALUES (1, 11), (1, 12)", [(1, 12, "one"), (2, 20, "two")]),
         ("REPLACE INTO t (id, a) VALUES (1, 11)", [(1, 11, "x"), (2, 20, "two")]),
         ("REPLACE INTO t (id, b) VALUES (1, 'b')", [(1, None, "b"), (2, 20, "two")]),
+        ("REPLACE INTO t (id, a) VALUES (3, 30)", [*THERE, (3, 30, "x")]),
         ("INSERT INTO t (id, a) VALUES (3, 30)", [*THERE, (3, 30, "x")]),
+        ("INSERT OR IGNORE INTO t (id, a) VALUES (1, 0), (3, 30), (3, 31)", [*THERE, (3, 30, "x")]),
         ("UPDATE t SET a = a + 1", [(1, 11, "one"), (2, 21, "two")]),
         ("UPDATE t SET a = 0 WHERE id = 9", THERE),
         ("UPDATE t ON (id, a) VALUES (1, 5), (9, 9)", [(1, 5, "one"), (2, 20, "two")]),
@@ -45,8 +57,9 @@ def rows(place: Any) -> list[Any]:
         ("DELETE FROM t WHERE id = 1; INSERT INTO t (id, a) VALUES (1, 7)", [(1, 7, "x"), (2, 20, "two")]),
     ],
 )
-def test_what_is_left(t: Any, text: str, after: list[Any]) -> None:
-    t.parts(text)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_left(t: Any, text: str, after: list[Any], way: str) -> None:
+    t.parts(text, None, control(t, way))
     assert rows(t) == after
 
 
@@ -57,8 +70,9 @@ def test_what_is_left(t: Any, text: str, after: list[Any]) -> None:
         ("INSERT INTO t (id, a) VALUES (3, 0), (3, 1)", "PRECONDITION_FAILED", "Duplicated keys found."),
     ],
 )
-def test_what_is_refused_leaves_nothing(t: Any, text: str, status: str, message: str) -> None:
-    refusal = t.refused(text)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_is_refused_leaves_nothing(t: Any, text: str, status: str, message: str, way: str) -> None:
+    refusal = t.refused(text, control(t, way))
     assert (refusal.status, refusal.message) == (status, message)
     assert refusal.issues[0].message == "Constraint violated. Table: `/local/t`."
     assert refusal.issues[0].code == 2012

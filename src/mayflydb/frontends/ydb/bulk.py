@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Generator, Sequence
 from typing import Any
 
-from mayflydb.engine.commands import Command, Mode
+from mayflydb.engine.commands import Command
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.transactions import Transaction
-from mayflydb.frontends.ydb.reading import conflict
-from mayflydb.frontends.ydb.rows import Layout, partition_of
-from mayflydb.frontends.ydb.writing import EXISTS, TWICE, Rows
+from mayflydb.frontends.ydb.rows import Layout
+from mayflydb.frontends.ydb.verbs import Rows, command_factory, keyed_rows, taken
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Effect
@@ -20,26 +19,8 @@ from mayflydb.store.interface import Read
 def commands_of(layout: Layout, effect: Effect) -> list[Command]:
     """What an effect comes to, row by row, but for UPDATE. PRECONDITION_FAILED for an INSERT of one key twice."""
     rows = Rows(layout, effect.columns, effect.generated)
-    commands: list[Command] = []
-    inserted: set[bytes] = set()
-    for row in effect.rows:
-        key = rows.key_of(row)
-        partition = partition_of(key)
-        if effect.verb == "INSERT":
-            if key in inserted:
-                if effect.ignore_existing:
-                    continue
-                raise conflict(effect.table, TWICE)
-            inserted.add(key)
-            commands.append(Command(Mode.CREATE, partition, key, layout.draft(rows.new(row), key)))
-            continue
-        if effect.verb == "DELETE":
-            commands.append(Command(Mode.DELETE, partition, key))
-        elif effect.verb == "REPLACE" or rows.whole:
-            commands.append(Command(Mode.UPSERT, partition, key, layout.draft(rows.new(row), key)))
-        else:
-            commands.append(Command(Mode.UPSERT, partition, key, rows.merge(row, key)))
-    return commands
+    command = command_factory(effect, rows)
+    return [command(key, row) for key, row in keyed_rows(effect, rows)]
 
 
 async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: Instant) -> None:
@@ -58,7 +39,7 @@ async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: I
                 try:
                     yield from space.run(command)
                 except Conflict:
-                    raise conflict(effect.table, EXISTS) from None
+                    raise taken(effect) from None
                 except OwnerNotFound:
                     raise
                 except NotFound:

@@ -1,0 +1,148 @@
+"""The meaning of INSERT, UPSERT, REPLACE and DELETE: the command that one row of each comes to.
+
+| verb    | the key has no row                | the key has a row                                           |
+|---------|-----------------------------------|-------------------------------------------------------------|
+| INSERT  | the row is created                | PRECONDITION_FAILED; INSERT OR IGNORE passes over the row    |
+| UPSERT  | the row is created                | the given values replace its own, its other columns stay    |
+| REPLACE | the row is created                | the row is replaced                                         |
+| DELETE  | nothing                           | the row is removed                                          |
+
+Columns that a created or replaced row does not give have their defaults. UPDATE writes rows that were read; see `writing`.
+Source: https://ydb.tech/docs/en/yql/reference/syntax/upsert_into and its neighbours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import itemgetter
+from typing import Final
+
+from mayflydb.engine.commands import Command, Draft, Mode
+from mayflydb.frontends.ydb.reading import conflict
+from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
+from mayflydb.model.record import Record
+from mayflydb.query.yql.faults import Fault, fault
+from mayflydb.query.yql.schemas import Effect, Row
+from mayflydb.query.yql.types import Value, bare
+
+EXISTS: Final = "Conflict with existing key."
+TWICE: Final = "Duplicated keys found."
+
+MOST_CELL: Final = 16 << 20
+"""Bytes of one value, as data shards of YDB allow."""
+
+MOST_KEY: Final = (1 << 20) + 1024
+"""Bytes of all values of a key."""
+
+SIZED: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocument"))
+"""Types whose values may be large."""
+
+SURELY_SMALL: Final = 32 << 10
+"""Bytes or characters that a value of a key may have, whatever the others have, without coming near to a limit."""
+
+
+def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
+    """The rows of an effect, and their keys. An INSERT may name a key once: PRECONDITION_FAILED; OR IGNORE keeps the first."""
+    keyed = [(rows.key_of(row), row) for row in effect.rows]
+    if effect.verb != "INSERT" or len({key for key, _ in keyed}) == len(keyed):
+        return keyed
+    if not effect.ignore_existing:
+        raise conflict(effect.table, TWICE)
+    return list({key: (key, row) for key, row in reversed(keyed)}.values())[::-1]
+
+
+def command_factory(effect: Effect, rows: Rows) -> Callable[[bytes, Row], Command]:
+    """The function that makes the command of one row, by its key, for every verb but UPDATE.
+
+    Such a command raises Conflict, which `taken` puts into words, and NotFound, which is no error: a DELETE met no row.
+    """
+    if effect.verb == "DELETE":
+        return lambda key, row: Command(Mode.DELETE, partition_of(key), key)
+    mode = Mode.CREATE if effect.verb == "INSERT" else Mode.UPSERT
+    change = rows.merge if keeps_others(effect, rows) else rows.draft
+    return lambda key, row: Command(mode, partition_of(key), key, change(row, key))
+
+
+def keeps_others(effect: Effect, rows: Rows) -> bool:
+    """Whether what is written depends on the row that is there: an UPSERT that does not give all columns."""
+    return effect.verb == "UPSERT" and not rows.whole
+
+
+def taken(effect: Effect) -> Fault:
+    """PRECONDITION_FAILED: the key of an INSERT has a row, or a unique value is that of another row."""
+    return conflict(effect.table, EXISTS)
+
+
+class Rows:
+    """Rows given by values of some columns, as rows of their table. `generated`: those of them that are for new rows alone."""
+
+    def __init__(self, layout: Layout, columns: Sequence[str], generated: Sequence[str] = ()) -> None:
+        self._layout = layout
+        self._given = [(place, layout.numbers[name]) for place, name in enumerate(columns) if name not in generated]
+        self._numbers = [layout.numbers[name] for name in columns]
+        places = [columns.index(name) for name in layout.view.table.key]
+        self._key = itemgetter(*places) if len(places) > 1 else _only(places[0])
+        self._keys = places
+        types = {column.name: str(bare(column.type)) for column in layout.view.table.columns}
+        self._sized = [place for place, name in enumerate(columns) if types[name] in SIZED]
+        self.whole = len(set(columns)) == len(layout.numbers) and not generated
+
+    def key_of(self, row: Row) -> bytes:
+        """The key of the record of a row. BAD_REQUEST for a value, or a key, that is too large."""
+        for place in self._sized:
+            if row[place] is not None and len(row[place]) > SURELY_SMALL:
+                self._measure(row)
+                break
+        return self._layout.key_from(self._key(row))
+
+    def _measure(self, row: Row) -> None:
+        sizes = {place: _size(row[place]) for place in self._sized}
+        key = sum(sizes.get(place, 8) for place in self._keys)
+        if key > MOST_KEY:
+            raise _too_large("key", key, MOST_KEY)
+        for size in sizes.values():
+            if size > MOST_CELL:
+                raise _too_large("cell", size, MOST_CELL)
+
+    def new(self, row: Row) -> Values:
+        """A row that has these values, and defaults where there are none."""
+        return self.over(self._layout.blank(), row)
+
+    def over(self, values: Values, row: Row) -> Values:
+        """A row with these values in it; it is changed."""
+        for number, value in zip(self._numbers, row, strict=True):
+            values[number] = value
+        return values
+
+    def draft(self, row: Row, key: bytes) -> Draft:
+        """The record of a row that has these values, and defaults where there are none."""
+        return self._layout.draft(self.new(row), key)
+
+    def merge(self, row: Row, key: bytes) -> Callable[[Record | None], Draft]:
+        """What an UPSERT makes of the record that is there, or is not."""
+
+        return lambda before: self._layout.draft(self.upon(before, row), key)
+
+    def upon(self, before: Record | None, row: Row) -> Values:
+        """The record that is there with these values in it, or a new row."""
+        if before is None:
+            return self.new(row)
+        values = self._layout.decode(before.value)
+        for place, number in self._given:
+            values[number] = row[place]
+        return values
+
+
+def _size(value: Value) -> int:
+    if value is None:
+        return 0
+    return len(value.encode()) if isinstance(value, str) else len(value)
+
+
+def _too_large(what: str, size: int, most: int) -> Fault:
+    text = f"Row {what} size of {size} bytes is larger than the allowed threshold {most}"
+    return fault(text, status="BAD_REQUEST", code=2017)
+
+
+def _only(place: int) -> Callable[[Row], tuple[Value, ...]]:
+    return lambda row: (row[place],)
