@@ -358,7 +358,7 @@ def nested(levels: int) -> Any:
 
 
 LIMITS = [
-    (doubling(30), 13548),
+    (doubling(30), 16493),
     ({"$replaceAll": {"input": {"$concat": ["$long"] * 9}, "find": "x", "replacement": "$long"}}, 13548),
     (
         {"$reduce": {"input": {"$range": [0, 99]}, "initialValue": "ab", "in": {"$concat": ["$$value", "$$value"]}}},
@@ -377,6 +377,64 @@ def test_what_would_take_all_memory_is_refused(spec: Any, code: int, monkeypatch
     with pytest.raises(MqlError) as refusal:
         compile_expression(spec, ENV)(frame_of({"a": 1, "long": "x" * 10_000}, ENV))
     assert refusal.value.code == code
+
+
+LONGEST = (1 << 24) - 1
+"""Bytes of the longest text."""
+AT = "a" * (LONGEST + 1)
+BELOW = AT[1:]
+HALF = AT[: 1 << 23]
+LONG_TEXTS: dict[str, tuple[Any, int | None]] = {
+    "literal": ({"$literal": BELOW}, LONGEST),
+    "literal at": ({"$literal": AT}, None),
+    "two bytes": ("é" * (1 << 23), None),
+    "four bytes": ("😀" * ((1 << 22) - 1) + "abc", LONGEST),
+    "four bytes at": ("😀" * (1 << 22), None),
+    "concat": ({"$concat": [HALF, HALF[1:]]}, LONGEST),
+    "concat at": ({"$concat": [HALF, HALF]}, None),
+    "concat of fields at": ({"$concat": ["$half", "$half"]}, None),
+    "concat in two bytes": ({"$concat": ["é" * (1 << 22), "$half"]}, None),
+    "concat with null": ({"$concat": [HALF, None, HALF]}, 0),
+    "concat within": ({"$strLenCP": {"$concat": [{"$concat": [HALF]}, HALF]}}, None),
+    "reduce": (
+        {"$reduce": {"input": {"$range": [0, 24]}, "initialValue": "a", "in": {"$concat": ["$$value", "$$value"]}}},
+        None,
+    ),
+    "toUpper": ({"$toUpper": BELOW}, LONGEST),
+    "toUpper at": ({"$toUpper": AT}, None),
+    "toLower at": ({"$toLower": AT}, None),
+    "toString": ({"$toString": BELOW}, LONGEST),
+    "toString at": ({"$toString": AT}, None),
+    "convert at": ({"$convert": {"input": AT, "to": "int", "onError": 1}}, None),
+    "strLenBytes at": ({"$strLenBytes": AT}, None),
+    "substrBytes at": ({"$substrBytes": [AT, 0, 1]}, None),
+    "indexOfCP at": ({"$indexOfCP": ["a", AT]}, None),
+    "split at": ({"$split": ["hello", AT]}, None),
+    "trim": ({"$trim": {"input": BELOW}}, LONGEST),
+    "trim at": ({"$trim": {"input": AT, "chars": "a"}}, None),
+    "strcasecmp at": ({"$strcasecmp": ["a", AT]}, None),
+    "regexMatch at": ({"$regexMatch": {"input": AT, "regex": "b"}}, None),
+    "replaceAll": ({"$replaceAll": {"input": HALF[1:], "find": "a", "replacement": "bb"}}, LONGEST - 1),
+    "replaceAll at": ({"$replaceAll": {"input": HALF, "find": "a", "replacement": "bb"}}, None),
+    "replaceAll makes short": ({"$replaceAll": {"input": BELOW, "find": "aa", "replacement": "b"}}, 1 << 23),
+    "replaceOne": ({"$replaceOne": {"input": HALF, "find": "a", "replacement": HALF}}, LONGEST),
+    "replaceOne at": ({"$replaceOne": {"input": HALF, "find": "a", "replacement": HALF + "b"}}, None),
+    "replaceOne of nothing": ({"$replaceOne": {"input": HALF, "find": "c", "replacement": BELOW}}, 1 << 23),
+    "dateToString": ({"$dateToString": {"date": DatetimeMS(0), "format": HALF[1:] + "%Y"}}, (1 << 23) + 3),
+    "dateToString at": ({"$dateToString": {"date": DatetimeMS(0), "format": "%Y" * (1 << 22)}}, None),
+}
+
+
+@pytest.mark.parametrize("name", LONG_TEXTS)
+def test_texts_are_shorter_than_16_mb(name: str) -> None:
+    spec, size = LONG_TEXTS[name]
+    if size is None:
+        with pytest.raises(MqlError, match="Tried to create string longer than 16MB") as refusal:
+            compile_expression(spec, ENV)(frame_of({"half": HALF}, ENV))
+        assert refusal.value.code == 16493
+    else:
+        text = compile_expression(spec, ENV)(frame_of({"half": HALF}, ENV))
+        assert size == len((text or "").encode())
 
 
 def test_nesting_that_documents_allow_is_fine() -> None:

@@ -122,6 +122,8 @@ ARRAYS = [
 SETS = [
     ({"$setUnion": [[2, 1, 2], [3, 1.0]]}, [1, 2, 3]),
     ({"$setUnion": [[1], None]}, None),
+    ({"$setUnion": [[1], "$missing"]}, None),
+    ({"$setUnion": ["$missing", [1]]}, None),
     ({"$setUnion": []}, []),
     ({"$setUnion": [[1], 1]}, refused(17043)),
     ({"$setIntersection": [[3, 1, 2, 1], [1, 3]]}, [1, 3]),

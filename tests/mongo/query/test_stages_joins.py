@@ -337,6 +337,7 @@ TARGETS: list[tuple[Document, Any]] = [
     ({"$merge": {"into": {"coll": "o"}, "on": "a", "whenMatched": [{"$set": {"a": "$$new.a"}}]}},
      Merge(("db", "o"), ("a",), [{"$set": {"a": "$$new.a"}}], "insert")),
     ({"$merge": {"into": "o", "whenMatched": "keepExisting"}}, Merge(("db", "o"), ("_id",), "keepExisting", "insert")),
+    ({"$merge": {"into": "o", "whenNotMatched": None}}, Merge(("db", "o"), ("_id",), "merge", "insert")),
 ]  # fmt: skip
 
 

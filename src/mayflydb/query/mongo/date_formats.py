@@ -42,7 +42,6 @@ MONTH_NAMES: Final = (
 )
 
 _WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
-    "%": lambda parts: "%",
     "b": lambda parts: MONTH_NAMES[parts.month - 1][:3],
     "B": lambda parts: MONTH_NAMES[parts.month - 1],
     "d": lambda parts: f"{parts.day:02}",
@@ -61,46 +60,47 @@ _WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
 }
 
 
-@lru_cache(maxsize=256)
-def pieces(layout: str, letters: str) -> tuple[tuple[bool, str], ...]:
-    """A format as (whether it is a letter behind `%`, text) in turn. MqlError 18535 and 18536 for none."""
-    found: list[tuple[bool, str]] = []
-    rest = iter(layout)
-    for each in rest:
-        if each != "%":
-            found.append((False, each))
-            continue
-        letter = next(rest, None)
-        if letter is None:
+_SPECIFIER: Final = re.compile("%(.?)", re.DOTALL)
+_WRITTEN: Final = frozenset((*_WRITE, "%", "z", "Z"))
+_PERCENT: Final = "%\0"
+"""Stands for `%%` while other letters are written. No format has it: a zero byte is no letter."""
+_LONGEST_KEPT: Final = 1024
+"""Longer formats are read anew each time."""
+
+
+def _letters(layout: str, known: frozenset[str]) -> Mapping[str, int]:
+    """How often each letter stands behind `%`. MqlError 18535 and 18536 for a format that is none."""
+    rest = layout.replace("%%", "")
+    counts = {letter: count for letter in known - {"%"} if (count := rest.count(f"%{letter}"))}
+    if rest.count("%") != sum(counts.values()):
+        wrong = next(letter for match in _SPECIFIER.finditer(layout) if (letter := match[1]) not in known)
+        if not wrong:
             raise MqlError(18535, "Unmatched '%' at end of format string")
-        if letter not in letters:
-            raise MqlError(18536, f"Invalid format character '%{letter}' in format string")
-        found.append((True, letter))
-    return tuple(found)
+        raise MqlError(18536, f"Invalid format character '%{wrong}' in format string")
+    return counts
 
 
-_WRITTEN: Final = "".join(_WRITE) + "zZ"
+_kept_letters = lru_cache(maxsize=256)(_letters)
 
 
 def write(instant: int, layout: str, zone: Zone) -> str:
     """MqlError 18537 for years that have not four digits."""
-    found = pieces(layout, _WRITTEN)
+    letters = (_kept_letters if len(layout) <= _LONGEST_KEPT else _letters)(layout, _WRITTEN)
     offset = zone.offset(instant)
     parts = parts_of(instant + offset)
     if not 0 <= parts.year <= 9999:
         raise MqlError(18537, f"$dateToString is only defined on year 0-9999, tried to use year {parts.year}")
-    text = []
-    for is_letter, piece in found:
-        if not is_letter:
-            text.append(piece)
-        elif piece == "z":
-            hours, minutes = divmod(abs(offset) // MINUTE, 60)
-            text.append(f"{'-' if offset < 0 else '+'}{hours:02}{minutes:02}")
-        elif piece == "Z":
-            text.append(f"{'-' if offset < 0 else '+'}{abs(offset) // MINUTE}" if offset else "+0")
-        else:
-            text.append(_WRITE[piece](parts))
-    return "".join(text)
+    text = layout.replace("%%", _PERCENT)
+    for letter in letters:
+        text = text.replace(f"%{letter}", _offset(letter, offset) if letter in "zZ" else _WRITE[letter](parts))
+    return text.replace(_PERCENT, "%")
+
+
+def _offset(letter: str, offset: int) -> str:
+    sign, minutes = "-" if offset < 0 else "+", abs(offset) // MINUTE
+    if letter == "z":
+        return f"{sign}{minutes // 60:02}{minutes % 60:02}"
+    return str(-minutes if offset < 0 else minutes)
 
 
 def iso(instant: int) -> str:
@@ -136,7 +136,8 @@ _READ: Final[Mapping[str, str]] = {
     "Z": r"(?P<Z>[+-]\d+)",
     "%": "%",
 }
-_READABLE: Final = "".join(_READ)
+_READABLE: Final = frozenset(_READ)
+_PARTS: Final = re.compile("%.|[^%]+", re.DOTALL)
 
 _DATE: Final = r"(?P<Y>\d{4})-?(?P<m>\d{2})(?:-?(?P<d>\d{2}))?"
 _TIME: Final = r"(?P<H>\d{1,2}):(?P<M>\d{2})(?::(?P<S>\d{2})(?:[.,](?P<L>\d{1,9}))?)?"
@@ -157,19 +158,19 @@ _FREE: Final = tuple(
 """Ways to write a date, each with an optional time and zone."""
 
 
-@lru_cache(maxsize=256)
 def _reader(layout: str) -> re.Pattern[str]:
-    found = pieces(layout, _READABLE)
-    letters = [piece for is_letter, piece in found if is_letter and piece != "%"]
-    if len(set(letters)) != len(letters):
+    if any(count > 1 for count in _letters(layout, _READABLE).values()):
         raise MqlError(18536, f"a format specifier is used twice in '{layout}'")
-    return re.compile("".join(_READ[piece] if is_letter else re.escape(piece) for is_letter, piece in found))
+    return re.compile("".join(_READ[part[1]] if part[0] == "%" else re.escape(part) for part in _PARTS.findall(layout)))
+
+
+_kept_reader = lru_cache(maxsize=256)(_reader)
 
 
 def read(text: str, layout: str | None, zone: Zone | None) -> int:
     """The instant a text stands for. Unreadable if it does for none; `zone`: where its clock is, unless it says so itself."""
     stripped = text.strip() if layout is None else text
-    patterns = _FREE if layout is None else (_reader(layout),)
+    patterns = _FREE if layout is None else ((_kept_reader if len(layout) <= _LONGEST_KEPT else _reader)(layout),)
     for pattern in patterns:
         match = pattern.fullmatch(stripped)
         if match is not None:

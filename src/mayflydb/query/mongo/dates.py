@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -121,27 +121,30 @@ def checked(milliseconds: int, name: str) -> int:
 
 # --- zones -----------------------------------------------------------------------------------------------------------
 
-_OFFSET: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?")
+_OFFSET: Final = re.compile(r"([+-])(\d\d)(?::?(\d\d))?", re.ASCII)
 _EPOCH: Final = datetime(1970, 1, 1)  # noqa: DTZ001  Local times are counted from it.
 _FIRST: Final = (datetime(2, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
 _LAST: Final = (datetime(9998, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # noqa: DTZ001
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """A place's clock. Instants and local times are milliseconds since 1970."""
+    """A place's clock. Instants and local times are milliseconds since 1970.
 
-    name: str
-    rules: tzinfo
+    `rules`: a place's; without them the clock is ahead of UTC by `fixed` milliseconds, which may be more than a day.
+    """
+
+    rules: ZoneInfo | None = None
+    fixed: int = 0
 
     @property
     def is_utc(self) -> bool:
         """Whether there is nothing to add."""
-        return self.rules is UTC
+        return self.rules is None and not self.fixed
 
     def offset(self, instant: int) -> int:
         """What the clock is ahead of UTC by, in milliseconds."""
-        if self.rules is UTC:
-            return 0
+        if self.rules is None:
+            return self.fixed
         moment = _EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=_in_cycle(instant))
         return _milliseconds(moment.astimezone(self.rules).utcoffset())
 
@@ -151,8 +154,8 @@ class Zone(msgspec.Struct, frozen=True):
 
     def instant(self, local: int) -> int:
         """When the clock shows that: the first time, where it does twice; later by the gap, where it never does."""
-        if self.rules is UTC:
-            return local
+        if self.rules is None:
+            return local - self.fixed
         moment = (_EPOCH + timedelta(milliseconds=_in_cycle(local))).replace(tzinfo=self.rules)
         return local - _milliseconds(moment.utcoffset())
 
@@ -170,22 +173,21 @@ def _milliseconds(offset: timedelta | None) -> int:
     return offset // timedelta(milliseconds=1)
 
 
-UTC_ZONE: Final = Zone("UTC", UTC)
+UTC_ZONE: Final = Zone()
 
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> Zone:
-    """An Olson name, or an offset: `+02:00`, `-0330`, `+05`. MqlError 40485 for anything else."""
+    """An Olson name, or an offset: `+02:00`, `-0330`, `+05`, up to `+99:99`. MqlError 40485 for anything else."""
     if name in ("UTC", "GMT", "Z"):
         return UTC_ZONE
     match = _OFFSET.fullmatch(name)
     if match is not None:
         sign, hours, minutes = match.groups()
-        offset = timedelta(hours=int(hours), minutes=int(minutes or 0)) * (-1 if sign == "-" else 1)
-        if abs(offset) < timedelta(days=1):
-            return Zone(name, timezone(offset)) if offset else UTC_ZONE
+        offset = int(hours) * HOUR + int(minutes or 0) * MINUTE
+        return Zone(fixed=-offset if sign == "-" else offset)
     try:
-        return Zone(name, ZoneInfo(name))
+        return Zone(ZoneInfo(name))
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise MqlError(40485, f'unrecognized time zone identifier: "{name}"') from None
 

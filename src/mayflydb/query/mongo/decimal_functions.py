@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from decimal import Context, Decimal, localcontext
 from typing import Final
 
-from mayflydb.query.mongo.numbers import DECIMAL
+from mayflydb.query.mongo.decimal_powers import DECIMAL
 
 _MORE: Final = Context(prec=80, traps=[])
 _PI: Final = Decimal(

@@ -11,13 +11,12 @@ from typing import Final, TypeAlias
 
 from bson import Decimal128, Int64
 
+from mayflydb.query.mongo import decimal_powers
+from mayflydb.query.mongo.decimal_powers import DECIMAL
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Value, shell
 
 Number: TypeAlias = int | Int64 | float | Decimal128
-
-DECIMAL: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, capitals=1, clamp=1, traps=[])
-"""Decimal128's own: 34 digits, half to even, nothing raises."""
 
 _NAN: Final = Decimal("NaN")
 _FIFTEEN: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
@@ -171,20 +170,19 @@ def _strict(result: Number, one: Number, other: Number) -> Number:
 
 def power(base: Number, exponent: Number) -> Number:
     """MqlError 28764 for 0 to a negative power. An integer where the result is one and fits, else a double."""
-    if double_of(base) == 0 and double_of(exponent) < 0:
+    if not _sign(base) and _sign(exponent) < 0:
         raise MqlError(28764, "$pow cannot take a base of 0 and a negative exponent")
     if Decimal128 in (type(base), type(exponent)):
-        return _with_all_digits(DECIMAL.power(decimal_of(base), decimal_of(exponent)))
+        return Decimal128(decimal_powers.power(decimal_of(base), decimal_of(exponent)))
     if float in (type(base), type(exponent)):
         return _double_power(double_of(base), double_of(exponent))
     return _int_power(int(base), int(exponent), _wide(base, exponent))  # type: ignore[arg-type]
 
 
-def _with_all_digits(number: Decimal) -> Decimal128:
-    """A result as the server's library has it: with 34 digits, zeros at its end among them."""
-    if not number.is_finite() or not number:
-        return decimal128(number)
-    return decimal128(number.quantize(Decimal((0, (1,), number.adjusted() - DECIMAL.prec + 1)), context=_WIDE))
+def _sign(value: Number) -> int:
+    """1, -1, or 0, which is also NaN's."""
+    number = decimal_of(value) if type(value) is Decimal128 else value
+    return 0 if is_nan(value) else (number > 0) - (number < 0)  # type: ignore[operator]
 
 
 def _double_power(base: float, exponent: float) -> float:
@@ -271,7 +269,7 @@ def truncated(value: Number, place: int) -> Number:
 
 def square_root(value: Number) -> Number:
     """MqlError 28714 below 0."""
-    if double_of(value) < 0:
+    if _sign(value) < 0:
         raise MqlError(28714, "$sqrt's argument must be greater than or equal to 0")
     if type(value) is Decimal128:
         return Decimal128(DECIMAL.sqrt(value.to_decimal()))
@@ -281,7 +279,7 @@ def square_root(value: Number) -> Number:
 def exponential(value: Number) -> Number:
     """e to that power."""
     if type(value) is Decimal128:
-        return Decimal128(DECIMAL.exp(value.to_decimal()))
+        return Decimal128(decimal_powers.exponential(value.to_decimal()))
     try:
         return math.exp(double_of(value))
     except OverflowError:
@@ -291,33 +289,32 @@ def exponential(value: Number) -> Number:
 def natural_log(value: Number) -> Number:
     """MqlError 28766 unless positive."""
     _positive(value, 28766, "$ln")
-    if type(value) is Decimal128:
-        return Decimal128(DECIMAL.ln(value.to_decimal()))
+    if type(value) is Decimal128 and not is_nan(value):
+        return Decimal128(decimal_powers.natural_log(value.to_decimal()))
     return math.log(double_of(value))
 
 
 def decimal_log(value: Number) -> Number:
     """To base 10. MqlError 28761 unless positive."""
     _positive(value, 28761, "$log10")
-    if type(value) is Decimal128:
-        return Decimal128(DECIMAL.log10(value.to_decimal()))
+    if type(value) is Decimal128 and not is_nan(value):
+        return Decimal128(decimal_powers.decimal_log(value.to_decimal()))
     return math.log10(double_of(value))
 
 
 def log(value: Number, base: Number) -> Number:
     """MqlError 28758 for a number that is not positive, 28759 for a base that is not or is 1."""
     _positive(value, 28758, "$log")
-    if double_of(base) <= 0 or double_of(base) == 1:
+    if _sign(base) <= 0 or _sign(subtract(base, 1)) == 0:
         raise MqlError(28759, f"$log's base must be a positive number not equal to 1, but is {plain(base)}")
     if Decimal128 in (type(value), type(base)):
-        precise = Context(prec=42, traps=[])
-        quotient = precise.divide(precise.ln(decimal_of(value)), precise.ln(decimal_of(base)))
-        return _with_all_digits(quotient)
+        logs = decimal_powers.natural_log(decimal_of(value)), decimal_powers.natural_log(decimal_of(base))
+        return Decimal128(DECIMAL.divide(*logs))
     return math.log(double_of(value)) / math.log(double_of(base))
 
 
 def _positive(value: Number, code: int, name: str) -> None:
-    if double_of(value) <= 0 and not (type(value) is Decimal128 and value.to_decimal() > 0):
+    if _sign(value) <= 0 and not is_nan(value):
         raise MqlError(code, f"{name}'s argument must be a positive number, but is {plain(value)}")
 
 

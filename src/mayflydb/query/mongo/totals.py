@@ -10,7 +10,8 @@ from decimal import Decimal
 from bson import Decimal128, Int64
 
 from mayflydb.query.mongo import numbers
-from mayflydb.query.mongo.numbers import DECIMAL, Number
+from mayflydb.query.mongo.decimal_powers import DECIMAL
+from mayflydb.query.mongo.numbers import Number
 from mayflydb.query.mongo.values import MISSING, NUMBERS, OrderKey, Value
 
 

@@ -97,6 +97,12 @@ def numeric(name: str, function: Callable[[Number], Value]) -> Function:
     return single
 
 
+def _logarithm(name: str, function: Callable[[Number], Value]) -> Function:
+    """As `numeric`; NaN is a double's, whichever type it had."""
+    single = numeric(name, function)
+    return lambda value: math.nan if type(value) in NUMBERS and numbers.is_nan(value) else single(value)
+
+
 def _placed(name: str, function: Callable[[Number, int], Number]) -> Function:
     def at(value: Value, place: Value = 0) -> Value:
         if nothing(value) or nothing(place):
@@ -178,8 +184,8 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$trunc": ranged(1, 2, _placed("$trunc", numbers.truncated)),
     "$sqrt": fixed(1, numeric("$sqrt", numbers.square_root)),
     "$exp": fixed(1, numeric("$exp", numbers.exponential)),
-    "$ln": fixed(1, numeric("$ln", numbers.natural_log)),
-    "$log10": fixed(1, numeric("$log10", numbers.decimal_log)),
+    "$ln": fixed(1, _logarithm("$ln", numbers.natural_log)),
+    "$log10": fixed(1, _logarithm("$log10", numbers.decimal_log)),
     "$log": fixed(2, _log),
     "$pow": fixed(2, _power),
     "$bitAnd": ranged(0, None, _bitwise("$bitAnd", -1, int.__and__)),

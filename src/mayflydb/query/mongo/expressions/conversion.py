@@ -11,6 +11,7 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from mayflydb.query.mongo import numbers
 from mayflydb.query.mongo.date_formats import Unreadable, iso, read
+from mayflydb.query.mongo.decimal_powers import DECIMAL
 from mayflydb.query.mongo.expressions.core import (
     Expression,
     Frame,
@@ -23,7 +24,7 @@ from mayflydb.query.mongo.expressions.core import (
     operands,
 )
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.numbers import DECIMAL, integral
+from mayflydb.query.mongo.numbers import integral
 from mayflydb.query.mongo.values import (
     INT32_MAX,
     INT32_MIN,

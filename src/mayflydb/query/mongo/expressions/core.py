@@ -50,10 +50,12 @@ class Scope(msgspec.Struct, frozen=True):
     operators: Mapping[str, Parser]
 
     def compile(self, spec: Value) -> Expression:
-        """MqlError 168 for an operator there is none of, 17276 for a variable nobody bound, and what operators refuse."""
+        """MqlError 168 for an operator there is none of, 17276 for a variable that is not bound, 16493 for a text of 16 MB, and
+        what operators refuse.
+        """
         kind = type(spec)
         if kind is str:
-            return compile_path(spec, self) if spec.startswith("$") else Constant(spec)
+            return compile_path(spec, self) if spec.startswith("$") else Constant(checked_text(spec))
         if kind is dict:
             return _compile_object(spec, self)
         if kind is list:
@@ -340,6 +342,24 @@ def check_size(size: int) -> None:
     """MqlError 13548 for a value of more than 64 MB, before it is made."""
     if size > LARGEST:
         raise MqlError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
+
+
+def text_size(text: str) -> int:
+    """Bytes of a text in UTF-8."""
+    return len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
+
+
+def check_text_size(size: int) -> None:
+    """MqlError 16493 for a text of 16 MB or more: none is made by an expression, nor written into one."""
+    if size >= STORABLE:
+        raise MqlError(16493, "Tried to create string longer than 16MB")
+
+
+def checked_text(text: str) -> str:
+    """A text that is short enough (`check_text_size`)."""
+    if len(text) * 4 >= STORABLE:
+        check_text_size(text_size(text))
+    return text
 
 
 def measured(value: Value) -> int:

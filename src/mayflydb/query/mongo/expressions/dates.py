@@ -18,6 +18,7 @@ from mayflydb.query.mongo.expressions.core import (
     Scope,
     applied,
     arguments,
+    checked_text,
     folded,
     nothing,
 )
@@ -196,7 +197,7 @@ def _to_string(name: str, spec: Value, scope: Scope) -> Expression:
         if any(nothing(each) for each in given.values()):
             return None
         zone = _zone(given.get("timezone", "UTC"))
-        return write(instant_of(given["date"]), layout or (ISO if zone.is_utc else ISO_LOCAL), zone)
+        return checked_text(write(instant_of(given["date"]), layout or (ISO if zone.is_utc else ISO_LOCAL), zone))
 
     return folded(text, [*compiled.values(), *([on_null] if on_null else [])])
 

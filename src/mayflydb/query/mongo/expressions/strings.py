@@ -12,6 +12,7 @@ from bson import Code, DatetimeMS, Timestamp
 from mayflydb.query.mongo.date_formats import iso
 from mayflydb.query.mongo.expressions.arrays import bound_of
 from mayflydb.query.mongo.expressions.core import (
+    STORABLE,
     Codes,
     Expression,
     Function,
@@ -20,10 +21,12 @@ from mayflydb.query.mongo.expressions.core import (
     applied,
     arguments,
     check_size,
+    check_text_size,
     fixed,
     named,
     nothing,
     ranged,
+    text_size,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of, int32_of, is_nan, plain
@@ -58,13 +61,21 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
+def _check_made(size: int) -> None:
+    """MqlError 13548 for a text of more than 64 MB, 16493 for one of 16 MB and more, before it is made."""
+    check_size(size)
+    check_text_size(size)
+
+
 def _concat(*values: Value) -> Value:
     for value in values:
         if nothing(value):
             return None
         if type(value) is not str:
             raise MqlError(16702, f"$concat only supports strings, not {type_name(value)}")
-    check_size(sum(map(len, values)))
+    size = sum(map(len, values))
+    if size * 4 >= STORABLE:
+        _check_made(sum(map(text_size, values)))
     return "".join(values)
 
 
@@ -224,7 +235,9 @@ def _replace(most: int) -> Parser:
                     raise MqlError(code, f"{name} requires that '{field}' be a string, found: {shell(each)}")
             if nothing(value) or nothing(find) or nothing(replacement):
                 return None
-            check_size(len(value) + len(replacement) * (1 if most == 1 else value.count(find)))
+            count = value.count(find) if most < 0 else int(find in value)
+            if (len(value) + len(replacement) * count) * 4 >= STORABLE:
+                _check_made(text_size(value) + (text_size(replacement) - text_size(find)) * count)
             return value.replace(find, replacement, most)
 
         return applied(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])

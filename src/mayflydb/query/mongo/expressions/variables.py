@@ -13,6 +13,7 @@ from mayflydb.query.mongo.expressions.core import (
     Scope,
     binder,
     check_variable,
+    checked_text,
     folded,
 )
 from mayflydb.query.mongo.faults import MqlError
@@ -46,7 +47,7 @@ def _let(name: str, spec: Value, scope: Scope) -> Expression:
 
 
 def _literal(name: str, spec: Value, scope: Scope) -> Expression:
-    return Constant(spec)
+    return Constant(checked_text(spec) if type(spec) is str else spec)
 
 
 def _rand(name: str, spec: Value, scope: Scope) -> Expression:
