@@ -9,8 +9,6 @@ import pytest
 from bson import DatetimeMS, Decimal128, Int64
 
 from evaluating import check, refused
-from mayflydb.query.mongo import numbers
-from mayflydb.query.mongo.faults import MqlError
 
 MAX32, MAX64 = (1 << 31) - 1, (1 << 63) - 1
 D = Decimal128
@@ -297,24 +295,3 @@ TOTALS = [
 @pytest.mark.parametrize(("spec", "expected"), ARITHMETIC + TRIGONOMETRY + BITS + TOTALS)
 def test_an_expression_yields(spec: Any, expected: Any) -> None:
     check(spec, expected)
-
-
-STRICT = [
-    (numbers.strict_add, 1, 2, 3),
-    (numbers.strict_add, MAX32, 1, Int64(MAX32 + 1)),
-    (numbers.strict_add, Int64(MAX64), 1.0, float(MAX64)),
-    (numbers.strict_multiply, Int64(3), 2, Int64(6)),
-]
-
-
-@pytest.mark.parametrize(("operation", "one", "other", "expected"), STRICT)
-def test_updates_promote_as_expressions_do(operation: Any, one: Any, other: Any, expected: Any) -> None:
-    result = operation(one, other)
-    assert (type(result), result) == (type(expected), expected)
-
-
-@pytest.mark.parametrize("operation", [numbers.strict_add, numbers.strict_multiply])
-def test_an_int64_that_overflows_in_an_update_is_refused(operation: Any) -> None:
-    with pytest.raises(MqlError) as refusal:
-        operation(Int64(MAX64), Int64(MAX64))
-    assert refusal.value.code == 2

@@ -11,7 +11,7 @@ from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, descending, encode_value, text
-from mayflydb.query.mongo.indexes.keys import EARLIEST, LATEST, LONGEST, compile_keys, dates_of, hashed, keys_of, run_of
+from mayflydb.query.mongo.indexes.keys import EARLIEST, LATEST, LONGEST, compile_keys, hashed, keys_of, run_of
 from mayflydb.query.mongo.indexes.specs import IndexSpec, parse_spec
 from mayflydb.query.mongo.values import Document, order_key
 
@@ -248,11 +248,11 @@ def test_the_earliest_date_counts(value: Any, instant: int | None) -> None:
     ],
 )
 def test_options_of_ttl_indexes(key: Document, options: Document, document: Document, instant: int | None) -> None:
-    assert dates_of(spec(key, expireAfterSeconds=3600, **options), document) == instant
+    assert compile_keys(spec(key, expireAfterSeconds=3600, **options)).date(document) == instant
 
 
 def test_an_index_without_expiry_has_no_dates() -> None:
-    assert dates_of(spec({"t": 1}), {"t": T}) is None
+    assert compile_keys(spec({"t": 1})).date({"t": T}) is None
 
 
 @pytest.mark.parametrize(

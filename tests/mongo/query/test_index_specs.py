@@ -8,7 +8,7 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, Regex
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.changes import check_reserved, modify, note_of, target, to_drop
+from mayflydb.query.mongo.indexes.changes import modify, target, to_drop
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, Profile, check_beside, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document
 
@@ -169,31 +169,6 @@ def test_profiles() -> None:
     custom = parse_spec(ttl(5), "cosmos", custom_path=True)
     with pytest.raises(MqlError):
         check_beside(parse_spec(ttl(5, {"_ts": 1}), "cosmos"), [ID, custom], "db.c", "cosmos", custom_path=True)
-
-
-@pytest.mark.parametrize(
-    ("specs", "profile", "reserved"),
-    [
-        ([ttl(10, {"_ts": 1})], "both", True),
-        ([ttl(10, {"_ts": 1})], "native", False),
-        ([{"key": {"_ts": 1}, "name": "x"}, ttl(10)], "both", False),
-        ([], "cosmos", True),
-    ],
-)
-def test_where_ts_is_reserved(specs: list[Document], profile: Profile, reserved: bool) -> None:
-    existing = [parse_spec(each, profile) for each in specs]
-    check_reserved({"_id": 1, "a": {"_ts": 1}}, existing, profile)
-    if not reserved:
-        check_reserved({"_ts": 1}, existing, profile)
-        return
-    with pytest.raises(MqlError) as refused:
-        check_reserved({"_ts": 1}, existing, profile)
-    text = "'_ts' is a reserved field; use the 'native' profile to keep your own"
-    assert (refused.value.code, str(refused.value)) == (2, text)
-
-
-def test_a_note_tells_of_indexes_that_never_reap() -> None:
-    assert [note_of(parse_spec(ttl(5, {"t": way}))) is None for way in (1, "hashed", "text")] == [True, False, False]
 
 
 # --- createIndexes: the rest -----------------------------------------------------------------------------------------------

@@ -116,21 +116,6 @@ def test_a_text_score_is_given_beside_the_rest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("spec", "fields"),
-    [
-        ({"a": 1}, {"_id", "a"}),
-        ({"a": 1, "_id": 0}, {"a"}),
-        ({"a.b": 1}, {"_id", "a"}),
-        ({"a": 0}, None),
-        ({"a": {"$slice": 1}}, None),
-        ({"a": {"$elemMatch": {"$gt": 2}}}, None),
-    ],
-)
-def test_a_projection_knows_the_fields_it_needs(spec: dict[str, Any], fields: set[str] | None) -> None:
-    assert compile_projection(spec, ENV).fields == fields
-
-
-@pytest.mark.parametrize(
     ("spec", "code", "message"),
     [
         ({"a": 1, "b": 0}, 31254, "Cannot do exclusion on field b in inclusion projection"),

@@ -14,7 +14,7 @@ from bson import Decimal128, Int64
 from mayflydb.query.mongo import decimal_powers
 from mayflydb.query.mongo.decimal_powers import DECIMAL
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Value, shell
+from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_MIN, Value
 
 Number: TypeAlias = int | Int64 | float | Decimal128
 
@@ -150,22 +150,6 @@ def _int_remainder(one: int, other: int) -> int:
 
 def _double_remainder(one: float, other: float) -> float:
     return math.nan if math.isinf(one) or math.isnan(one) or math.isnan(other) else math.fmod(one, other)
-
-
-def strict_add(one: Number, other: Number) -> Number:
-    """`add` for `$inc`: MqlError 2 where an int64 overflows."""
-    return _strict(add(one, other), one, other)
-
-
-def strict_multiply(one: Number, other: Number) -> Number:
-    """`multiply` for `$mul`: MqlError 2 where an int64 overflows."""
-    return _strict(multiply(one, other), one, other)
-
-
-def _strict(result: Number, one: Number, other: Number) -> Number:
-    if type(result) is float and type(one) is not float and type(other) is not float:
-        raise bad_value(f"integer overflow: {shell(one)} and {shell(other)}")
-    return result
 
 
 def power(base: Number, exponent: Number) -> Number:

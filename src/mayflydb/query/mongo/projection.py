@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import msgspec
 
@@ -23,15 +23,11 @@ from mayflydb.query.mongo.projection_spec import (
 )
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
-Compute: TypeAlias = Callable[[Document], Value]
-
 
 class Projection(msgspec.Struct, frozen=True):
-    """A compiled projection. `fields`: the top-level fields its results depend on, None if that may be all."""
+    """A compiled projection."""
 
     apply: Callable[[Document], Document]
-    fields: frozenset[str] | None
-    is_inclusion: bool
 
 
 def compile_projection(
@@ -47,22 +43,21 @@ def compile_projection(
     MqlError with the server's codes, 31249 to 31395.
     """
     if not spec:
-        return Projection(lambda document: document, None, False)
+        return Projection(lambda document: document)
     parsed = parse_projection(spec, env, filter, score, find)
     tree, inclusion = parsed.tree, parsed.inclusion
     simple = all(isinstance(leaf, Kept) for leaf in tree.values())
     if simple and inclusion:
         names = frozenset(name for name, leaf in tree.items() if leaf == Kept(True))
-        return Projection(lambda document: {n: v for n, v in document.items() if n in names}, names, True)
+        return Projection(lambda document: {n: v for n, v in document.items() if n in names})
     if simple:
         dropped = frozenset(tree)
-        return Projection(lambda document: {n: v for n, v in document.items() if n not in dropped}, None, False)
+        return Projection(lambda document: {n: v for n, v in document.items() if n not in dropped})
     walk = _Walk(tree, inclusion)
     apply: Callable[[Document], Document] = walk.document
     if parsed.positional is not None:
         apply = _positional(apply, parsed.positional, filter)
-    plain = inclusion and not parsed.computes and parsed.positional is None
-    return Projection(apply, frozenset(tree) if plain else None, inclusion)
+    return Projection(apply)
 
 
 class _Walk(msgspec.Struct, frozen=True):

@@ -75,12 +75,11 @@ Tree: TypeAlias = "dict[str, Leaf]"
 
 
 class Parsed(msgspec.Struct, frozen=True):
-    """A projection: its tree, of which kind it is, the path of a positional `$`, whether something is computed."""
+    """A projection: its tree, its kind, and the path of a positional `$`."""
 
     tree: Tree
     inclusion: bool
     positional: Parts | None
-    computes: bool
 
 
 def parse_projection(
@@ -102,7 +101,7 @@ class _Parser:
         self.inclusion: bool | None = None
         self.positional: Parts | None = None
         self.id: bool | None = None
-        self.sliced = self.matched = self.meta = self.computes = False
+        self.sliced = self.matched = self.meta = False
         self.names_id = False
 
     def finished(self) -> Parsed:
@@ -112,7 +111,7 @@ class _Parser:
             self.tree = {"_id": Kept(True), **self.tree}
         if not inclusion and self.id:
             del self.tree["_id"]
-        return Parsed(self.tree, inclusion, self.positional, self.computes or self.matched)
+        return Parsed(self.tree, inclusion, self.positional)
 
     def _is_inclusion(self) -> bool:
         """Of a projection that names nothing but `_id` and operators of find, which do not tell."""
@@ -196,7 +195,7 @@ class _Parser:
             self._elem_match(parts, argument, tree, parent)
         elif first == "$meta":
             _add(tree, parts, Computed(meta(argument, self.score)))
-            self.meta = self.computes = True
+            self.meta = True
         elif first == "$slice" and self.find and not _is_expression_slice(argument):
             _add(tree, parts, _slice(argument))
             self.sliced = True
@@ -221,7 +220,7 @@ class _Parser:
         if self.inclusion is False:
             raise MqlError(31310, f"Cannot use an expression {name}: {shell(operand)} in an exclusion projection")
         _add(tree, field_path(name), Computed(compute(operand, self.env)))
-        self.inclusion = self.computes = True
+        self.inclusion = True
 
 
 def compute(operand: Value, env: Env) -> Callable[[Document], Value]:

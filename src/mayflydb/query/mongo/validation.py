@@ -13,7 +13,7 @@ from bson import Regex
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import REFERENCE
-from mayflydb.query.mongo.values import Document, Value, type_name
+from mayflydb.query.mongo.values import Value, type_name
 
 MAX_DATABASE: Final = 63
 """Bytes of a database's name."""
@@ -80,9 +80,3 @@ def _check_names(value: Value) -> None:
             if name.startswith("$") and name not in REFERENCE:
                 raise MqlError(52, f"_id fields may not contain '$'-prefixed fields: {name} is not valid for storage.")
             _check_names(each)
-
-
-def check_insert(document: Document) -> None:
-    """What may be inserted: names that begin with a dollar may, since 5.0, but not inside `_id`. MqlError 52, 53."""
-    if "_id" in document:
-        check_id(document["_id"])

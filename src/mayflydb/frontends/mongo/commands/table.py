@@ -35,7 +35,6 @@ HANDLERS: Final[dict[str, Command]] = {
     **status.HANDLERS,
     **statistics.HANDLERS,
     **catalog.HANDLERS,
-    **statistics.HANDLERS,
     **indexes.HANDLERS,
     **queries.HANDLERS,
     **writes.HANDLERS,

@@ -52,11 +52,6 @@ ALL: Final[Intervals] = (EVERYTHING,)
 NULLS: Final[Intervals] = (Interval(NULL, after(NULL), "[null", "null]", True),)
 """A missing field is null in an index."""
 
-EXISTING: Final[Intervals] = (
-    Interval(MIN_KEY, NULL, "[MinKey", "null)"),
-    Interval(after(NULL), after(MAX_KEY), "(null", "MaxKey]"),
-)
-
 _NAN: Final = encode_value(float("nan"))
 _INFINITE: Final = encode_value(float("-inf"))
 _LOWEST: Final = {NUMBER: "-inf", STRING: '""', OBJECT: "{}"}

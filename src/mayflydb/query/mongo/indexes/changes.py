@@ -156,24 +156,3 @@ def _droppable(spec: IndexSpec) -> IndexSpec:
     if spec.is_id:
         raise MqlError(72, "cannot drop _id index")
     return spec
-
-
-# --- `_ts` ---------------------------------------------------------------------------------------------------------------
-
-
-def reserves_ts(existing: Sequence[IndexSpec], profile: Profile) -> bool:
-    """Whether `_ts` belongs to the server in a collection with these indexes."""
-    return profile == "cosmos" or any(each.is_cosmos_ttl(profile) for each in existing)
-
-
-def check_reserved(document: Document, existing: Sequence[IndexSpec], profile: Profile) -> None:
-    """MqlError 2 for a document, written or found while such an index is made, whose own `_ts` would be lost."""
-    if "_ts" in document and reserves_ts(existing, profile):
-        raise bad_value("'_ts' is a reserved field; use the 'native' profile to keep your own")
-
-
-def note_of(spec: IndexSpec) -> str | None:
-    """What createIndexes says in `note` of a new index that takes `expireAfterSeconds` and has no use for it."""
-    if spec.expire_after is None or spec.kind == "ordered":
-        return None
-    return f"a {spec.kind} index does not expire documents; 'expireAfterSeconds' of '{spec.name}' has no effect"

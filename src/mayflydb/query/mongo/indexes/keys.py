@@ -100,11 +100,6 @@ def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
     return compile_keys(spec).of(document)
 
 
-def dates_of(spec: IndexSpec, document: Document) -> Instant | None:
-    """`IndexKeys.date` for a single document."""
-    return compile_keys(spec).date(document)
-
-
 def _words(index: TextIndex, document: Document) -> set[str]:
     return {term for each, _, language in texts_of(document, index) for term in terms_of(each, language)}
 

@@ -8,7 +8,7 @@ from typing import Final
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.update.neighbours import Filter, filter_of
+from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.values import Document, type_name
 
 _NAME: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
@@ -36,7 +36,7 @@ def read_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter]
             )
         if name in filters:
             raise failed_to_parse(f"Found multiple array filters with the same top-level field name {name}")
-        filters[name] = filter_of(spec, env)
+        filters[name] = compile_filter(spec, env)
     return filters
 
 

@@ -10,10 +10,10 @@ from bson import Decimal128, Regex
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
-from mayflydb.query.mongo.update.neighbours import filter_of
 from mayflydb.query.mongo.update.tree import Leaf, Run, Trail, as_index
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, MISSING, Document, Value, is_number, shell, type_name
 
@@ -213,11 +213,11 @@ def pull(_path: str, argument: Value, env: Env) -> Leaf:
     if type(argument) is dict:
         first = next(iter(argument), "")
         if not first.startswith("$") or first in _WHOLE_QUERIES:
-            query = filter_of(argument, env)
+            query = compile_filter(argument, env)
             return _culling(lambda element: type(element) is dict and query.matches(element))
     if type(argument) in (dict, Regex):
         # Elements need not be documents, queries are on documents: both get a field around them.
-        condition = filter_of({"element": argument}, env)
+        condition = compile_filter({"element": argument}, env)
         return _culling(lambda element: condition.matches({"element": element}))
     wanted = env.collation.order_key(argument)
     return _culling(lambda element: bool(env.collation.order_key(element) == wanted))

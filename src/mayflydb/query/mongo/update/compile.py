@@ -10,11 +10,11 @@ from bson import Timestamp
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
+from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.update import arrays, modifiers, rename
 from mayflydb.query.mongo.update.array_filters import read_array_filters
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import Modifier
-from mayflydb.query.mongo.update.neighbours import Filter
 from mayflydb.query.mongo.update.pipeline import Stage, compile_pipeline
 from mayflydb.query.mongo.update.tree import POSITIONAL, Elements, Fields, Leaf, Node, Run, dollar_prefixed
 from mayflydb.query.mongo.values import MISSING, Document, Value, equal, shell, type_name

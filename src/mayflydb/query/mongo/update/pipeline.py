@@ -8,9 +8,10 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.query.mongo.env import Env
+from mayflydb.query.mongo.expressions import compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import REFERENCE
-from mayflydb.query.mongo.update.neighbours import expression_of, projection_of
+from mayflydb.query.mongo.projection import compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
 
 Stage: TypeAlias = Callable[[Document], Document]
@@ -140,7 +141,13 @@ def _grow(tree: _Added, stage: str, path: str, value: Any, env: Env, above: str 
         return
     if last in tree.fields:
         raise _collision(stage, whole)
-    tree.fields[last] = expression_of(value, env)
+    tree.fields[last] = _compute(value, env)
+
+
+def _compute(spec: Value, env: Env) -> Callable[[Document], Value]:
+    """An expression as a function of the document that is `$$ROOT`; the function gives MISSING where there is no value."""
+    expression = compile_expression(spec, env)
+    return lambda document: expression(frame_of(document, env))
 
 
 def _collision(stage: str, path: str) -> MqlError:
@@ -158,7 +165,7 @@ def _unset(_name: str, spec: Any, env: Env) -> Stage:
     paths = spec if type(spec) is list else [spec]
     if not paths or any(type(path) is not str for path in paths):
         raise MqlError(31002, "$unset specification must be a string or an array containing only string values")
-    return projection_of(dict.fromkeys(paths, 0), env)
+    return compile_projection(dict.fromkeys(paths, 0), env).apply
 
 
 def _project(_name: str, spec: Any, env: Env) -> Stage:
@@ -166,7 +173,7 @@ def _project(_name: str, spec: Any, env: Env) -> Stage:
         raise MqlError(15969, "$project specification must be an object")
     if not spec:
         raise _invalid("$project", 51272, "projection specification must have at least one field")
-    return projection_of(spec, env)
+    return compile_projection(spec, env).apply
 
 
 # --- $replaceRoot, $replaceWith --------------------------------------------------------------------------------------
@@ -184,7 +191,7 @@ def _replace_root(name: str, spec: Any, env: Env) -> Stage:
 
 
 def _replace_with(name: str, spec: Any, env: Env) -> Stage:
-    evaluate = expression_of(spec, env)
+    evaluate = _compute(spec, env)
     subject = "'newRoot' expression " if name == "$replaceRoot" else "'replacement document' "
 
     def stage(document: Document) -> Document:

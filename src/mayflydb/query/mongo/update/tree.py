@@ -12,7 +12,7 @@ from typing import Final, TypeAlias
 import msgspec
 
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.update.neighbours import Filter
+from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell
 
 Trail: TypeAlias = tuple[str, ...]
