@@ -37,6 +37,16 @@ class Rule(msgspec.Struct, frozen=True, omit_defaults=True):
             raise ValueError("a rule of a slot has a span, and no own ttl counts under it")
 
 
+def default_rule(after: int | None) -> Rule:
+    """The rule of a container whose records may have a ttl of their own. `after`: seconds for those without; None: no end."""
+    return Rule("default", after, overrides=True, hides=True)
+
+
+def index_rule(after: int, slot: int, hides: bool) -> Rule:
+    """The rule of a date index. `after`: seconds from a record's date in the slot. Passes purge what shows until then."""
+    return Rule("index", after, hides=hides, slot=slot, passes=not hides)
+
+
 def noticed(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
     """The same rules, under which nobody dies before that instant; None: as they are."""
     if not_before is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from mayflydb.expiry.rules import Rule
+from mayflydb.expiry.rules import Rule, default_rule
 
 NO_DEFAULT = -1
 """`defaultTtl: -1`: items may have a ttl of their own, and those without one live for ever."""
@@ -13,4 +13,4 @@ def rules_of(default_ttl: int | None) -> tuple[Rule, ...]:
     if default_ttl is None:
         return ()
     after = None if default_ttl == NO_DEFAULT else default_ttl
-    return (Rule("default", after, overrides=True, hides=True),)
+    return (default_rule(after),)

@@ -22,6 +22,7 @@ from mayflydb.engine.engine import Engine, Scope
 from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.mongo.collections import Collection, Collections, Live, live_of, packed, slots_of, ts_of
 from mayflydb.frontends.mongo.contracts import Contract, check_kept
+from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.frontends.mongo.writing import RESERVED, duplicate
 from mayflydb.model.errors import Conflict, MayflyError, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -346,17 +347,15 @@ def ruled(definition: Definition, contract: Contract) -> Definition:
     rules: list[Rule] = []
     ts = ts_of(definition)
     if ts is not None and ts.expire_after is not None:
-        after = None if ts.expire_after == -1 else ts.expire_after
-        rules.append(Rule("default", after, overrides=True, hides=True))
+        rules.append(ts_rule(ts.expire_after))
     slots = slots_of(definition)
     on_ts = ts is not None
     for index in reaping(definition, contract):
         live = live_of(index)
         on_ts = on_ts or live.spec.key[0][0] == "_ts"
-        if index.number in slots:
-            hides = contract.hides or live.numbers
-            after = live.spec.expire_after
-            rules.append(Rule("index", after, hides=hides, slot=slots[index.number], passes=not hides))
+        expire_after = live.spec.expire_after
+        if index.number in slots and expire_after is not None:
+            rules.append(date_rule(expire_after, slots[index.number], contract, live.numbers))
     profile = definition.body.get("profile", contract.profile) if on_ts else None
     return msgspec.structs.replace(_with_body(definition, profile=profile), rules=tuple(rules))
 

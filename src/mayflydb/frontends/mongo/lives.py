@@ -13,10 +13,10 @@ from bson.errors import BSONError
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.mongo.collections import Collection, live_of, place_of, slots_of, ts_of, unpacked
 from mayflydb.frontends.mongo.contracts import Contract
 from mayflydb.frontends.mongo.indexing import reaping
+from mayflydb.frontends.mongo.rules import date_rule, ts_rule
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
@@ -161,15 +161,14 @@ def proposed(node: Node, change: Meant, contract: Contract) -> Proposal:
     seconds = change.after.expire_after
     if change.ts:
         others = tuple(rule for rule in node.definition.rules if rule.slot is not None)
-        made = () if seconds is None else (Rule("default", None if seconds == -1 else seconds, True, True),)
+        made = () if seconds is None else (ts_rule(seconds),)
         return Proposal(made + others, current, change.after.name)
     slot, numbers = _place_of(node, change.before, contract)
     others = tuple(rule for rule in node.definition.rules if rule.slot is None or rule.slot != slot)
     if seconds is None:
         return Proposal(others, current, change.after.name)
-    hides = contract.hides or numbers
     where = next_number(node.definition) if slot is None else slot
-    rules = (*others, Rule("index", seconds, hides=hides, slot=where, passes=not hides))
+    rules = (*others, date_rule(seconds, where, contract, numbers))
     return Proposal(rules, current, change.after.name, _dating(change.after, where, numbers) if slot is None else None)
 
 
