@@ -9,7 +9,8 @@ import pytest
 
 from mayflydb.announcement import StartFailed
 from mayflydb.config import TABLE, Given, Loaded, Settings, load
-from mayflydb.config.values import Advertised, MongoCollection, MongoDatabase
+from mayflydb.config.values import Advertised
+from mayflydb.frontends.mongo.options import CollectionOptions, DatabaseOptions
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND
 
 
@@ -37,11 +38,13 @@ def test_the_defaults() -> None:
     assert (settings.ydb.port, settings.ydb.tls_port) == (2136, 2135)
 
 
-def test_every_key_has_its_place_in_settings() -> None:
-    settings = read().settings
-    for row in TABLE:
-        section, _, name = row.key.partition(".")
-        assert hasattr(getattr(settings, section), name.rpartition(".")[2]), row.key
+def test_every_row_has_its_field_and_every_field_its_row() -> None:
+    rows = {(row.key.partition(".")[0], row.key.rpartition(".")[2]) for row in TABLE}
+    sections = {section: type(getattr(read().settings, section)) for section in Settings.__struct_fields__}
+    fields = {(section, name) for section, struct in sections.items() for name in struct.__struct_fields__}
+    given_otherwise = {("mongo", "administrator")}  # By the variables of MongoDB's images.
+    assert rows - fields == set(), "a row of config/table.py without a field in config/settings.py"
+    assert fields - rows - given_otherwise == set(), "a field of config/settings.py without a row in config/table.py"
 
 
 def test_flag_over_variable_over_file_over_default() -> None:
@@ -60,7 +63,7 @@ def test_databases_of_mongo_are_tables_of_a_file() -> None:
         expiry = "hide"
     """
     loaded = read(toml=toml)
-    expected = {"shop": MongoDatabase("cosmos", collections={"a.b": MongoCollection("hide")})}
+    expected = {"shop": DatabaseOptions("cosmos", collections={"a.b": CollectionOptions("hide")})}
     assert loaded.settings.mongo.databases == expected
     shown = {key: value for key, value, _ in loaded.shown()}["mongo.databases"]
     assert shown == {"shop": {"profile": "cosmos", "collections": {"a.b": {"expiry": "hide"}}}}
@@ -128,27 +131,27 @@ def test_the_first_file_found_is_the_only_one(tmp_path: Path) -> None:
         ("mongo.compressors", "zlib,zstd", "mongo.compressors", ("zlib", "zstd")),
         ("mongo.max_connections", "5", "mongo.max_connections", 5),
         ("mongo.databases", "", "mongo.databases", {}),
-        ("mongo.databases", "shop.profile=cosmos", "mongo.databases", {"shop": MongoDatabase("cosmos")}),
+        ("mongo.databases", "shop.profile=cosmos", "mongo.databases", {"shop": DatabaseOptions("cosmos")}),
         (
             "mongo.databases",
             "shop.expiry=hide, shop.a.b.expiry=show,log.profile=native",
             "mongo.databases",
             {
-                "shop": MongoDatabase(expiry="hide", collections={"a.b": MongoCollection("show")}),
-                "log": MongoDatabase("native"),
+                "shop": DatabaseOptions(expiry="hide", collections={"a.b": CollectionOptions("show")}),
+                "log": DatabaseOptions("native"),
             },
         ),
         (
             "mongo.databases",
             ["shop.profile=cosmos", "shop.custom_path_ttl=on"],
             "mongo.databases",
-            {"shop": MongoDatabase("cosmos", custom_path_ttl=True)},
+            {"shop": DatabaseOptions("cosmos", custom_path_ttl=True)},
         ),
         (
             "mongo.databases",
             {"shop": {"collections": {"a": {"expiry": "hide"}}}},
             "mongo.databases",
-            {"shop": MongoDatabase(collections={"a": MongoCollection("hide")})},
+            {"shop": DatabaseOptions(collections={"a": CollectionOptions("hide")})},
         ),
         ("ydb.port", "0", "ydb.port", 0),
         ("ydb.port", "0", "ydb.tls_port", -1),

@@ -12,13 +12,11 @@ from mayflydb.config.values import (
     FILE_SCHEME,
     MEMORY,
     Advertised,
-    Expiry,
-    MongoDatabase,
-    Profile,
     is_loopback,
     path_in_url,
     public_url,
 )
+from mayflydb.frontends.mongo.options import DatabaseOptions, Expiry, Profile
 from mayflydb.model.instant import Instant, Span
 
 
@@ -132,7 +130,7 @@ class MongoSettings(msgspec.Struct, frozen=True):
     profile: Profile
     expiry: Expiry
     custom_path_ttl: bool
-    databases: Mapping[str, MongoDatabase]
+    databases: Mapping[str, DatabaseOptions]
     test_commands: bool
     change_stream_retention: Span
     administrator: Administrator | None = None

@@ -7,10 +7,11 @@ import re
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import msgspec
 
+from mayflydb.frontends.mongo.options import DatabaseOptions
 from mayflydb.model.durations import format_span, parse_instant, parse_span
 from mayflydb.model.instant import DAY, HOUR, MILLISECOND, MINUTE, SECOND, Instant, Span
 from mayflydb.store import addresses
@@ -22,24 +23,6 @@ WIRE_VERSIONS = (9, 13, 17, 21, 25, 29)
 """Those of MongoDB 4.4, 5.0, 6.0, 7.0, 8.0 and 9.0."""
 
 COMPRESSORS = ("zstd", "snappy", "zlib")
-
-Profile: TypeAlias = Literal["native", "both", "cosmos"]
-Expiry: TypeAlias = Literal["show", "hide"]
-
-
-class MongoCollection(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one collection has otherwise than its database; None: nothing."""
-
-    expiry: Expiry | None = None
-
-
-class MongoDatabase(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What one database has otherwise than the server; None: nothing."""
-
-    profile: Profile | None = None
-    expiry: Expiry | None = None
-    custom_path_ttl: bool | None = None
-    collections: Mapping[str, MongoCollection] = {}
 
 
 def text(value: Any) -> str:
@@ -137,11 +120,11 @@ def compressors(value: Any) -> tuple[str, ...] | None:
     return names
 
 
-def mongo_databases(value: Any) -> dict[str, MongoDatabase]:
+def mongo_databases(value: Any) -> dict[str, DatabaseOptions]:
     """By name. A table as TOML has it, or texts: `shop.profile=cosmos`, `shop.carts.expiry=hide`."""
     tree = value if isinstance(value, Mapping) else _mongo_tree(texts(value))
     try:
-        return msgspec.convert(tree, dict[str, MongoDatabase])
+        return msgspec.convert(tree, dict[str, DatabaseOptions])
     except msgspec.ValidationError as error:
         raise ValueError(str(error)) from error
 

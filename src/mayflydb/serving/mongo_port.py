@@ -16,11 +16,12 @@ from urllib.parse import quote
 from mayflydb.announcement import StartFailed
 from mayflydb.clock import monotonic_us
 from mayflydb.config.settings import Administrator, MongoSettings
-from mayflydb.config.values import COMPRESSORS, MongoDatabase
+from mayflydb.config.values import COMPRESSORS
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ledger import Bell
 from mayflydb.model.instant import Instant
 from mayflydb.serving.listener_checks import Place, Proof, ask_mongo
+from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address, make_secret, places, read_password, take, within_reach
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
 from mayflydb.sockets.work import Served, Work
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     from mayflydb.frontends.mongo.app import MongoApp
     from mayflydb.frontends.mongo.caller import MongoCaller
     from mayflydb.frontends.mongo.contracts import Contracts
-    from mayflydb.frontends.mongo.options import DatabaseOptions, Options
+    from mayflydb.frontends.mongo.options import Options
 
 log = logging.getLogger("mayflydb.mongo")
 
@@ -158,21 +159,15 @@ class MongoPort:
         advertised = self.address
         if settings.advertise is not None:
             advertised = f"{settings.advertise.host}:{settings.advertise.port or port}"
-        return Options(
-            topology=topology,  # type: ignore[arg-type]  # The settings know no other.
+        return options_from(
+            Options,
+            settings,
+            topology=topology,
             replica_set=replica_set,
             advertise=advertised,
-            wire_version=settings.wire_version,
             auth=self.auth,
             compressors=self._compressors,
-            test_commands=settings.test_commands,
-            max_connections=settings.max_connections,
-            profile=settings.profile,
-            expiry=settings.expiry,
-            custom_path=settings.custom_path_ttl,
-            databases={name: _database(each) for name, each in settings.databases.items()},
             secret=self._secret(),
-            retention=settings.change_stream_retention,
             serverless=self._serverless,
             version=__version__,
         )
@@ -224,22 +219,12 @@ def contracts(settings: MongoSettings) -> Contracts:
     from mayflydb.frontends.mongo.contracts import Contracts
     from mayflydb.frontends.mongo.options import Options
 
-    databases = {name: _database(each) for name, each in settings.databases.items()}
-    own = Options(
-        profile=settings.profile, expiry=settings.expiry, custom_path=settings.custom_path_ttl, databases=databases
-    )
-    return Contracts(own)
+    # Rules of expiry depend on neither topology nor logins.
+    return Contracts(options_from(Options, settings, topology="mongos", advertise="", auth=False, compressors=()))
 
 
 def _wire(place: Place) -> str:
     return "MongoDB" if place.trusted is None else "MongoDB with TLS"
-
-
-def _database(settings: MongoDatabase) -> DatabaseOptions:
-    from mayflydb.frontends.mongo.options import DatabaseOptions
-
-    own = {name: each.expiry for name, each in settings.collections.items() if each.expiry is not None}
-    return DatabaseOptions(settings.profile, settings.expiry, settings.custom_path_ttl, own)
 
 
 def _compressors(settings: MongoSettings) -> tuple[str, ...]:

@@ -50,6 +50,7 @@ from mayflydb.serving.http_gateway import Gate, Hosts, Readiness
 from mayflydb.serving.listener_checks import Place, Proof, ask_http
 from mayflydb.serving.logs import configure
 from mayflydb.serving.mongo_port import MongoPort, contracts
+from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address, make_secret, places, take, within_reach
 from mayflydb.serving.ydb_port import YdbPort
 from mayflydb.store.interface import Setting, Store
@@ -201,12 +202,12 @@ class Server:
         # Derived from the key, so that continuation tokens outlive a restart.
         secret = hmac.digest(base64.b64decode(self._key), b"continuation tokens", "sha256")
         cosmos = self._settings.cosmos
-        account = Account(
-            keys,
-            secret,
+        account = options_from(
+            Account,
+            cosmos,
+            keys=keys,
+            secret=secret,
             direct=cosmos.cross_partition == "direct",
-            check_date=cosmos.check_date,
-            index_after=cosmos.index_after,
             told=self._settings.server.told,
             serverless=cosmos.capacity == "serverless",
             lenient=cosmos.query_rules == "lenient",

@@ -17,6 +17,7 @@ from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
 from mayflydb.serving.listener_checks import Place, Proof, ask_ydb
+from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address, make_secret, places, read_password, reserve, within_reach
 from mayflydb.version import __version__
 
@@ -172,10 +173,10 @@ class YdbPort:
 
         settings = self._settings
         advertise = settings.advertise
-        return Options(
-            databases=settings.databases,
+        return options_from(
+            Options,
+            settings,
             advertise=None if advertise is None else (advertise.host.strip("[]"), advertise.port),
-            hide_expired=settings.hide_expired,
             run_interval=self._ttl.ydb_run_interval,
             min_run_interval=self._ttl.ydb_min_run_interval,
             auth=self._enforced,

@@ -42,10 +42,11 @@ class Contracts:
         options = self._options
         own = options.databases.get(database)
         if own is None:
-            return Contract(options.profile, options.expiry == "hide", options.custom_path)
+            return Contract(options.profile, options.expiry == "hide", options.custom_path_ttl)
         profile = own.profile or options.profile
-        expiry = own.collections.get(collection) or own.expiry or options.expiry
-        custom_path = options.custom_path if own.custom_path is None else own.custom_path
+        below = own.collections.get(collection)
+        expiry = (below and below.expiry) or own.expiry or options.expiry
+        custom_path = options.custom_path_ttl if own.custom_path_ttl is None else own.custom_path_ttl
         return Contract(profile, expiry == "hide", custom_path)
 
 

@@ -1,4 +1,4 @@
-"""What the front end is told at its start."""
+"""Options of the front end. Those that are settings have the names of their settings."""
 
 from __future__ import annotations
 
@@ -14,21 +14,27 @@ Profile: TypeAlias = Literal["native", "both", "cosmos"]
 Expiry: TypeAlias = Literal["show", "hide"]
 
 
-class DatabaseOptions(msgspec.Struct, frozen=True):
-    """What a database has otherwise than the server; None: nothing. `collections`: what collections have otherwise, by name."""
+class CollectionOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Options of one collection; None: as in its database."""
+
+    expiry: Expiry | None = None
+
+
+class DatabaseOptions(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """Options of one database; None: as on the server. `collections`: by name."""
 
     profile: Profile | None = None
     expiry: Expiry | None = None
-    custom_path: bool | None = None
-    collections: Mapping[str, Expiry] = {}
+    custom_path_ttl: bool | None = None
+    collections: Mapping[str, CollectionOptions] = {}
 
 
 class Options(msgspec.Struct, frozen=True):
     """`replica_set`: its name, where the topology is one. `advertise`: `host:port` that its clients are sent to.
 
     `auth`: a login is needed. `compressors` in order of preference, of those that are installed. `secret` makes up the salts of
-    users that do not exist. `profile`, `expiry`, `custom_path`: what holds where `databases` says nothing else. `retention`: how
-    long changes are remembered for change streams. `serverless`: nothing has throughput. `version`: ours.
+    users that do not exist. `profile`, `expiry`, `custom_path_ttl`: what holds where `databases` says nothing else.
+    `change_stream_retention`: how long changes are remembered. `serverless`: nothing has throughput. `version`: ours.
     """
 
     topology: Topology = "mongos"
@@ -41,9 +47,9 @@ class Options(msgspec.Struct, frozen=True):
     max_connections: int = 1000
     profile: Profile = "both"
     expiry: Expiry = "show"
-    custom_path: bool = False
+    custom_path_ttl: bool = False
     databases: Mapping[str, DatabaseOptions] = {}
     secret: bytes = b""
-    retention: Span = DAY
+    change_stream_retention: Span = DAY
     serverless: bool = False
     version: str = "0"

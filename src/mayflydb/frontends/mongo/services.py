@@ -60,7 +60,9 @@ class Services:
         self.accounts = Accounts(engine, options.auth, users)
         self.sessions = Sessions(monotonic)
         self.contracts = Contracts(options)
-        self.collections = Collections(engine, self.contracts, lambda: chance.randbytes(16), options.retention)
+        self.collections = Collections(
+            engine, self.contracts, lambda: chance.randbytes(16), options.change_stream_retention
+        )
         self.indexing = Indexing(engine, self.collections)
         self.cursors = Cursors(lambda: chance.getrandbits(63), monotonic)
         self.transactions = Transactions(engine, self.collections, self.cursors, monotonic)

@@ -53,9 +53,9 @@ async def open_stream(
     feed = Feed(engine, scope, orderer)
     token = options.after
     if token is not None:
-        await feed.resume(token, call.now, services.options.retention)
+        await feed.resume(token, call.now, services.options.change_stream_retention)
     elif options.instant is not None:
-        await feed.begin_at(options.instant, call.now, services.options.retention)
+        await feed.begin_at(options.instant, call.now, services.options.change_stream_retention)
     else:
         await feed.begin_now(call.now)
     teller = Teller(engine, feed, scope, options, services.collections)
