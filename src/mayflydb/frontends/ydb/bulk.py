@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator, Sequence
 from typing import Any
 
@@ -9,18 +10,23 @@ from mayflydb.engine.commands import Command
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.ydb.rows import Layout
-from mayflydb.frontends.ydb.verbs import Rows, command_factory, keyed_rows, taken
+from mayflydb.frontends.ydb.verbs import ROWS_AT_ONCE, Rows, batches, command_factory, keyed_rows, taken
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Effect
 from mayflydb.store.interface import Read
 
 
-def commands_of(layout: Layout, effect: Effect) -> list[Command]:
+async def commands_of(layout: Layout, effect: Effect) -> list[Command]:
     """What an effect comes to, row by row, but for UPDATE. PRECONDITION_FAILED for an INSERT of one key twice."""
     rows = Rows(layout, effect.columns, effect.generated)
     command = command_factory(effect, rows)
-    return [command(key, row) for key, row in keyed_rows(effect, rows)]
+    commands: list[Command] = []
+    for batch in batches(await keyed_rows(effect, rows)):
+        commands += [command(key, row) for key, row in batch]
+        if len(batch) == ROWS_AT_ONCE:
+            await asyncio.sleep(0)
+    return commands
 
 
 async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: Instant) -> None:
@@ -28,7 +34,7 @@ async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: I
 
     WriteConflict if a table is another by now, or a hidden row is in the way which an open transaction may have saved.
     """
-    meant = [(layout.view.node.id, effect, commands_of(layout, effect)) for layout, effect in effects]
+    meant = [(layout.view.node.id, effect, await commands_of(layout, effect)) for layout, effect in effects]
 
     def body(transaction: Transaction) -> Generator[Read[Any], Any, None]:
         for container, effect, commands in meant:

@@ -13,9 +13,10 @@ Source: https://ydb.tech/docs/en/yql/reference/syntax/upsert_into and its neighb
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Callable, Iterator, Sequence
 from operator import itemgetter
-from typing import Final
+from typing import Final, TypeVar
 
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.frontends.ydb.reading import conflict
@@ -24,6 +25,8 @@ from mayflydb.model.record import Record
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Effect, Row
 from mayflydb.query.yql.types import Value, bare
+
+T = TypeVar("T")
 
 EXISTS: Final = "Conflict with existing key."
 TWICE: Final = "Duplicated keys found."
@@ -40,10 +43,22 @@ SIZED: Final = frozenset(("String", "Utf8", "Yson", "Json", "JsonDocument"))
 SURELY_SMALL: Final = 32 << 10
 """Bytes or characters that a value of a key may have, whatever the others have, without coming near to a limit."""
 
+ROWS_AT_ONCE: Final = 64
+"""Rows after which a loop over a client's rows lets other tasks run; a client that has left ends the loop there."""
 
-def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
+
+def batches(rows: Sequence[T]) -> Iterator[Sequence[T]]:
+    """ROWS_AT_ONCE rows at a time."""
+    return (rows[start : start + ROWS_AT_ONCE] for start in range(0, len(rows), ROWS_AT_ONCE))
+
+
+async def keyed_rows(effect: Effect, rows: Rows) -> list[tuple[bytes, Row]]:
     """The rows of an effect, and their keys. An INSERT may name a key once: PRECONDITION_FAILED; OR IGNORE keeps the first."""
-    keyed = [(rows.key_of(row), row) for row in effect.rows]
+    keyed: list[tuple[bytes, Row]] = []
+    for batch in batches(effect.rows):
+        keyed += [(rows.key_of(row), row) for row in batch]
+        if len(batch) == ROWS_AT_ONCE:
+            await asyncio.sleep(0)
     if effect.verb != "INSERT" or len({key for key, _ in keyed}) == len(keyed):
         return keyed
     if not effect.ignore_existing:

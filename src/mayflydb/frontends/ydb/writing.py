@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Final
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.reading import Reader, rows_of
 from mayflydb.frontends.ydb.rows import Layout, Values, partition_of
-from mayflydb.frontends.ydb.verbs import Rows, command_factory, keeps_others, keyed_rows, taken
+from mayflydb.frontends.ydb.verbs import ROWS_AT_ONCE, Rows, command_factory, keeps_others, keyed_rows, taken
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.record import Record
 from mayflydb.query.yql.schemas import Access, Effect, KeyRange, Row
-
-AT_ONCE: Final = 64
-"""Rows after which others have their turn."""
 
 
 class Writer:
@@ -36,12 +32,12 @@ class Writer:
         """Do it. Errors: PRECONDITION_FAILED for keys that are taken, WriteConflict, OwnerNotFound."""
         done: list[Values] = []
         rows = Rows(self._layout, effect.columns, effect.generated)
-        keyed = keyed_rows(effect, rows)
+        keyed = await keyed_rows(effect, rows)
         if effect.verb == "INSERT":
             keyed = await self._vacant(effect, keyed)
         command = None if effect.verb == "UPDATE" else command_factory(effect, rows)
         for number, (key, row) in enumerate(keyed, 1):
-            if not number % AT_ONCE:
+            if not number % ROWS_AT_ONCE:
                 await asyncio.sleep(0)
             try:
                 if command is None:
