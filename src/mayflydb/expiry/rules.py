@@ -47,6 +47,11 @@ def index_rule(after: int, slot: int, hides: bool) -> Rule:
     return Rule("index", after, hides=hides, slot=slot, passes=not hides)
 
 
+def column_rule(after: int, slot: int, hides: bool) -> Rule:
+    """The rule of a TTL column. `after`: seconds from a record's date in the slot. Passes purge, even what hides."""
+    return Rule("column", after, hides=hides, slot=slot, passes=True)
+
+
 def noticed(rules: Sequence[Rule], not_before: Instant | None) -> tuple[Rule, ...]:
     """The same rules, under which nobody dies before that instant; None: as they are."""
     if not_before is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from mayflydb.admin.targets import Directory
 from mayflydb.engine.proposals import Change
 from mayflydb.frontends.ydb.rows import Layout
-from mayflydb.frontends.ydb.schemes.specs import ColumnSpec, TableSpec, TtlSpec
+from mayflydb.frontends.ydb.schemes.specs import AlterSpec, ColumnSpec, TableSpec, TtlSpec
+from mayflydb.frontends.ydb.schemes.ttl import HIDE_ATTRIBUTE
 from mayflydb.frontends.ydb.targets import YdbTargets
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import SECOND
@@ -130,6 +132,21 @@ def test_ttl_is_changed(place: Any, directory: Directory, change: Change, after:
     place.run(found.targets.set(found.database, found.node, change))
     ttl = place.run(place.schemes.table("/local/carts")).body.ttl
     assert (None if ttl is None else (ttl.column, ttl.expire_after, ttl.unit)) == after
+
+
+@pytest.mark.parametrize("hides", [False, True])
+@pytest.mark.parametrize("change", [change for change, _ in CHANGES if change.seconds is not None])
+def test_a_proposal_has_the_rule_that_the_change_makes(
+    place: Any, directory: Directory, change: Change, hides: bool
+) -> None:
+    if hides:
+        place.run(place.schemes.alter("/local/carts", AlterSpec(attributes={HIDE_ATTRIBUTE: "true"}), place.now))
+    found = place.run(directory.container("ydb:/local/carts"))
+    proposal = found.targets.proposal(found.database, found.node, change)
+    place.run(found.targets.set(found.database, found.node, change))
+    made = place.run(place.schemes.table("/local/carts")).node.definition.rules
+    assert [msgspec.structs.replace(rule, version=0, not_before=None) for rule in made] == list(proposal.rules)
+    assert [rule.hides for rule in made] == [hides]
 
 
 def test_a_proposal_knows_dates_that_are_not_there_yet(place: Any, directory: Directory) -> None:

@@ -11,16 +11,15 @@ import msgspec
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.expiry.columns import anchor_of
-from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.ydb.rows import Layout, partition_of
 from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.columns import type_of
-from mayflydb.frontends.ydb.schemes.making import body_of, hides_by
+from mayflydb.frontends.ydb.schemes.making import body_of
 from mayflydb.frontends.ydb.schemes.physical import partitions
 from mayflydb.frontends.ydb.schemes.showing import quoted
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
-from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES
+from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES, rule_of
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings, Unit
 from mayflydb.model.durations import iso_seconds
@@ -139,10 +138,9 @@ def proposed(database: str, node: Node, change: Change) -> Proposal:
     unit, runs = _unit(body, column, change), _runs(body, column, change)
     dated_so = body.ttl is not None and (body.ttl.column, body.ttl.unit) == (column.name, unit)
     slot = body.ttl.slot if body.ttl is not None and dated_so else next_number(node.definition)
-    hides = any(rule.hides for rule in node.definition.rules) or hides_by(body.attributes)
-    rule = Rule("column", change.seconds, hides=hides, slot=slot, passes=True)
+    ttl = TtlSettings(column.name, change.seconds, unit, runs, slot)
+    rule = rule_of(ttl, body.attributes, hides=any(rule.hides for rule in node.definition.rules))
     dated = None if dated_so else _dating(node, column, unit, slot)
-    ttl = TtlSettings(column.name, change.seconds, unit, runs)
     return Proposal((rule,), current, column.name, dated, _statements(database, node.name, ttl))
 
 

@@ -18,7 +18,7 @@ from mayflydb.engine.building import KeysOf, entry
 from mayflydb.engine.catalog import Definition, Index
 from mayflydb.engine.commands import Draft
 from mayflydb.expiry.columns import anchor_of
-from mayflydb.frontends.ydb.tables import TableBody, TableView
+from mayflydb.frontends.ydb.tables import TableBody, TableView, is_primary
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.order import HASH_BYTES, LONGEST_ORDERED
 from mayflydb.model.record import Dates, Entry, Record
@@ -96,7 +96,6 @@ class Layout:
         "_by",
         "_coders",
         "_dated",
-        "_key",
         "_key",
         "_key_numbers",
         "_key_types",
@@ -179,14 +178,14 @@ class Layout:
 
     def index_types(self, index: Index) -> tuple[Type, ...]:
         """The types of the columns that an index is by: its own, then those of the key that are not among them."""
-        if _is_primary(index):
+        if is_primary(index):
             return self._key_types
         by = self._of(index)
         return (*by.types, *by.rest_types)
 
     def full_key(self, index: Index, key: bytes, values: Values) -> bytes:
         """What orders a row in an index, uncut; `key`: that of its record."""
-        if _is_primary(index):
+        if is_primary(index):
             return key
         by = self._of(index)
         return by.key([values[number] for number in (*by.numbers, *by.rest)])
@@ -218,7 +217,7 @@ class Layout:
 
     def keys(self, record: Record, index: Index) -> Sequence[bytes]:
         """The keys of a record in an index, as engine builds ask for them: one."""
-        values = [] if _is_primary(index) else self.decode(record.value)
+        values = [] if is_primary(index) else self.decode(record.value)
         return (self.entry_key(index, record.key, values),)
 
     def entries(self, indexes: Iterable[Index], key: bytes, values: Values) -> tuple[Entry, ...]:
@@ -259,10 +258,6 @@ class Layout:
             return None
         column = next(column for column in body.columns if column.name == body.ttl.column)
         return body.ttl.slot, column.number, column.type.removesuffix("?"), body.ttl.unit
-
-
-def _is_primary(index: Index) -> bool:
-    return bool((index.spec or {}).get("primary"))
 
 
 def keys_of(view: TableView) -> KeysOf:

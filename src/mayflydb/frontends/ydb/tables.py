@@ -8,7 +8,7 @@ column lie in the slot that `slot` names.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -62,6 +62,14 @@ class TableBody(msgspec.Struct, frozen=True, omit_defaults=True):
     families: tuple[dict[str, Any], ...] = ()
     column_store: bool = False
     permissions: dict[str, tuple[str, ...]] = {}
+
+
+PRIMARY_SPEC: Final[dict[str, Any]] = {"primary": True}
+
+
+def is_primary(index: Index) -> bool:
+    """Whether an index is the one that orders its table."""
+    return bool((index.spec or {}).get("primary"))
 
 
 class TableView(msgspec.Struct, frozen=True):

@@ -15,10 +15,9 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.ydb.rows import Layout
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
 from mayflydb.frontends.ydb.schemes.faults import exists
-from mayflydb.frontends.ydb.schemes.indexes import is_primary
 from mayflydb.frontends.ydb.schemes.making import body_of, built, ruled
 from mayflydb.frontends.ydb.schemes.staging import create_hidden
-from mayflydb.frontends.ydb.tables import TableView
+from mayflydb.frontends.ydb.tables import TableView, is_primary
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 

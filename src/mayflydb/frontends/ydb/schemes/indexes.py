@@ -3,30 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from mayflydb.engine.building import Wanted
 from mayflydb.engine.catalog import Index as EngineIndex
 from mayflydb.frontends.ydb.schemes.columns import KEYLESS
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import IndexSpec
+from mayflydb.frontends.ydb.tables import is_primary
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import Type, bare
 
 MOST_INDEXES: Final = 20
-
-PRIMARY_SPEC: Final[dict[str, Any]] = {"primary": True}
 
 
 def wanted(spec: IndexSpec) -> Wanted:
     """What the engine is told of a new index."""
     told = {"name": spec.name, "columns": list(spec.columns), "cover": list(spec.cover), "kind": spec.kind}
     return Wanted(unique=spec.kind == "unique", spec=told)
-
-
-def is_primary(index: EngineIndex) -> bool:
-    """Whether it is the one that orders the table."""
-    return bool((index.spec or {}).get("primary"))
 
 
 def secondary(indexes: Sequence[EngineIndex]) -> dict[str, EngineIndex]:

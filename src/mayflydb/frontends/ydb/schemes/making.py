@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import msgspec
 
@@ -11,10 +11,9 @@ from mayflydb.engine.building import added
 from mayflydb.engine.catalog import Definition, Index, Node, Slot, next_number
 from mayflydb.engine.dates import with_slot, without_slot
 from mayflydb.expiry.passes import TICK, following, stopped
-from mayflydb.expiry.rules import Rule
 from mayflydb.frontends.ydb.schemes.columns import MOST_COLUMNS, check_columns, check_key, stored, type_of
 from mayflydb.frontends.ydb.schemes.faults import Invalid
-from mayflydb.frontends.ydb.schemes.indexes import PRIMARY_SPEC, check_index, secondary, wanted
+from mayflydb.frontends.ydb.schemes.indexes import check_index, secondary, wanted
 from mayflydb.frontends.ydb.schemes.specs import (
     AlterSpec,
     ColumnChange,
@@ -25,14 +24,11 @@ from mayflydb.frontends.ydb.schemes.specs import (
     TableSpec,
     TtlSpec,
 )
-from mayflydb.frontends.ydb.schemes.ttl import check_ttl
-from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings
+from mayflydb.frontends.ydb.schemes.ttl import check_ttl, rule_of
+from mayflydb.frontends.ydb.tables import PRIMARY_SPEC, StoredColumn, TableBody, TtlSettings
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.query.yql.types import Type, format_type, is_optional, optional
-
-HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
-"""The attribute by which a table's due rows vanish at their deadline."""
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -109,8 +105,7 @@ def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
     if body.ttl is None:
         # What is left of it keeps the next one from coming too early.
         return msgspec.structs.replace(definition, rules=(), schedule=before and stopped(before, now))
-    hides = terms.hides or hides_by(body.attributes)
-    rule = Rule("column", body.ttl.expire_after, hides=hides, slot=body.ttl.slot, passes=True)
+    rule = rule_of(body.ttl, body.attributes, terms.hides)
     interval = terms.run_interval if body.ttl.run_interval is None else body.ttl.run_interval * SECOND
     schedule = following(before, interval, now, terms.tick)
     same = [msgspec.structs.replace(each, version=0, not_before=None) for each in definition.rules] == [rule]
@@ -118,11 +113,6 @@ def ruled(definition: Definition, terms: Terms, now: Instant) -> Definition:
         # By another rule nothing is due at a run that was made before it.
         schedule = before
     return msgspec.structs.replace(definition, rules=(rule,), schedule=schedule)
-
-
-def hides_by(attributes: Mapping[str, str]) -> bool:
-    """Whether a table's attributes ask for due rows to vanish."""
-    return attributes.get(HIDE_ATTRIBUTE, "").lower() in ("true", "1", "yes", "on")
 
 
 def _check_distinct(columns: tuple[ColumnSpec, ...]) -> None:

@@ -1,4 +1,4 @@
-"""TTL settings: whether they may be, for whoever wants them.
+"""TTL settings: the checks of them, and the rule that they stand for.
 
 Texts: `ydb/core/tx/schemeshard/schemeshard_validate_ttl.cpp` of https://github.com/ydb-platform/ydb.
 """
@@ -8,28 +8,35 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
+from mayflydb.expiry.columns import DATE_TYPES, NUMBER_TYPES
+from mayflydb.expiry.rules import Rule, column_rule
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import TtlSpec
+from mayflydb.frontends.ydb.tables import TtlSettings
 from mayflydb.model.instant import SECOND, Instant, Span
-from mayflydb.query.yql.types import (
-    DATE,
-    DATE32,
-    DATETIME,
-    DATETIME64,
-    DYNUMBER,
-    TIMESTAMP,
-    TIMESTAMP64,
-    UINT32,
-    UINT64,
-    Type,
-    bare,
-)
+from mayflydb.query.yql.types import Primitive, Type, bare
 
-DATES: Final = frozenset((DATE, DATETIME, TIMESTAMP, DATE32, DATETIME64, TIMESTAMP64))
-COUNTS: Final = frozenset((UINT32, UINT64, DYNUMBER))
+DATES: Final = frozenset(map(Primitive, DATE_TYPES))
+"""Types of TTL columns that are instants by themselves."""
+
+COUNTS: Final = frozenset(map(Primitive, NUMBER_TYPES))
+"""Types of TTL columns that count from the epoch in a unit."""
+
+HIDE_ATTRIBUTE: Final = "mayfly_hide_expired"
+"""The attribute by which a table's due rows vanish at their deadline."""
 
 _DAY: Final = 86400
 _YEAR: Final = 365
+
+
+def _hides(attributes: Mapping[str, str]) -> bool:
+    """Whether a table's attributes ask for due rows to vanish."""
+    return attributes.get(HIDE_ATTRIBUTE, "").lower() in ("true", "1", "yes", "on")
+
+
+def rule_of(ttl: TtlSettings, attributes: Mapping[str, str], hides: bool) -> Rule:
+    """The rule that TTL settings stand for. `attributes`: those of the table. `hides`: due rows vanish, whatever a table says."""
+    return column_rule(ttl.expire_after, ttl.slot, hides or _hides(attributes))
 
 
 def check_ttl(

@@ -16,10 +16,10 @@ from mayflydb.frontends.ydb.schemes.entries import (
     ViewEntry,
     kind_of,
 )
-from mayflydb.frontends.ydb.schemes.indexes import described, is_primary, secondary
+from mayflydb.frontends.ydb.schemes.indexes import described, secondary
 from mayflydb.frontends.ydb.schemes.making import body_of
 from mayflydb.frontends.ydb.schemes.paths import IMPL_TABLE
-from mayflydb.frontends.ydb.tables import StoredColumn, TableView
+from mayflydb.frontends.ydb.tables import StoredColumn, TableView, is_primary
 from mayflydb.query.yql.schemas import Column, Table, View
 
 
