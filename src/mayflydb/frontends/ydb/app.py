@@ -16,10 +16,10 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.ydb.accounts import BUILTIN
 from mayflydb.frontends.ydb.calls import Call, Entrance
 from mayflydb.frontends.ydb.commands.table import COMMANDS
-from mayflydb.frontends.ydb.databases import database_path
 from mayflydb.frontends.ydb.errors import Denied, answer_to, broken
 from mayflydb.frontends.ydb.methods import Method
 from mayflydb.frontends.ydb.options import Options
+from mayflydb.frontends.ydb.schemes.paths import joined
 from mayflydb.frontends.ydb.services import Services, Streaming, Unary
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import Instant
@@ -125,7 +125,7 @@ class YdbApp:
         databases = self.services.options.databases
         if not named:
             return databases[0]
-        path = database_path(named)
+        path = joined(named)
         if path not in databases and method.service not in ANY_DATABASE:
             raise fault("Requested database not exists", status="SCHEME_ERROR", code=2003)
         return path

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from typing import Final, Protocol, TypeAlias
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Sequence
+from typing import Final, Protocol
 
 import msgspec
 
 from mayflydb.frontends.ydb import wire
-from mayflydb.frontends.ydb.packing import layout_of
+from mayflydb.frontends.ydb.packing import Encode, layout_of
 from mayflydb.frontends.ydb.work import Columns, ResultPart, Stats
 from mayflydb.query.yql.faults import Issue
 from mayflydb.query.yql.schemas import Row
@@ -27,8 +27,6 @@ SLICE_ROWS: Final = 512
 
 FIRST_ROWS: Final = 16
 """Rows of the first slice, before it is known how large they are."""
-
-Encode: TypeAlias = Callable[[Sequence[Row]], bytes]
 
 
 class Filling(Protocol):

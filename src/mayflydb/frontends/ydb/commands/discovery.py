@@ -14,7 +14,7 @@ import msgspec
 
 from mayflydb.frontends.ydb import wire
 from mayflydb.frontends.ydb.calls import Call
-from mayflydb.frontends.ydb.databases import database_path
+from mayflydb.frontends.ydb.schemes.paths import joined
 from mayflydb.frontends.ydb.services import Services, Unary
 from mayflydb.query.yql.faults import fault
 
@@ -43,7 +43,7 @@ class Place(msgspec.Struct, frozen=True):
 
 async def list_endpoints(services: Services, call: Call, request: Any) -> bytes:
     """`ListEndpoints`: the one there is, by a name under which whoever asks can reach it."""
-    database = database_path(request.database or call.database)
+    database = joined(request.database or call.database)
     if database not in services.options.databases:
         raise fault("Requested database not exists", status="NOT_FOUND")
     entrance = call.entrance
