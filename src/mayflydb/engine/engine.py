@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Generator, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -22,6 +22,7 @@ from mayflydb.engine.locks import TAKEN, Holder, Locked, Patience
 from mayflydb.engine.monitor import Monitor
 from mayflydb.engine.past import Past
 from mayflydb.engine.premise import Premise
+from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, Mortals, Transaction
@@ -31,7 +32,7 @@ from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record, Version
-from mayflydb.store.interface import Children, Committed, Decision, Find, Get, Load, Outcome, Read, Scan, Store
+from mayflydb.store.interface import Children, Committed, Decision, Get, Load, Outcome, Read, Scan, Store
 
 T = TypeVar("T")
 
@@ -67,12 +68,6 @@ class Batch(msgspec.Struct, frozen=True):
     position: Position
 
 
-class Reads(Protocol):
-    """What answers reads from committed state."""
-
-    async def read(self, request: Read[T]) -> T: ...
-
-
 async def scan(
     reads: Reads, container: Node, scope: Scope, after: Position | None, now: Instant, batch: int
 ) -> AsyncIterator[Batch]:
@@ -88,13 +83,6 @@ async def scan(
         visible = [record for record in records if visible_at(record, rules, now)] if rules else records
         yield Batch(visible, after)
         await asyncio.sleep(0)
-
-
-async def record_at(reads: Reads, container: int, partition: bytes, seq: int) -> Record | None:
-    """The record of this partition with this number, its place in creation order; it may be hidden."""
-    before = Position(partition, seq - 1)
-    found = await reads.read(Scan(container, partition, partition + b"\0", Order.HASHED, before, 1))
-    return found[0] if found and found[0].seq == seq else None
 
 
 class BatchRefused(MayflyError):
@@ -147,17 +135,26 @@ class Engine:
         """The instant of a request."""
         return self.time.now()
 
+    @property
+    def reads(self) -> Reads:
+        """The committed state, for reads that are made elsewhere than here."""
+        return self.store
+
+    @property
+    def durable(self) -> bool:
+        """Whether a commit survives the process."""
+        return self.store.durable
+
     # --- catalogue -------------------------------------------------------------------------------------------------
+
+    @property
+    def catalog_version(self) -> int:
+        """Grows whenever a committed row appears, changes its definition or goes: equal numbers, equal catalogue."""
+        return self.store.catalog_version
 
     async def node(self, *names: str) -> Node | None:
         """The space, database or container at this path of names."""
-        row = None
-        parent = 0
-        for name in names:
-            row = await self.store.read(Find(parent, name))
-            if row is None:
-                return None
-            parent = row.id
+        row = await row_at(self.store, *names)
         return None if row is None else self.nodes.of(row)
 
     async def node_by_id(self, id: int) -> Node | None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, TypeVar
 
 from mayflydb.engine.locks import Holder
+from mayflydb.engine.reads import Reads, Steps
 from mayflydb.expiry.deadline import deadline, over, visible_at
 from mayflydb.expiry.rules import Rule
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Read, Scan, ask
+from mayflydb.store.interface import Get, Holders, Read, Scan, ask
+
+T = TypeVar("T")
 
 CHANGED: Final = "What the transaction has read was changed by somebody else."
 _FEW: Final = 16
@@ -51,6 +54,28 @@ class Premise:
         ends = None if record is None else deadline(record, self._rules)
         if ends is not None:
             self._ends.setdefault((partition, key), ends)
+
+    async def decide(self, steps: Steps[T], reads: Reads, allocate: Callable[[], tuple[int, int]]) -> T:
+        """Take the steps of a decision outside of the writer: reads count as read here, lsns and seqs are those of `allocate`."""
+        answer: Any = None
+        while True:
+            try:
+                request = steps.send(answer)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            answer = await self._answer(request, reads, allocate)
+
+    async def _answer(self, request: Read[Any], reads: Reads, allocate: Callable[[], tuple[int, int]]) -> Any:
+        if not isinstance(request, Get | Holders):  # Allocate
+            return allocate()
+        found: Any = await reads.read(request)
+        if isinstance(request, Get):
+            self.read(request.partition, request.key, found)
+            return found
+        for record in found:
+            self.read(record.partition, record.key, record)
+        return found
 
     def scanned(self, partition: bytes) -> None:
         """What is visible in this partition has been looked for; what was found is told to `read`."""

@@ -14,7 +14,7 @@ from azure.cosmos.exceptions import CosmosBatchOperationError
 
 from cosmos.service import BULK, Answer, Service, T, everywhere, ids, path_of, status_of
 from mayflydb.engine.commands import Command, Draft, Mode
-from mayflydb.engine.engine import record_at
+from mayflydb.engine.reads import record_at
 from mayflydb.frontends.cosmos.commands import items
 from mayflydb.frontends.cosmos.scripting import attempts, transaction
 

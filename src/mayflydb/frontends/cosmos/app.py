@@ -48,7 +48,7 @@ class CosmosApp:
         self._account = account
         self._names = Names(engine)
         self._demand = Demand(engine, account.index_after)
-        self._threads = Threads(engine.store)
+        self._threads = Threads(engine.reads)
         self._activity = b"%b-%b-4%b-8%b-" % (boot[:8], boot[8:12], boot[12:15], boot[15:18])
         self._numbers = count(1)
         self._address = lru_cache(maxsize=64)(self._told)

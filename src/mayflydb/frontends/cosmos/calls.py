@@ -89,7 +89,7 @@ class Names:
         while (view := self.known(database, name)) is None:
             version = self._version
             parent, node = await self._find(database, name)
-            if self._engine.store.catalog_version == version:
+            if self._engine.catalog_version == version:
                 # Else what was found may be of the catalogue before: it must neither be kept nor used.
                 budgets = self._engine.budgets
                 purse = None if budgets is None else budgets.purse(node, parent)
@@ -98,7 +98,7 @@ class Names:
 
     def known(self, database: str, name: str) -> ContainerView | None:
         """A container that has been asked for before."""
-        version = self._engine.store.catalog_version
+        version = self._engine.catalog_version
         if version != self._version:
             self._views.clear()
             self._version = version

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from mayflydb.engine import budget
 from mayflydb.engine.commands import Change, Command, Draft, Mode, Written
-from mayflydb.engine.engine import record_at
+from mayflydb.engine.reads import record_at
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
@@ -85,7 +85,7 @@ async def address_of(call: Call, view: ContainerView, find: Callable[[int], Awai
 
 def stored_in(call: Call, view: ContainerView, partition: bytes) -> Callable[[int], Awaitable[Record | None]]:
     """Finds items of a partition by their number, as they are stored: before a write is decided they may get another key."""
-    return partial(record_at, call.engine.store, view.id, partition)
+    return partial(record_at, call.engine.reads, view.id, partition)
 
 
 def partition_of(view: ContainerView, item: Item, addressed: bytes) -> bytes:

@@ -71,7 +71,7 @@ async def execute(call: Call) -> Response:
     """POST …/docs with a query."""
     view = await call.owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    functions = await named_in(call.engine.store, view.id, text)
+    functions = await named_in(call.engine.reads, view.id, text)
     query = _compiled(call, view, text, parameters, functions)
     queries.check_order(query, view.composite_orders)
     scope, named = scope_of(call, view, None)
@@ -101,7 +101,7 @@ async def plan(call: Call) -> Response:
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
     listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
-    functions = await named_in(call.engine.store, view.id, text)
+    functions = await named_in(call.engine.reads, view.id, text)
     query = _compiled(call, view, text, parameters, functions)
     return json_response(200, _plan(view, query, features), charge=budget.METADATA)
 

@@ -54,7 +54,7 @@ def word_of(value: object, words: tuple[str, ...], name: str) -> str:
 
 async def stored(call: Call, view: ContainerView, kind: Kind, name: str) -> Node:
     """The script of this name or rid. NotFound if there is none."""
-    node = await script_at(call.engine.store, view.id, kind.word, name)
+    node = await script_at(call.engine.reads, view.id, kind.word, name)
     rid = parse_rid(name) if node is None else None
     if rid is not None and rid.kind is kind.rid and rid.owner == view.id:
         home = await call.engine.node(*home_of(SCRIPTS, view.id))

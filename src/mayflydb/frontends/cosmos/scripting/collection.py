@@ -10,7 +10,8 @@ import msgspec
 
 from mayflydb.engine import budget as prices
 from mayflydb.engine.commands import Command, Mode, Written
-from mayflydb.engine.engine import Reads, Scope
+from mayflydb.engine.engine import Scope
+from mayflydb.engine.reads import Reads
 from mayflydb.frontends.cosmos import continuation, errors, queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, version_of
 from mayflydb.frontends.cosmos.pages import Pager, Place

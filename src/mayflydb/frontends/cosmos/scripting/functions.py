@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, Final
 
-from mayflydb.engine.catalog import ROOT, Node, node_of
+from mayflydb.engine.catalog import Node
 from mayflydb.engine.companions import home_of
-from mayflydb.engine.engine import Batch, Reads, Scope, scan
+from mayflydb.engine.engine import Batch, Scope, scan
+from mayflydb.engine.reads import Reads, node_at
 from mayflydb.frontends.cosmos.calls import SCRIPTS
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget, Sandbox, decoded
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import MILLISECOND, Instant
 from mayflydb.model.order import Position
 from mayflydb.query.cosmos_sql import UNDEFINED, Caller, functions_in
-from mayflydb.store.interface import Find
 
 MOST: Final = 10
 TOO_MANY: Final = f"The query refers to user-defined functions more than {MOST} times."
@@ -27,14 +27,7 @@ def row_name(word: str, id: str) -> str:
 
 async def script_at(reads: Reads, container: int, word: str, id: str) -> Node | None:
     """A script of a container by its id."""
-    parent = ROOT
-    row = None
-    for name in (*home_of(SCRIPTS, container), row_name(word, id)):
-        row = await reads.read(Find(parent, name))
-        if row is None:
-            return None
-        parent = row.id
-    return None if row is None else node_of(row)
+    return await node_at(reads, *home_of(SCRIPTS, container), row_name(word, id))
 
 
 async def named_in(reads: Reads, container: int, text: str) -> dict[str, str]:

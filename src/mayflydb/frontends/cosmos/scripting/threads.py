@@ -16,10 +16,9 @@ from functools import partial
 from threading import Thread
 from typing import Any, Final, TypeAlias, TypeVar
 
-from mayflydb.engine.engine import Reads
+from mayflydb.engine.reads import ReadRequest, Reads
 from mayflydb.frontends.cosmos.scripting.sandbox import TIMED_OUT, Budget
 from mayflydb.model.errors import TimedOut, Unavailable
-from mayflydb.store.interface import Read
 
 T = TypeVar("T")
 
@@ -30,13 +29,13 @@ GRACE: Final = 0.5
 """Seconds beyond its time in which a script may stop by itself."""
 
 
-Request: TypeAlias = Read[Any] | Callable[[], Coroutine[Any, Any, Any]]
+Errand: TypeAlias = ReadRequest[Any] | Callable[[], Coroutine[Any, Any, Any]]
 
 
 class Remote:
     """The store, as work in a thread sees it: what it asks is asked by whoever drives the work."""
 
-    async def read(self, request: Read[T]) -> T:
+    async def read(self, request: ReadRequest[T]) -> T:
         """Answer from committed state."""
         answer: T = await _asked(request)
         return answer
@@ -48,15 +47,15 @@ class Remote:
 
 
 @types.coroutine
-def _asked(request: Request) -> Generator[Request, Any, Any]:
+def _asked(request: Errand) -> Generator[Errand, Any, Any]:
     return (yield request)
 
 
 class Threads:
     """Runs work that awaits nothing but what a Remote does."""
 
-    def __init__(self, store: Reads) -> None:
-        self._store = store
+    def __init__(self, reads: Reads) -> None:
+        self._reads = reads
         self._free = asyncio.Semaphore(MOST)
 
     async def run(self, work: Callable[[Remote], Coroutine[Any, Any, T]], budget: Budget) -> T:
@@ -115,8 +114,8 @@ class Threads:
             result: T = end.value
             return result
 
-    def _read(self, request: Request, loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
-        reading = self._store.read(request) if isinstance(request, Read) else request()
+    def _read(self, request: Errand, loop: asyncio.AbstractEventLoop, budget: Budget) -> Any:
+        reading = request() if callable(request) else self._reads.read(request)
         try:
             future = asyncio.run_coroutine_threadsafe(reading, loop)
         except RuntimeError:

@@ -15,17 +15,17 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode, Step, Written
-from mayflydb.engine.engine import Batch, Reads, Scope, record_at, scan
+from mayflydb.engine.engine import Batch, Scope, scan
 from mayflydb.engine.locks import Holder
 from mayflydb.engine.premise import Premise
+from mayflydb.engine.reads import Reads, record_at, settled_lsn
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.cosmos.resources import etag, item_etag, item_rid
 from mayflydb.frontends.cosmos.values import Limits, parse_item
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
-from mayflydb.model.order import Identity, Order, Position
+from mayflydb.model.order import Identity, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Get, Holders, Load, Read, Scan
 
 FIRST_SEQ: Final = 1 << 57
 FIRST_LSN: Final = 0xFFFF << 32
@@ -60,11 +60,7 @@ class Transaction:
         cls, reads: Reads, view: ContainerView, partition: bytes, now: Instant, lock: Lock, holder: Holder
     ) -> Transaction:
         """From what is committed now. `lock`: locks an item for `holder`, so that no purge removes it."""
-        row = await reads.read(Load(view.id))
-        lsn = 0 if row is None else row.lsn
-        # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A read
-        # in the order of commits waits for those under way: what is read from here on is no older than the lsn.
-        await reads.read(Scan(view.id, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
+        lsn = await settled_lsn(reads, view.id, partition)
         return cls(reads, view, partition, lsn, now, lock, holder)
 
     async def run(self, command: Command) -> Written:
@@ -74,36 +70,16 @@ class Transaction:
                 await self._lock(
                     self.premise.holder, self.view.id, (command.partition, key), command.mode is Mode.DELETE
                 )
-        written = await self._decided(command)
+        written = await self.premise.decide(self._space.run(command), self._reads, self._allocate)
         if command.mode is not Mode.READ:
             self._commands.append(command)
             self._written.append(written)
         return written
 
-    async def _decided(self, command: Command) -> Written:
-        decision = self._space.run(command)
-        answer: Any = None
-        while True:
-            try:
-                request = decision.send(answer)
-            except StopIteration as end:
-                written: Written = end.value
-                return written
-            answer = await self._answer(request)
-
-    async def _answer(self, request: Read[Any]) -> Any:
-        if not isinstance(request, Get | Holders):  # Allocate
-            self._lsn += 1
-            self._seq += 1
-            return self._lsn, self._seq
-        if isinstance(request, Get):
-            found = await self._reads.read(request)
-            self.premise.read(request.partition, request.key, found)
-            return found
-        holders = await self._reads.read(request)
-        for record in holders:
-            self.premise.read(record.partition, record.key, record)
-        return holders
+    def _allocate(self) -> tuple[int, int]:
+        self._lsn += 1
+        self._seq += 1
+        return self._lsn, self._seq
 
     # --- reads -----------------------------------------------------------------------------------------------------------
 

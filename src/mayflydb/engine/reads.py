@@ -1,0 +1,62 @@
+"""Reads of committed state beside those of the engine's facade: for work that brings its own way to the store."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from mayflydb.engine.catalog import ROOT, Node, node_of
+from mayflydb.model.order import Order, Position
+from mayflydb.model.record import Record
+from mayflydb.store.interface import Find, Load, Read, Row, Scan
+
+T = TypeVar("T")
+
+ReadRequest: TypeAlias = Read[T]
+"""A read as data; its answer is a T."""
+
+Steps: TypeAlias = Generator[Read[Any], Any, T]
+"""A part of a decision: yields reads, is resumed with their answers, and returns a T."""
+
+
+class Reads(Protocol):
+    """Answers reads from committed state."""
+
+    async def read(self, request: ReadRequest[T]) -> T: ...
+
+
+async def row_at(reads: Reads, *names: str) -> Row | None:
+    """The catalogue row at this path of names, from the root."""
+    row = None
+    parent = ROOT
+    for name in names:
+        row = await reads.read(Find(parent, name))
+        if row is None:
+            return None
+        parent = row.id
+    return row
+
+
+async def node_at(reads: Reads, *names: str) -> Node | None:
+    """The node at this path of names, decoded anew: the engine's cache of nodes belongs to the event loop's thread."""
+    row = await row_at(reads, *names)
+    return None if row is None else node_of(row)
+
+
+async def record_at(reads: Reads, container: int, partition: bytes, seq: int) -> Record | None:
+    """The record of this partition with this number, its place in creation order; it may be hidden."""
+    before = Position(partition, seq - 1)
+    found = await reads.read(Scan(container, partition, partition + b"\0", Order.HASHED, before, 1))
+    return found[0] if found and found[0].seq == seq else None
+
+
+async def settled_lsn(reads: Reads, container: int, partition: bytes) -> int:
+    """The last lsn of a container. Later reads of the partition see every change up to it.
+
+    Where a commit ends on several workers, one after the other, the lsn may be visible before all that belongs to it. A read in
+    the order of commits waits for those under way.
+    """
+    row = await reads.read(Load(container))
+    lsn = 0 if row is None else row.lsn
+    await reads.read(Scan(container, partition, partition + b"\0", Order.CHANGED, Position(b"", lsn), 1))
+    return lsn
