@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from mayflydb.engine import budget
@@ -9,7 +10,7 @@ from mayflydb.engine.bucket import amount
 from mayflydb.engine.budgets import Budgets, Meter, Purse
 from mayflydb.engine.catalog import Nodes
 from mayflydb.model.instant import Span
-from mayflydb.store.interface import Load, Store
+from mayflydb.store.interface import Change, Delete, Load, Put, Store
 
 Charge = Literal["leftover", "free", "serverless"]
 """`leftover`: each record costs what its deletion would, and where requests are held to a budget, it is paid from what they left
@@ -21,6 +22,16 @@ PURGE = "purge"
 PRICE = amount(budget.DELETE)
 FEWEST = 16
 """Records that are worth a sweep; fewer wait until so many can be paid."""
+
+
+def costs(changes: Iterable[Change]) -> Iterator[tuple[int, float]]:
+    """(container, request units) of each record that is written or deleted; deaths of age cost nothing here."""
+    for change in changes:
+        if isinstance(change, Put):
+            size = len(change.record.value)
+            yield change.container, budget.create(size) if change.insert else budget.replace(size)
+        elif isinstance(change, Delete) and change.expiry is None:
+            yield change.container, budget.DELETE
 
 
 class Billing:

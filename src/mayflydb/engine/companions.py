@@ -15,7 +15,7 @@ from mayflydb.engine.catalog import ROOT, Definition, Node, node_of, row_of
 from mayflydb.engine.definitions import NAME_TAKEN
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
-from mayflydb.store.interface import Children, Decision, Find, Load, NewId, Outcome, PutRow, Store, ask
+from mayflydb.store.interface import Children, Decision, DropRow, Find, Load, NewId, Outcome, PutRow, Store, ask
 
 Judge: TypeAlias = Callable[[Node | None], Definition]
 """What a row is to be, from what it is (None: it is new); raises to refuse."""
@@ -96,6 +96,15 @@ class Companions:
             node = _changed(node_of(row), name, judge, now)
             yield from _check_clash(node, clash)
             return Outcome((PutRow(row_of(node)),), node)
+
+        return (await self._store.write(decide)).reply
+
+    async def drop(self, parent: int, name: str) -> bool:
+        """Remove a row by its name. False if there was none."""
+
+        def decide() -> Decision[bool]:
+            row = yield from ask(Find(parent, name))
+            return Outcome(() if row is None else (DropRow(row.id),), row is not None)
 
         return (await self._store.write(decide)).reply
 

@@ -32,7 +32,7 @@ from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record, Version
-from mayflydb.store.interface import Children, Committed, Decision, Get, Load, Outcome, Read, Scan, Store
+from mayflydb.store.interface import Children, Committed, Decision, Get, History, Load, Outcome, Read, Scan, Store
 
 T = TypeVar("T")
 
@@ -166,6 +166,10 @@ class Engine:
         """The nodes below one, by id."""
         return [self.nodes.of(row) for row in await self.store.read(Children(parent))]
 
+    async def children_with_lsns(self, parent: int) -> list[tuple[Node, int]]:
+        """The nodes below one, by id, each with the last lsn committed in it."""
+        return [(self.nodes.of(row), row.lsn) for row in await self.store.read(Children(parent))]
+
     async def lsn(self, container: int) -> int:
         """The last lsn committed in a container."""
         row = await self.store.read(Load(container))
@@ -185,6 +189,14 @@ class Engine:
     ) -> AsyncIterator[Batch]:
         """Visible records in order, stretch by stretch; between stretches other requests run."""
         return scan(self.store, container, scope, after, now, batch)
+
+    async def stored(self, container: int, after: Position | None, limit: int) -> list[Record]:
+        """Up to `limit` records behind a position, by creation, hidden ones included. An empty list is the end."""
+        return await self.store.read(Scan(container, b"", None, Order.CREATED, after, limit))
+
+    async def history(self, container: int, after: int, limit: int) -> list[Version]:
+        """Up to `limit` lines of a history behind an lsn, as they are stored: with those that are too old, and gaps."""
+        return await self.store.read(History(container, after, limit))
 
     async def versions(self, container: Node, after: int, now: Instant) -> list[Version]:
         """What is remembered behind an lsn, in order, some of it; none is the end. HistoryLost if some was forgotten."""

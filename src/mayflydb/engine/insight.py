@@ -117,13 +117,13 @@ class Insight:
         counted = iter(found)
         return [0 if bound is None else next(counted) for bound in bounds]
 
-    async def totals(self, container: int) -> Totals:
-        """What the container holds."""
-        return await self._store.read(Count(container))
+    async def totals(self, container: int, with_bytes: bool = False) -> Totals:
+        """What a container holds, hidden records included. Without `with_bytes` the size of values is not counted."""
+        return await self._store.read(Count(container, with_bytes))
 
     async def usage(self, container: Node, now: Instant) -> tuple[int, int]:
         """(visible records, kilobytes stored with hidden ones)."""
-        totals = await self._store.read(Count(container.id, with_bytes=True))
+        totals = await self.totals(container.id, with_bytes=True)
         hiding = tuple(rule for rule in container.rules if rule.hides)
         hidden = sum(await self.due_counts(container.id, hiding, [now]))
         return totals.records - hidden, -(-totals.value_bytes // 1024)

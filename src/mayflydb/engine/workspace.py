@@ -12,13 +12,27 @@ from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, 
 from mayflydb.engine.ledger import stamped
 from mayflydb.engine.locks import Holder, Locks
 from mayflydb.engine.past import Replaced
+from mayflydb.engine.reads import Steps
 from mayflydb.expiry.deadline import visible_at
 from mayflydb.model.due import date_key
 from mayflydb.model.errors import Conflict, Corrupt
 from mayflydb.model.instant import Instant
-from mayflydb.model.order import FIRST_ORDERED
-from mayflydb.model.record import Dates, Entry, Kind, Record, Version
-from mayflydb.store.interface import Allocate, Change, Delete, Get, Holders, Put, PutRow, Read, Remember, ask
+from mayflydb.model.order import FIRST_ORDERED, Order, Position
+from mayflydb.model.record import Dates, Entry, Kind, Record, Totals, Version
+from mayflydb.store.interface import (
+    Allocate,
+    Change,
+    Count,
+    Delete,
+    Get,
+    Holders,
+    Put,
+    PutRow,
+    Read,
+    Remember,
+    Scan,
+    ask,
+)
 
 
 def repeated(entries: Sequence[Entry]) -> set[int]:
@@ -70,6 +84,14 @@ class Workspace:
         record = yield from self._get(partition, key)
         now = self._seen(partition, key)
         return record if record is not None and visible_at(record, self.rules, now) else None
+
+    def stored_totals(self) -> Steps[Totals]:
+        """What the container held before this transaction, hidden records included, with the size of values."""
+        return ask(Count(self._container, with_bytes=True))
+
+    def stored(self, after: Position | None, limit: int) -> Steps[list[Record]]:
+        """Up to `limit` records behind a position, by creation, as they were before this transaction, hidden ones included."""
+        return ask(Scan(self._container, b"", None, Order.CREATED, after, limit))
 
     def _seen(self, partition: bytes, key: bytes) -> Instant:
         """The instant as of which the record at a place is alive or dead."""

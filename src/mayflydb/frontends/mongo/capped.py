@@ -6,7 +6,6 @@ https://www.mongodb.com/docs/manual/core/capped-collections/ and https://www.mon
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Generator
 from typing import Any, Final
 
 from mayflydb.engine.commands import Command, Mode
@@ -14,15 +13,15 @@ from mayflydb.engine.engine import Engine, Scope
 from mayflydb.engine.workspace import Workspace
 from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.cursors import Cursor, Moment
+from mayflydb.frontends.mongo.decisions import Steps
 from mayflydb.frontends.mongo.documents import LARGEST
 from mayflydb.frontends.mongo.reading import Select, matching
 from mayflydb.model.instant import Instant
-from mayflydb.model.order import Order, Position
+from mayflydb.model.order import Position
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.projection import Projection
 from mayflydb.query.mongo.values import Document, encode
-from mayflydb.store.interface import Count, Read, Scan, ask
 
 PAGE: Final = 64
 
@@ -46,10 +45,10 @@ class Room:
             text = f"object to insert exceeds cappedMaxSize. size in bytes: {size}, cappedMaxSize: {self._size}"
             raise MqlError(10003, text)
 
-    def take(self, size: int) -> Generator[Read[Any], Any, None]:
+    def take(self, size: int) -> Steps[None]:
         """A document of so many bytes was inserted: remove the oldest as long as there are too many."""
         if self._records is None:
-            stored = yield from ask(Count(self._collection.id, with_bytes=True))
+            stored = yield from self.space.stored_totals()
             self._records, self._bytes = stored.records, stored.value_bytes
         self._records += 1
         self._bytes += size
@@ -59,11 +58,10 @@ class Room:
             self._records -= 1
             self._bytes -= len(oldest.value)
 
-    def _next(self) -> Generator[Read[Any], Any, Record]:
+    def _next(self) -> Steps[Record]:
         while True:
             if not self._oldest:
-                page = Scan(self._collection.id, b"", None, Order.CREATED, self._after, PAGE)
-                found = yield from ask(page)
+                found = yield from self.space.stored(self._after, PAGE)
                 self._oldest.extend(found or sorted(self.space.kept, key=lambda record: record.seq))
             record = self._oldest.popleft()
             self._after = Position(b"", record.seq)
@@ -71,7 +69,7 @@ class Room:
             if here is not None:
                 return here
 
-    def _remove(self, record: Record) -> Generator[Read[Any], Any, None]:
+    def _remove(self, record: Record) -> Steps[None]:
         if (yield from self.space.get(record.partition, record.key)) is None:
             yield from self.space.bury(record)
         else:
@@ -169,7 +167,7 @@ class TailCursor(Cursor):
         if self._after is None:
             return
         here = Position(b"", self._after.number - 1)
-        found = await self._engine.store.read(Scan(self._collection.id, b"", None, Order.CREATED, here, 1))
+        found = await self._engine.stored(self._collection.id, here, 1)
         if not found or found[0].seq != self._after.number:
             self._closed = True
             text = (

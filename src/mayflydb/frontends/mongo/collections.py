@@ -266,7 +266,7 @@ class Collections:
 
     def known(self, database: str, name: str) -> Collection | None:
         """One that has been asked for before, and stands."""
-        version = self._engine.store.catalog_version
+        version = self._engine.catalog_version
         if version != self._version:
             self._views.clear()
             self._version = version
@@ -283,7 +283,7 @@ class Collections:
             version = self._version
             node = await self._engine.node(SPACE, database, name)
             view = None if node is None else self.view(node, database)
-            if self._engine.store.catalog_version == version:
+            if self._engine.catalog_version == version:
                 if view is not None:
                     self._views[database, name] = view
                 return view

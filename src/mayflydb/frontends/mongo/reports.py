@@ -17,7 +17,6 @@ from mayflydb.query.mongo.faults import MqlError, type_mismatch
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document, Value, type_name
-from mayflydb.store.interface import Count
 
 
 async def report(services: Services, call: Call, name: str, spec: Value) -> Batches:
@@ -44,7 +43,7 @@ async def _coll_stats(services: Services, call: Call, spec: Value) -> list[Docum
 async def visible_count(services: Services, call: Call, collection: Collection) -> int:
     """Documents of a collection that are not hidden."""
     engine = services.engine
-    total = (await engine.store.read(Count(collection.id))).records
+    total = (await engine.insight.totals(collection.id)).records
     hiding = [rule for rule in collection.node.rules if rule.hides]
     if not hiding:
         return total
@@ -54,7 +53,7 @@ async def visible_count(services: Services, call: Call, collection: Collection) 
 
 async def storage(services: Services, call: Call, collection: Collection) -> Document:
     """Sizes of a collection, as `collStats` has them."""
-    counted = await services.engine.store.read(Count(collection.id, with_bytes=True))
+    counted = await services.engine.insight.totals(collection.id, with_bytes=True)
     documents = await visible_count(services, call, collection)
     names = [ID.name, *(spec.name for spec in collection.specs)]
     found: Document = {

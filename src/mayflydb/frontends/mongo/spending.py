@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from mayflydb.engine import budget
+from mayflydb.engine.billing import costs
 from mayflydb.engine.budgets import Spending
 from mayflydb.engine.transactions import Transaction
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Delete, Put
 
 QUERY: Final = budget.query(0, 0, 0)
 """The least price of a query."""
@@ -40,12 +40,9 @@ class Spent:
 
     def wrote(self, transaction: Transaction, apart: int | None) -> None:
         """A transaction was committed. Its notes in the container `apart`, and records that it purged, cost nothing here."""
-        for change in transaction.changes:
-            if isinstance(change, Put) and change.container != apart:
-                size = len(change.record.value)
-                self.add(change.container, budget.create(size) if change.insert else budget.replace(size))
-            elif isinstance(change, Delete) and change.expiry is None:
-                self.add(change.container, budget.DELETE)
+        for container, units in costs(transaction.changes):
+            if container != apart:
+                self.add(container, units)
 
     def take(self) -> dict[int, float]:
         """The units by container; the count starts anew."""

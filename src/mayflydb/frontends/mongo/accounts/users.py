@@ -12,7 +12,6 @@ from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import Instant
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Document, shell
-from mayflydb.store.interface import Decision, DropRow, Find, Outcome, ask
 
 SPACE, COMPANIONS = "mongo", "mongo users"
 
@@ -96,12 +95,7 @@ class Accounts:
     async def drop(self, user: User) -> None:
         """MqlError 11 if it has gone already."""
         node = await self._node(user)
-
-        def decide() -> Decision[bool]:
-            row = yield from ask(Find(node.parent, node.name))
-            return Outcome(() if row is None else (DropRow(row.id),), row is not None)
-
-        if not (await self._engine.store.write(decide)).reply:
+        if not await self._engine.companions.drop(node.parent, node.name):
             raise not_found(user.name, user.db)
         self._changed(user.key, None)
 

@@ -23,7 +23,6 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.values import Document, encode, is_number, shell, type_name
-from mayflydb.store.interface import Count
 
 OPTIONS: Final = (
     "capped",
@@ -263,7 +262,7 @@ async def list_databases(services: Services, call: Call) -> Document:
         line: Document = {"name": node.name}
         if not name_only:
             children = await engine.children(node.id)
-            counts = [await engine.store.read(Count(each.id, with_bytes=True)) for each in children]
+            counts = [await engine.insight.totals(each.id, with_bytes=True) for each in children]
             size = sum(each.value_bytes for each in counts)
             line.update({"sizeOnDisk": Int64(size), "empty": not any(each.records for each in counts)})
         if filter is None or filter.matches(line):

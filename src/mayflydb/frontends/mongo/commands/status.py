@@ -69,7 +69,7 @@ def _memory(services: Services, call: Call) -> Document:
 
 
 def _engine(services: Services, call: Call) -> Document:
-    return {"name": "mayfly", "persistent": services.engine.store.durable}
+    return {"name": "mayfly", "persistent": services.engine.durable}
 
 
 def _metrics(services: Services, call: Call) -> Document:

@@ -6,18 +6,17 @@ which has not changed for as long as sessions live; the host's time counts, so t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Sequence
+from typing import Final
 
 from mayflydb.engine.commands import Command, Mode
 from mayflydb.engine.engine import Engine
 from mayflydb.frontends.mongo.collections import Collection, Collections, place_of
-from mayflydb.frontends.mongo.decisions import DecisionTransaction
+from mayflydb.frontends.mongo.decisions import DecisionTransaction, Steps
 from mayflydb.frontends.mongo.sessions.registry import IDLE, Session
 from mayflydb.frontends.mongo.sessions.retries import DATABASE, NAME, record_id
 from mayflydb.model.instant import SECOND, Instant
-from mayflydb.model.order import Order, Position
-from mayflydb.store.interface import Read, Scan
+from mayflydb.model.order import Position
 
 STRETCH: Final = 256
 """Documents that are looked at, or removed, at once."""
@@ -58,7 +57,7 @@ class SessionRecords:
         if moment < self._due:
             return
         self._due = moment + PAUSE
-        found = await self._engine.store.read(Scan(kept.id, b"", None, Order.CREATED, self._after, STRETCH))
+        found = await self._engine.stored(kept.id, self._after, STRETCH)
         stale = []
         for record in found:
             lsn, since = self._before.get(record.seq, (0, 0))
@@ -76,7 +75,7 @@ class SessionRecords:
             await self._remove(kept, stale, now)
 
     async def _remove(self, kept: Collection, stale: Sequence[tuple[bytes, bytes, int]], now: Instant) -> None:
-        def body(transaction: DecisionTransaction) -> Generator[Read[Any], Any, None]:
+        def body(transaction: DecisionTransaction) -> Steps[None]:
             space = yield from transaction.on(kept.id)
             for partition, key, lsn in stale:
                 record = yield from space.get(partition, key)

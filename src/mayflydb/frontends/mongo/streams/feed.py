@@ -11,7 +11,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.history import HistoryLost, versions
+from mayflydb.engine.history import HistoryLost
 from mayflydb.engine.ledger import STAMP
 from mayflydb.frontends.mongo.collections import INTERNAL
 from mayflydb.frontends.mongo.streams.options import time_of
@@ -19,7 +19,6 @@ from mayflydb.frontends.mongo.streams.tokens import NO_STAMP, Purpose, Token
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Kind, Version
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.store.interface import Children, History, Row
 
 PAGE: Final = 256
 
@@ -79,7 +78,7 @@ class _Queue:
         if self.lines or self._over or (self.lsn is not None and self.lsn <= self.read_to):
             return
         history = msgspec.structs.replace(self.node, id=self.id)
-        self.lines.extend(await versions(engine.store, history, self.read_to, now, PAGE))
+        self.lines.extend(await engine.versions(history, self.read_to, now))
         if self.lines:
             self.read_to = self.lines[-1].lsn
         elif self.node.definition.keeps is not None:
@@ -114,9 +113,9 @@ class Feed:
         """With what happens next."""
         self._at = now
         self._stamp = STAMP.pack(await self._engine.lsn(self._orderer), 0)
-        for row, _, _ in await self._found():
-            self._queues[row.id] = _Queue(row.id, row.lsn)
-            self._known = max(self._known, row.id)
+        for node, lsn, _, _ in await self._found():
+            self._queues[node.id] = _Queue(node.id, lsn)
+            self._known = max(self._known, node.id)
         for node in await self._engine.ledger.kept():
             self._known = max(self._known, node.definition.keeps or 0)
 
@@ -125,16 +124,16 @@ class Feed:
         if instant <= now - retention:
             raise lost()
         self._at = self._from = instant
-        found = [(row.id, row) for row, _, _ in await self._found()]
-        kept = [(node.definition.keeps or 0, None) for node, _, _ in await self._kept()]
-        for id, _ in [*found, *kept]:
+        found = [node.id for node, *_ in await self._found()]
+        kept = [node.definition.keeps or 0 for node, *_ in await self._kept()]
+        for id in [*found, *kept]:
             self._queues[id] = _Queue(id, await self._position(id, instant))
             self._known = max(self._known, id)
 
     async def _position(self, id: int, instant: Instant) -> int:
         """The lsn behind which this history tells what happened at an instant and since."""
         after = 0
-        while page := await self._engine.store.read(History(id, after, PAGE)):
+        while page := await self._engine.history(id, after, PAGE):
             for version in page:
                 # By cluster times: that of a reply may be a little earlier than the write that it follows.
                 if version.kind is Kind.GAP and time_of(version.written) > time_of(instant):
@@ -225,9 +224,7 @@ class Feed:
 
     async def _look(self) -> None:
         """Learn of what has come and gone."""
-        found = [
-            (row.id, self._engine.nodes.of(row), database, name, row.lsn) for row, database, name in await self._found()
-        ]
+        found = [(node.id, node, database, name, lsn) for node, lsn, database, name in await self._found()]
         kept = [(node.definition.keeps or 0, node, database, name, None) for node, database, name in await self._kept()]
         everything: Sequence[tuple[int, Node, str, str, int | None]] = [*found, *kept]
         ids = {id for id, *_ in everything}
@@ -254,19 +251,19 @@ class Feed:
             return former[-1][0] - 1  # It came by another name.
         return None
 
-    async def _found(self) -> list[tuple[Row, str, str]]:
-        """The rows in scope: of collections, and of databases, whose name is empty then."""
-        store, scope = self._engine.store, self._scope
-        found: list[tuple[Row, str, str]] = []
-        for database in await store.read(Children(self._orderer)):
+    async def _found(self) -> list[tuple[Node, int, str, str]]:
+        """(node, its last lsn, database, name) of what is in scope: collections, and databases, with an empty name."""
+        scope = self._scope
+        found: list[tuple[Node, int, str, str]] = []
+        for database, lsn in await self._engine.children_with_lsns(self._orderer):
             if scope.database is None and database.name in INTERNAL:
                 continue
             ours = scope.database in (None, database.name)
             if ours and scope.collection is None:
-                found.append((database, database.name, ""))
-            rows = await store.read(Children(database.id))
-            concerned = [row for row in rows if self._concerns(self._engine.nodes.of(row), database.name, row.name)]
-            found += [(row, database.name, row.name) for row in concerned]
+                found.append((database, lsn, database.name, ""))
+            for node, last in await self._engine.children_with_lsns(database.id):
+                if self._concerns(node, database.name, node.name):
+                    found.append((node, last, database.name, node.name))
         return found
 
     async def _kept(self) -> list[tuple[Node, str, str]]:
