@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from typing import Any
+from collections.abc import Callable, Generator
+from typing import Any, TypeVar
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, is_of_companions, row_of
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_of
+from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
 from mayflydb.engine.ledger import Words, begun, is_ordered, noted, outlived
+from mayflydb.engine.reads import Steps
 from mayflydb.expiry.rules import Rule, noticed
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
@@ -29,6 +31,8 @@ from mayflydb.store.interface import (
     ask,
 )
 
+T = TypeVar("T")
+
 NAME_TAKEN = "Resource with specified id, name, or unique index already exists."
 
 
@@ -39,6 +43,16 @@ class Definitions:
         self._store = store
         self._nodes = nodes
         self._changed = changed
+
+    async def transact(self, body: Callable[[CatalogTransaction], Steps[T]]) -> T:
+        """Commit what a body does to rows of the catalogue, as a whole. The body is pure: it may run again."""
+
+        def decide() -> Decision[T]:
+            rows = CatalogTransaction(self._nodes)
+            reply = yield from body(rows)
+            return Outcome(tuple(rows.changes), reply)
+
+        return (await self._store.write(decide)).reply
 
     async def space(self, name: str, now: Instant) -> Node:
         """The root of one protocol's names, made if it is missing."""
@@ -145,7 +159,7 @@ class Definitions:
             other = yield from ask(Find(parent, name))
             if other is not None and other.id not in (id, replacing):
                 raise Conflict(NAME_TAKEN)
-            gone = [] if other is None or other.id == id else (yield from _below(other.id))
+            gone = [] if other is None or other.id == id else (yield from below(other.id))
             before = self._nodes.of(row)
             node = msgspec.structs.replace(before, parent=parent, name=name)
             told: tuple[Change, ...] = ()
@@ -184,12 +198,11 @@ class Definitions:
             node = self._nodes.of(row)
             if only_empty and (is_ordered(node) or unless(node) or (yield from ask(Children(id)))):
                 return Outcome((), None)
-            gone = yield from _below(id)
+            gone = yield from below(id)
             told: tuple[Change, ...] = ()
             if words is not None:
                 told = yield from outlived(self._nodes, gone, words, now)
-            for home in (yield from _homes(gone)):
-                gone += yield from _below(home)
+            gone += yield from companions_of(gone)
             return Outcome((*told, *map(DropRow, gone)), None)
 
         await self._store.write(decide)
@@ -201,27 +214,6 @@ def _formerly(before: Node, after: Node, lsn: int) -> Generator[Any, Any, Node]:
     parent = yield from ask(Load(before.parent))
     former = (*before.definition.former, (lsn, "" if parent is None else parent.name, before.name))
     return msgspec.structs.replace(after, definition=msgspec.structs.replace(after.definition, former=former))
-
-
-def _below(id: int) -> Generator[Any, Any, list[int]]:
-    """Everything below a row, then the row itself."""
-    found: list[int] = []
-    for child in (yield from ask(Children(id))):
-        found += yield from _below(child.id)
-    return [*found, id]
-
-
-def _homes(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
-    """What hangs on these nodes: the rows that are named for them in spaces of companions."""
-    found: list[int] = []
-    for space in (yield from ask(Children(ROOT))):
-        if not is_of_companions(space.name):
-            continue
-        for owner in owners:
-            home = yield from ask(Find(space.id, str(owner)))
-            if home is not None:
-                found.append(home.id)
-    return found
 
 
 def _stamped(before: tuple[Rule, ...], after: Definition) -> Definition:

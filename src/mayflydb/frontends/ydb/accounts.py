@@ -23,7 +23,6 @@ from mayflydb.frontends.ydb.errors import Denied
 from mayflydb.model.errors import Conflict
 from mayflydb.model.instant import HOUR, MINUTE, SECOND, Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
-from mayflydb.store.interface import Decision, DropRow, Find, Outcome, ask
 
 SPACE, COMPANIONS = "ydb", "ydb users"
 
@@ -165,7 +164,7 @@ class Accounts:
 
     async def find(self, name: str) -> User | None:
         """The user, if there is one."""
-        version = self._engine.store.catalog_version
+        version = self._engine.catalog_version
         if version != self._version:
             self._version, self._known = version, {}
         if name not in self._known:
@@ -233,14 +232,7 @@ class Accounts:
 
     async def _drop(self, name: str) -> bool:
         node = await self._node(name)
-        if node is None:
-            return False
-
-        def decide() -> Decision[bool]:
-            row = yield from ask(Find(node.parent, node.name))
-            return Outcome(() if row is None else (DropRow(row.id),), row is not None)
-
-        return (await self._engine.store.write(decide)).reply
+        return node is not None and await self._engine.companions.drop(node.parent, node.name)
 
     async def _make(self, name: str, body: dict[str, Any], now: Instant) -> None:
         space = await self._engine.definitions.space(SPACE, now)

@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Generator, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 from mayflydb.engine.commands import Command
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.ydb.rows import Layout
 from mayflydb.frontends.ydb.verbs import ROWS_AT_ONCE, Rows, batches, command_factory, keyed_rows, taken
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.schemas import Effect
-from mayflydb.store.interface import Read
 
 
 async def commands_of(layout: Layout, effect: Effect) -> list[Command]:
@@ -36,7 +35,7 @@ async def write(engine: Engine, effects: Sequence[tuple[Layout, Effect]], now: I
     """
     meant = [(layout.view.node.id, effect, await commands_of(layout, effect)) for layout, effect in effects]
 
-    def body(transaction: Transaction) -> Generator[Read[Any], Any, None]:
+    def body(transaction: Transaction) -> Steps[None]:
         for container, effect, commands in meant:
             space = yield from transaction.on(container)
             for command in commands:

@@ -237,7 +237,7 @@ class Executor:
     ) -> tuple[Prepared, bool]:
         """The plan of a query, and whether it was known already."""
         key = (text, call.database, tuple(sorted(types.items(), key=lambda each: each[0])))
-        version = self._engine.store.catalog_version
+        version = self._engine.catalog_version
         known = self.texts.plans.get(key)
         if known is not None and known.version == version:
             return known, True

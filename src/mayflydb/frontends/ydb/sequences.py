@@ -7,7 +7,7 @@ before anything is done with its numbers, so neither a rollback nor a crash brin
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,13 +16,13 @@ from mayflydb.engine.catalog import Node
 from mayflydb.engine.commands import Command, Draft, Mode
 from mayflydb.engine.companions import home_of
 from mayflydb.engine.engine import Engine
+from mayflydb.engine.reads import Steps
 from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.ydb.serials import Alteration, Drawn, Sequence, altered, drawn, sequence_name
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView
 from mayflydb.model.instant import Instant
 from mayflydb.query.yql.faults import Fault, Issue
 from mayflydb.query.yql.schemas import Effect
-from mayflydb.store.interface import Read
 
 SPACE: Final = "ydb sequences"
 PARTITION: Final = b"\0" * 8
@@ -108,11 +108,11 @@ def _becomes(state: Sequence) -> Callable[[Sequence], tuple[Sequence, None]]:
 
 def _body(
     home: Node, column: StoredColumn, change: Callable[[Sequence], tuple[Sequence, Any]]
-) -> Callable[[Transaction], Generator[Read[Any], Any, Any]]:
+) -> Callable[[Transaction], Steps[Any]]:
     assert column.sequence is not None
     initial = column.sequence
 
-    def body(transaction: Transaction) -> Generator[Read[Any], Any, Any]:
+    def body(transaction: Transaction) -> Steps[Any]:
         space = yield from transaction.on(home.id)
         record = yield from space.get(PARTITION, _key(column))
         before = initial if record is None else _decode(record.value)

@@ -9,8 +9,10 @@ from typing import Any, Final, Protocol, TypeVar
 import msgspec
 
 from mayflydb.engine.catalog import Definition, Node
+from mayflydb.engine.catalog_changes import CatalogTransaction
 from mayflydb.engine.engine import Engine
-from mayflydb.frontends.ydb.schemes import paths
+from mayflydb.engine.reads import Steps
+from mayflydb.frontends.ydb.schemes import paths, tree
 from mayflydb.frontends.ydb.schemes.builds import Builds
 from mayflydb.frontends.ydb.schemes.entries import (
     DirectoryBody,
@@ -34,14 +36,13 @@ from mayflydb.frontends.ydb.schemes.making import Terms, altered, new_table, rul
 from mayflydb.frontends.ydb.schemes.specs import AlterSpec, TableSpec
 from mayflydb.frontends.ydb.schemes.staging import drop_unfinished
 from mayflydb.frontends.ydb.schemes.system_rows import system_rows
-from mayflydb.frontends.ydb.schemes.tree import Move, Tree
+from mayflydb.frontends.ydb.schemes.tree import Move
 from mayflydb.frontends.ydb.sequences import Sequences
 from mayflydb.frontends.ydb.tables import TableView
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant, Span
 from mayflydb.query.yql.faults import Fault, fault
 from mayflydb.query.yql.schemas import Row
-from mayflydb.store.interface import Decision
 
 T = TypeVar("T")
 
@@ -78,7 +79,6 @@ class Schemes(Lookup):
         self.started: Instant = 0
         tick = engine.reaper.cadence.tick
         self.terms = Terms(options.min_run_interval, options.hide_expired, options.run_interval, tick)
-        self.tree = Tree(engine.nodes)
         self.builds = Builds(engine, self)
         self.sequences = Sequences(engine)
 
@@ -95,7 +95,7 @@ class Schemes(Lookup):
         database, name = await self.new_place(path)
         with judged(CREATING):
             definition = new_table(spec, owner, self.terms, now)
-        node = await self._write(lambda: self.tree.make(database, name, definition, now, replace))
+        node = await self._write(lambda rows: tree.make(rows, database, name, definition, now, replace))
         self.engine.reaper.changed(node.id)
         return self.view(node, paths.joined(path))
 
@@ -144,13 +144,13 @@ class Schemes(Lookup):
         meant: list[Move] = []
         for source, destination, replace in moves:
             meant.append(Move(await self.split(source), await self.new_place(destination), replace))
-        replaced = await self._write(lambda: self.tree.move(meant, now))
+        replaced = await self._write(lambda rows: tree.move(rows, meant, now))
         for id in replaced:
             self.engine.reaper.changed(id)
 
     async def publish(self, copies: Sequence[tuple[int, str, str]], now: Instant) -> None:
         """Tables that nobody saw get their names: (id, database, name) each. Faults: see `Tree.publish`."""
-        await self._write(lambda: self.tree.publish(copies, now))
+        await self._write(lambda rows: tree.publish(rows, copies, now))
 
     # --- views and directories -------------------------------------------------------------------------------------
 
@@ -158,7 +158,7 @@ class Schemes(Lookup):
         """A new view of a query. Faults: the name is taken."""
         database, name = await self.new_place(path)
         body = msgspec.to_builtins(ViewBody(text, created=now, owner=owner))
-        await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
+        await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
 
     async def drop_view(self, path: str) -> None:
         """Faults: it is not there, or no view."""
@@ -178,7 +178,7 @@ class Schemes(Lookup):
             raise wrong_kind(path, "directory")
         database, name = await self.new_place(path)
         body = msgspec.to_builtins(DirectoryBody(created=now, owner=owner))
-        await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
+        await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
         return True
 
     async def remove_directory(self, path: str) -> None:
@@ -186,7 +186,7 @@ class Schemes(Lookup):
         database, name = await self.split(path)
         if not name:
             raise fault(f"Check failed: path: '{path}', error: path is a database", status="PRECONDITION_FAILED")
-        await self._write(lambda: self.tree.drop_directory(database, name))
+        await self._write(lambda rows: tree.drop_directory(rows, database, name))
 
     async def modify(self, path: str, judge: Callable[[Node], dict[str, Any]], now: Instant) -> None:
         """Another body for what is at a path, as `judge` makes it. Faults: nothing is there."""
@@ -197,12 +197,12 @@ class Schemes(Lookup):
         if entry.node is None:
             if name:
                 body = msgspec.to_builtins(DirectoryBody(created=now))
-                node = await self._write(lambda: self.tree.make(database, name, Definition(body, now), now))
+                node = await self._write(lambda rows: tree.make(rows, database, name, Definition(body, now), now))
             else:
-                node = await self._write(lambda: self.tree.database(database, now))
+                node = await self._write(lambda rows: tree.ensure_database(rows, database, now))
         else:
             node = entry.node
-        await self._write(lambda: self.tree.change(node.id, database, name, judge))
+        await self._write(lambda rows: tree.change(rows, node.id, database, name, judge))
 
     # --- what is left from before ----------------------------------------------------------------------------------
 
@@ -241,8 +241,8 @@ class Schemes(Lookup):
         except NotFound:
             raise missing(path) from None
 
-    async def _write(self, decide: Callable[[], Decision[T]]) -> T:
-        return (await self.engine.store.write(decide)).reply
+    async def _write(self, body: Callable[[CatalogTransaction], Steps[T]]) -> T:
+        return await self.engine.definitions.transact(body)
 
 
 def _plain(definition: Definition) -> Definition:

@@ -64,7 +64,7 @@ class Lookup:
             if path in self._entries:
                 return self._entries[path]
             entry = await self._found(path)
-            if self.engine.store.catalog_version == version:
+            if self.engine.catalog_version == version:
                 if len(self._entries) >= MOST_PATHS:
                     self._entries.clear()
                 self._entries[path] = entry
@@ -131,10 +131,10 @@ class Lookup:
         return [] if space is None else await self.engine.children(space.id)
 
     async def _refresh(self) -> int:
-        version = self.engine.store.catalog_version
+        version = self.engine.catalog_version
         while version != self._version:
             names = [node.name for node in await self._homes()]
-            now = self.engine.store.catalog_version
+            now = self.engine.catalog_version
             if now == version:
                 self._entries.clear()
                 if len(self._views) > MOST_VIEWS:

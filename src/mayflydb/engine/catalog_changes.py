@@ -1,0 +1,70 @@
+"""Changes of several catalogue rows in one decision, which hang together: all of them are committed, or none."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, is_of_companions, row_of
+from mayflydb.engine.reads import Steps
+from mayflydb.store.interface import Change, Children, DropRow, Find, Load, NewId, PutRow, ask
+
+
+class CatalogTransaction:
+    """Reads and changes of catalogue rows. Reads see what is committed, not what is changed here."""
+
+    def __init__(self, nodes: Nodes) -> None:
+        self._nodes = nodes
+        self.changes: list[Change] = []
+
+    def find(self, parent: int, name: str) -> Steps[Node | None]:
+        """The node with this name below a parent."""
+        row = yield from ask(Find(parent, name))
+        return None if row is None else self._nodes.of(row)
+
+    def load(self, id: int) -> Steps[Node | None]:
+        """The node with this id."""
+        row = yield from ask(Load(id))
+        return None if row is None else self._nodes.of(row)
+
+    def children(self, parent: int) -> Steps[list[Node]]:
+        """The nodes below a parent, by id."""
+        rows = yield from ask(Children(parent))
+        return [self._nodes.of(row) for row in rows]
+
+    def add(self, parent: int, name: str, definition: Definition) -> Steps[Node]:
+        """Insert a new node."""
+        id = yield from ask(NewId())
+        node = Node(id, parent, name, definition)
+        self.put(node)
+        return node
+
+    def put(self, node: Node) -> None:
+        """Replace a node by its id. Changes are made in order, so a name is given up before another node takes it."""
+        self.changes.append(PutRow(row_of(node)))
+
+    def drop(self, id: int) -> Steps[None]:
+        """Remove a node, all below it, and their companions."""
+        gone = yield from below(id)
+        self.changes += map(DropRow, [*gone, *(yield from companions_of(gone))])
+
+
+def below(id: int) -> Generator[Any, Any, list[int]]:
+    """Everything below a row, then the row itself."""
+    found: list[int] = []
+    for child in (yield from ask(Children(id))):
+        found += yield from below(child.id)
+    return [*found, id]
+
+
+def companions_of(owners: Sequence[int]) -> Generator[Any, Any, list[int]]:
+    """The companions of these nodes: the rows that are named for them in spaces of companions, and all below those."""
+    found: list[int] = []
+    for space in (yield from ask(Children(ROOT))):
+        if not is_of_companions(space.name):
+            continue
+        for owner in owners:
+            home = yield from ask(Find(space.id, str(owner)))
+            if home is not None:
+                found += yield from below(home.id)
+    return found
