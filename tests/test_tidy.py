@@ -340,6 +340,17 @@ def test_a_class_name_means_one_thing() -> None:
 # --- packaging -------------------------------------------------------------------------------------------------------
 
 
+def test_front_ends_and_admin_api_use_no_store() -> None:
+    found = [
+        f"{name_of(path)}:{node.lineno}"
+        for path in SOURCES
+        if path.relative_to(SOURCE).parts[0] in ("frontends", "admin", "metrics", "portal")
+        for node in ast.walk(parse(path))
+        if isinstance(node, ast.Attribute) and node.attr == "store"
+    ]
+    assert found == [], "the engine offers what they need"
+
+
 def pinned(lock: str) -> dict[str, str]:
     text = (ROOT / lock).read_text(encoding="utf-8")
     return dict(re.findall(r"^([a-z0-9][a-z0-9._-]*)==([^\s;\\]+)", text, re.MULTILINE))

@@ -10,7 +10,6 @@ from mayflydb.admin import shapes
 from mayflydb.admin.targets import Directory, Place
 from mayflydb.clock import SystemClock, VirtualClock, wall_us
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.sweeping import next_deadline
 from mayflydb.engine.timeline import Advanced, SweepMode, Timeline, newest_write
 from mayflydb.model.errors import BadRequest, Conflict, Forbidden
 from mayflydb.model.instant import SECOND, Instant, Span
@@ -46,9 +45,9 @@ class Hands:
 
     async def next_expiry(self) -> Instant | None:
         """The earliest deadline that lies ahead; None: nothing dies."""
-        store, nodes, now = self._engine.store, self._engine.nodes, await self._engine.now()
+        now = await self._engine.now()
         places = await self._directory.containers()
-        found = [await next_deadline(store, nodes, place.node.id, now) for place in places]
+        found = [await self._engine.next_deadline(place.node.id, now) for place in places]
         return min((deadline for deadline in found if deadline is not None), default=None)
 
     async def advance(self, span: Span | None, sweep: SweepMode = "scheduled") -> dict[str, Any]:
@@ -164,7 +163,7 @@ class Hands:
         return self._timeline
 
     async def _check_nothing_newer(self, instant: Instant, places: list[Place]) -> None:
-        newest = await newest_write(self._engine.store, [place.node for place in places])
+        newest = await newest_write(self._engine.reads, [place.node for place in places])
         if newest is not None and newest > instant:
             raise Conflict(
                 f"the store holds something written at {shapes.time(newest)}, later than {shapes.time(instant)}",

@@ -12,15 +12,13 @@ from mayflydb.admin import requests, shapes
 from mayflydb.admin.targets import Directory, Place
 from mayflydb.engine.catalog import Definition
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.insight import Forecast, Insight, edges_of
+from mayflydb.engine.insight import Forecast, edges_of
 from mayflydb.engine.proposals import Change
 from mayflydb.engine.runs import last_run, next_run
-from mayflydb.engine.sweeping import next_deadline
 from mayflydb.expiry.explain import Explanation, explain
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import Instant
 from mayflydb.model.record import Record, Totals
-from mayflydb.store.interface import Expiries, Get
 
 PAGE = 1000
 
@@ -31,7 +29,7 @@ class Outlook:
     def __init__(self, engine: Engine, directory: Directory) -> None:
         self._engine = engine
         self._directory = directory
-        self._insight = Insight(engine.store)
+        self._insight = engine.insight
 
     async def listing(self, target: str | None = None) -> dict[str, Any]:
         """Every container with its rule, counts and next expiry."""
@@ -40,7 +38,7 @@ class Outlook:
 
     async def _row(self, place: Place, now: Instant) -> dict[str, Any]:
         counts = await self.counts(place, now)
-        ahead = await next_deadline(self._engine.store, self._engine.nodes, place.node.id, now)
+        ahead = await self._engine.next_deadline(place.node.id, now)
         settings = place.targets.settings(place.database, place.node)
         shown = {"target": place.target, **settings, "paused": place.node.definition.paused}
         row = {**shown, **counts, "next_expiry": shapes.time_or_none(ahead)}
@@ -125,7 +123,7 @@ class Outlook:
         place = await self._directory.container(target)
         now = await self._engine.now()
         for partition, key in place.targets.places(place.node, id, pk):
-            record = await self._engine.store.read(Get(place.node.id, partition, key))
+            record = await self._engine.get_stored(place.node.id, partition, key)
             if record is not None:
                 why = explain(record, place.node.rules, now, place.targets.names(place.node))
                 paused = place.node.definition.paused
@@ -167,7 +165,7 @@ class Outlook:
         """Every record that age removed, with a number above `after`, in the order it went; of containers that are there."""
         places = {place.node.id: place for place in await self._find(None)}
         found: list[dict[str, Any]] = []
-        while events := await self._engine.store.read(Expiries(None, after, PAGE)):
+        while events := await self._engine.expiries(after, PAGE):
             after = events[-1].id
             for event in events:
                 place = places.get(event.container)

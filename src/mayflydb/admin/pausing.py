@@ -7,7 +7,6 @@ from typing import Any
 from mayflydb.admin import shapes
 from mayflydb.admin.targets import Directory, Place
 from mayflydb.engine.engine import Engine
-from mayflydb.engine.insight import Insight
 from mayflydb.expiry.rules import noticed
 from mayflydb.model.instant import Instant, Span
 
@@ -18,7 +17,7 @@ class Pausing:
     def __init__(self, engine: Engine, directory: Directory) -> None:
         self._engine = engine
         self._directory = directory
-        self._insight = Insight(engine.store)
+        self._insight = engine.insight
 
     async def pause(self, target: str | None) -> dict[str, Any]:
         """Nothing is purged any more; what is due is hidden as ever. Kept across restarts; `due`: what waits by now."""

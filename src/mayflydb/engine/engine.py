@@ -24,6 +24,7 @@ from mayflydb.engine.past import Past
 from mayflydb.engine.premise import Premise
 from mayflydb.engine.reads import Reads, row_at
 from mayflydb.engine.reaper import Lease, Reaper
+from mayflydb.engine.sweeping import next_deadline
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.engine.transactions import Body, Mortals, Transaction
 from mayflydb.expiry.deadline import visible_at
@@ -31,8 +32,20 @@ from mayflydb.expiry.passes import upcoming
 from mayflydb.model.errors import MayflyError, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
-from mayflydb.model.record import Record, Version
-from mayflydb.store.interface import Children, Committed, Decision, Get, History, Load, Outcome, Read, Scan, Store
+from mayflydb.model.record import Expiry, Record, Version
+from mayflydb.store.interface import (
+    Children,
+    Committed,
+    Decision,
+    Expiries,
+    Get,
+    History,
+    Load,
+    Outcome,
+    Read,
+    Scan,
+    Store,
+)
 
 T = TypeVar("T")
 
@@ -145,6 +158,11 @@ class Engine:
         """Whether a commit survives the process."""
         return self.store.durable
 
+    @property
+    def storage(self) -> str:
+        """Where it is stored: `memory`, `sqlite` or `postgresql`."""
+        return self.store.description.partition(":")[0]
+
     # --- catalogue -------------------------------------------------------------------------------------------------
 
     @property
@@ -193,6 +211,18 @@ class Engine:
     async def stored(self, container: int, after: Position | None, limit: int) -> list[Record]:
         """Up to `limit` records behind a position, by creation, hidden ones included. An empty list is the end."""
         return await self.store.read(Scan(container, b"", None, Order.CREATED, after, limit))
+
+    async def get_stored(self, container: int, partition: bytes, key: bytes) -> Record | None:
+        """The record with this identity, also if it is hidden."""
+        return await self.store.read(Get(container, partition, key))
+
+    async def next_deadline(self, container: int, after: Instant | None = None) -> Instant | None:
+        """The earliest deadline of a container's stored records, beyond `after` if that is given; None: none will die."""
+        return await next_deadline(self.store, self.nodes, container, after)
+
+    async def expiries(self, after: int, limit: int) -> list[Expiry]:
+        """Up to `limit` expiry events of all containers with a higher number than `after`, by number."""
+        return await self.store.read(Expiries(None, after, limit))
 
     async def history(self, container: int, after: int, limit: int) -> list[Version]:
         """Up to `limit` lines of a history behind an lsn, as they are stored: with those that are too old, and gaps."""

@@ -13,35 +13,36 @@ from mayflydb.clock import VirtualClock
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.insight import Insight
+from mayflydb.engine.reads import Reads
 from mayflydb.engine.sweeping import Haste, next_deadline, next_step
 from mayflydb.model.errors import Forbidden
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Order, Position
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Load, Scan, Store
+from mayflydb.store.interface import Load, Scan
 
 SweepMode = Literal["scheduled", "now", "none"]
 """Purge by each contract's schedule; everything that is due at the end; or nothing."""
 
 
-async def newest_write(store: Store, containers: Sequence[Node]) -> Instant | None:
+async def newest_write(reads: Reads, containers: Sequence[Node]) -> Instant | None:
     """The instant of the latest write that is still stored, definitions of containers included; None: there is nothing."""
     newest = [container.definition.written for container in containers]
     for container in containers:
-        record = await _last_record(store, container.id)
+        record = await _last_record(reads, container.id)
         if record is not None:
             newest.append(record.written)
     return max(newest, default=None)
 
 
-async def _last_record(store: Store, container: int) -> Record | None:
+async def _last_record(reads: Reads, container: int) -> Record | None:
     """The record with the highest lsn, found by halving: what an lsn was given for may be gone."""
-    row = await store.read(Load(container))
+    row = await reads.read(Load(container))
     low, high = 0, 0 if row is None else row.lsn
     last: Record | None = None
     while low < high:
         middle = (low + high) // 2
-        later = await store.read(Scan(container, b"", None, Order.CHANGED, Position(b"", middle), 1))
+        later = await reads.read(Scan(container, b"", None, Order.CHANGED, Position(b"", middle), 1))
         if later:
             last, low = later[0], later[0].lsn
         else:

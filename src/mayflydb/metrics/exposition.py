@@ -9,7 +9,6 @@ from mayflydb.admin.operations import Admin
 from mayflydb.admin.targets import Place
 from mayflydb.clock import SystemClock, wall_us
 from mayflydb.engine.runs import last_run, next_run
-from mayflydb.engine.sweeping import next_deadline
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.version import __version__
 
@@ -74,7 +73,7 @@ async def exposition(admin: Admin) -> str:
 async def _clock(admin: Admin) -> list[Sample]:
     clock = admin.engine.time.clock
     offset = 0.0 if clock.mode == "real" else (await admin.engine.now() - wall_us()) / SECOND
-    storage = admin.engine.store.description.partition(":")[0]
+    storage = admin.engine.storage
     build = {"version": __version__, "python": platform.python_version(), "storage": storage}
     return [
         ("mayfly_build_info", build, 1),
@@ -110,9 +109,8 @@ async def _containers(admin: Admin) -> list[Sample]:
 
 async def _counts(admin: Admin, place: Place, now: Instant) -> list[tuple[str, float]]:
     counts = await admin.outlook.counts(place, now)
-    store, nodes = admin.engine.store, admin.engine.nodes
-    oldest = await next_deadline(store, nodes, place.node.id) if counts["due"] else None
-    following = await next_deadline(store, nodes, place.node.id, now)
+    oldest = await admin.engine.next_deadline(place.node.id) if counts["due"] else None
+    following = await admin.engine.next_deadline(place.node.id, now)
     default = place.targets.default_ttl(place.node)
     values: dict[str, float | None] = {
         "mayfly_items": counts["records"],
