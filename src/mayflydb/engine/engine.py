@@ -208,7 +208,7 @@ class Engine:
         """Visible records in order, stretch by stretch; between stretches other requests run."""
         return scan(self.store, container, scope, after, now, batch)
 
-    async def stored(self, container: int, after: Position | None, limit: int) -> list[Record]:
+    async def read_stored(self, container: int, after: Position | None, limit: int) -> list[Record]:
         """Up to `limit` records behind a position, by creation, hidden ones included. An empty list is the end."""
         return await self.store.read(Scan(container, b"", None, Order.CREATED, after, limit))
 

@@ -85,11 +85,11 @@ class Workspace:
         now = self._seen(partition, key)
         return record if record is not None and visible_at(record, self.rules, now) else None
 
-    def stored_totals(self) -> Steps[Totals]:
+    def count_stored(self) -> Steps[Totals]:
         """What the container held before this transaction, hidden records included, with the size of values."""
         return ask(Count(self._container, with_bytes=True))
 
-    def stored(self, after: Position | None, limit: int) -> Steps[list[Record]]:
+    def read_stored(self, after: Position | None, limit: int) -> Steps[list[Record]]:
         """Up to `limit` records behind a position, by creation, as they were before this transaction, hidden ones included."""
         return ask(Scan(self._container, b"", None, Order.CREATED, after, limit))
 

@@ -48,7 +48,7 @@ class Room:
     def take(self, size: int) -> Steps[None]:
         """A document of so many bytes was inserted: remove the oldest as long as there are too many."""
         if self._records is None:
-            stored = yield from self.space.stored_totals()
+            stored = yield from self.space.count_stored()
             self._records, self._bytes = stored.records, stored.value_bytes
         self._records += 1
         self._bytes += size
@@ -61,7 +61,7 @@ class Room:
     def _next(self) -> Steps[Record]:
         while True:
             if not self._oldest:
-                found = yield from self.space.stored(self._after, PAGE)
+                found = yield from self.space.read_stored(self._after, PAGE)
                 self._oldest.extend(found or sorted(self.space.kept, key=lambda record: record.seq))
             record = self._oldest.popleft()
             self._after = Position(b"", record.seq)
@@ -167,7 +167,7 @@ class TailCursor(Cursor):
         if self._after is None:
             return
         here = Position(b"", self._after.number - 1)
-        found = await self._engine.stored(self._collection.id, here, 1)
+        found = await self._engine.read_stored(self._collection.id, here, 1)
         if not found or found[0].seq != self._after.number:
             self._closed = True
             text = (

@@ -57,7 +57,7 @@ class SessionRecords:
         if moment < self._due:
             return
         self._due = moment + PAUSE
-        found = await self._engine.stored(kept.id, self._after, STRETCH)
+        found = await self._engine.read_stored(kept.id, self._after, STRETCH)
         stale = []
         for record in found:
             lsn, since = self._before.get(record.seq, (0, 0))
