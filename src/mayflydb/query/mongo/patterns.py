@@ -14,11 +14,10 @@ from bson import Regex
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value
+from mayflydb.query.regexes import LETTERS, LimitedPattern, compile_limited
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import regex  # type: ignore[import-untyped, unused-ignore]
 
 SEARCH_SECONDS: Final = 0.05
 LONGEST_PATTERN: Final = 16384
@@ -34,31 +33,27 @@ def letters_of(pattern: Regex[str]) -> str:
 
 
 @lru_cache(maxsize=512)
-def compile_pattern(pattern: str, letters: str = "") -> regex.Pattern[str]:
-    """A pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for what is no pattern or cannot be run."""
-    import regex
+def compile_pattern(pattern: str, letters: str = "") -> LimitedPattern[str]:
+    """A pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for what is no pattern or cannot be run.
 
-    if not set(letters) <= set("imsxu"):
+    A search that takes too long raises MqlError 51156.
+    """
+    # Patterns are Unicode's with and without `u`.
+    flags = letters.replace("u", "")
+    if not LETTERS.issuperset(flags):
         raise MqlError(51108, f"invalid flag in regex options: {letters}")
     if len(pattern) > LONGEST_PATTERN:
         raise _invalid("regular expression is too large")
     if "\0" in pattern:
         raise MqlError(2, "Regular expression cannot contain an embedded null byte")
-    flags = regex.V0
-    for letter in letters:
-        flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X, "u": regex.V0}[letter]
     try:
-        return regex.compile(_Rewriter(pattern, "x" in letters).run(), flags, cache_pattern=False)
-    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        return compile_limited(_Rewriter(pattern, "x" in letters).run(), flags, SEARCH_SECONDS, _slow)
+    except ValueError as error:
         raise _invalid(str(error)) from None
 
 
-def search(pattern: regex.Pattern[str], text: str, start: int = 0) -> regex.Match[str] | None:
-    """The first match from an offset on. MqlError 51156 when it takes too long."""
-    try:
-        return pattern.search(text, start, timeout=SEARCH_SECONDS)
-    except TimeoutError:
-        raise MqlError(51156, "Error occurred while executing the regular expression: match limit exceeded") from None
+def _slow() -> MqlError:
+    return MqlError(51156, "Error occurred while executing the regular expression: match limit exceeded")
 
 
 def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
@@ -73,7 +68,7 @@ def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
         compiled = compile_pattern(pattern, letters)
 
         def found(value: str) -> bool:
-            return search(compiled, value) is not None
+            return compiled.search(value) is not None
 
     own = frozenset(letters)
 

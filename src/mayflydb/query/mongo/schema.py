@@ -14,7 +14,7 @@ from bson import Decimal128
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.operands import NUMBER_TYPES, natural, types_of_alias
 from mayflydb.query.mongo.paths import fields_of
-from mayflydb.query.mongo.patterns import compile_pattern, search
+from mayflydb.query.mongo.patterns import compile_pattern
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, type_class, type_name
 
 Rule: TypeAlias = Callable[[Value], Document | None]
@@ -268,7 +268,7 @@ def _pattern(operand: str, _: Document) -> Rule:
     pattern = compile_pattern(operand)
 
     def rule(value: Value) -> Document | None:
-        if type(value) is not str or search(pattern, value) is not None:
+        if type(value) is not str or pattern.search(value) is not None:
             return None
         return _failure("pattern", operand, "regular expression did not match", value)
 
@@ -415,7 +415,7 @@ def _pattern_properties(operand: Document, _: Document) -> Rule:
     def failures(fields: Document) -> Iterator[Document]:
         for name, each in fields.items():
             for text, pattern, schema in schemas:
-                if search(pattern, name) is not None and not schema.matches(each):
+                if pattern.search(name) is not None and not schema.matches(each):
                     yield {"propertyName": name, "regexMatched": text, **schema.notes, "details": schema.failures(each)}
 
     def rule(value: Value) -> Document | None:
@@ -435,7 +435,7 @@ def _additional_properties(operand: Any, spec: Document) -> Rule:
         fields = fields_of(value)
         if fields is None or operand is True:
             return None
-        more = [name for name in fields if name not in named and all(search(each, name) is None for each in patterns)]
+        more = [name for name in fields if name not in named and all(each.search(name) is None for each in patterns)]
         if schema is None:
             specified = {"additionalProperties": False}
             shown = {"operatorName": "additionalProperties", "specifiedAs": specified, "additionalProperties": more}

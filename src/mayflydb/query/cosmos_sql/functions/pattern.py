@@ -1,36 +1,29 @@
-"""Regular expressions from clients: compiled once, each search under a time limit, because they may backtrack without end."""
+"""Regular expressions from clients: compiled once, each search under a time limit."""
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.functions.signature import Function, function
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
-
-if TYPE_CHECKING:
-    import regex  # type: ignore[import-untyped, unused-ignore]
+from mayflydb.query.regexes import LETTERS, LimitedPattern, compile_limited
 
 SEARCH_SECONDS: Final = 0.05
 LONGEST_PATTERN: Final = 4096
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, modifiers: str) -> regex.Pattern[str] | None:
+def _compiled(pattern: str, modifiers: str) -> LimitedPattern[str] | None:
     """The pattern, None for a modifier other than i, m, s and x; BadQuery for what is no pattern."""
-    import regex
-
-    flags = regex.V0
-    for modifier in modifiers:
-        if modifier not in "imsx":
-            return None
-        flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[modifier]
+    if not LETTERS.issuperset(modifiers):
+        return None
     if len(pattern) > LONGEST_PATTERN:
         raise BadQuery(f"A regular expression may be {LONGEST_PATTERN} characters long.")
     try:
-        return regex.compile(pattern, flags, cache_pattern=False)
-    except (regex.error, RecursionError, OverflowError, ValueError) as error:
+        return compile_limited(pattern, modifiers, SEARCH_SECONDS, lambda: _slow(pattern))
+    except ValueError as error:
         raise BadQuery(f"The regular expression {pattern!r} is not valid: {error}.") from None
 
 
@@ -40,33 +33,18 @@ def _slow(pattern: str) -> BadQuery:
 
 def _match(text: str, pattern: str, modifiers: str = "") -> Value:
     compiled = _compiled(pattern, modifiers)
-    if compiled is None:
-        return UNDEFINED
-    try:
-        return compiled.search(text, timeout=SEARCH_SECONDS) is not None
-    except TimeoutError:
-        raise _slow(pattern) from None
+    return UNDEFINED if compiled is None else compiled.search(text) is not None
 
 
 def _extract(text: str, pattern: str, modifiers: str = "") -> Value:
     compiled = _compiled(pattern, modifiers)
-    if compiled is None:
-        return UNDEFINED
-    try:
-        found = compiled.search(text, timeout=SEARCH_SECONDS)
-    except TimeoutError:
-        raise _slow(pattern) from None
+    found = None if compiled is None else compiled.search(text)
     return UNDEFINED if found is None else found.group()
 
 
 def _extract_all(text: str, pattern: str, modifiers: str = "") -> Value:
     compiled = _compiled(pattern, modifiers)
-    if compiled is None:
-        return UNDEFINED
-    try:
-        return [found.group() for found in compiled.finditer(text, timeout=SEARCH_SECONDS)]
-    except TimeoutError:
-        raise _slow(pattern) from None
+    return UNDEFINED if compiled is None else [found.group() for found in compiled.find_all(text)]
 
 
 FUNCTIONS: Final[tuple[Function, ...]] = (

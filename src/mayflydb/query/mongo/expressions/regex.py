@@ -9,7 +9,7 @@ from bson import Regex
 
 from mayflydb.query.mongo.expressions.core import Codes, Expression, Parser, Scope, applied, arguments, nothing
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.patterns import compile_pattern, letters_of, search
+from mayflydb.query.mongo.patterns import compile_pattern, letters_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
 
 _CODES: Final = Codes(51103, 31024, {"input": 31022, "regex": 31023})
@@ -68,7 +68,7 @@ def _shown(match: Any) -> Document:
 
 
 def _find(pattern: Any, text: str) -> Value:
-    match = search(pattern, text)
+    match = pattern.search(text)
     return None if match is None else _shown(match)
 
 
@@ -76,7 +76,7 @@ def _find_all(pattern: Any, text: str) -> list[Document]:
     found = []
     start = 0
     while start <= len(text):
-        match = search(pattern, text, start)
+        match = pattern.search(text, start)
         if match is None:
             break
         found.append(_shown(match))
@@ -85,7 +85,7 @@ def _find_all(pattern: Any, text: str) -> list[Document]:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$regexMatch": _operator(False, lambda pattern, text: search(pattern, text) is not None),
+    "$regexMatch": _operator(False, lambda pattern, text: pattern.search(text) is not None),
     "$regexFind": _operator(None, _find),
     "$regexFindAll": _operator([], _find_all),
 }

@@ -16,7 +16,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.patterns import compiled, search
+from mayflydb.query.yql.functions.patterns import compiled
 
 Items: TypeAlias = list[Any]
 DEEPEST: Final = 100
@@ -487,7 +487,7 @@ def _like(left: Step, pattern: str, flags: str) -> Step:
     if set(flags) - {"i"}:
         raise fault(f"Invalid JsonPath: flags {flags!r} of like_regex are not supported")
     expression = compiled(pattern.encode(), any_case="i" in flags)
-    return _tested(left, lambda text: search(expression, text.encode()) is not None)
+    return _tested(left, lambda text: expression.search(text.encode()) is not None)
 
 
 def _exists(step: Step) -> Step:

@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from mayflydb.query.yql.faults import Position, fault
-
-if TYPE_CHECKING:
-    import regex  # type: ignore[import-untyped, unused-ignore]
+from mayflydb.query.regexes import LimitedPattern, compile_limited
+from mayflydb.query.yql.faults import Fault, Position, fault
 
 Test = Callable[[Any], bool]
 """Whether a String or Utf8 has what is looked for."""
@@ -147,10 +145,8 @@ def _glob(pattern: bytes) -> Test:
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: bytes, any_case: bool = False, position: Position | None = None) -> regex.Pattern[bytes]:
-    """An expression of RE2 over bytes. Fault: what RE2 does not have, or what is none."""
-    import regex
-
+def compiled(pattern: bytes, any_case: bool = False, position: Position | None = None) -> LimitedPattern[bytes]:
+    """An expression of RE2 over bytes. Fault: what RE2 does not have, or what is none; a search that takes too long."""
     if len(pattern) > LONGEST_PATTERN:
         raise fault("Regular expression is too large", position)
     refused = _beyond(pattern)
@@ -158,11 +154,9 @@ def compiled(pattern: bytes, any_case: bool = False, position: Position | None =
         raise fault(f"Regular expression: {refused} is not supported", position)
     try:
         text = pattern.decode()
-        flags = regex.V0 | (regex.I if any_case else 0)
-        if text.isascii():
-            return regex.compile(pattern.replace(rb"\z", rb"\Z"), flags, cache_pattern=False)
-        return regex.compile(_utf8_pattern(text).encode(), flags, cache_pattern=False)
-    except (regex.error, UnicodeDecodeError, RecursionError, OverflowError, ValueError) as error:
+        rewritten = pattern.replace(rb"\z", rb"\Z") if text.isascii() else _utf8_pattern(text).encode()
+        return compile_limited(rewritten, "i" if any_case else "", SEARCH_SECONDS, _slow)
+    except ValueError as error:
         raise fault(f"Invalid regular expression: {error}", position) from None
 
 
@@ -224,16 +218,12 @@ def _beyond(pattern: bytes) -> str | None:
     return None
 
 
-def search(pattern: regex.Pattern[bytes], value: bytes, whole: bool = False) -> Any:
-    """The first match, or of all the text. Fault: it takes too long."""
-    try:
-        find = pattern.fullmatch if whole else pattern.search
-        return find(value, timeout=SEARCH_SECONDS)
-    except TimeoutError:
-        raise fault("Regular expression takes too long on this text") from None
+def _slow() -> Fault:
+    return fault("Regular expression takes too long on this text")
 
 
 def expression(pattern: bytes, whole: bool, any_case: bool = False, position: Position | None = None) -> Test:
     """REGEXP, which looks for a match anywhere, and MATCH, which wants all of the text."""
     found = compiled(pattern, any_case, position)
-    return lambda value: search(found, _bytes(value), whole) is not None
+    find = found.fullmatch if whole else found.search
+    return lambda value: find(_bytes(value)) is not None

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.patterns import SEARCH_SECONDS, compiled, search
+from mayflydb.query.yql.functions.patterns import compiled
 from mayflydb.query.yql.functions.support import coerce, constant, count, fit, folded, mapped, mismatch, value_at, wrong
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
@@ -92,7 +92,8 @@ def _test(whole: bool) -> Builder:
     def build(call: Invocation) -> Operand:
         text, any_case = _pattern(call)
         pattern = compiled(text, any_case, call.position)
-        return Function(lambda kind: BOOL, lambda value: search(pattern, value, whole) is not None, False)
+        find = pattern.fullmatch if whole else pattern.search
+        return Function(lambda kind: BOOL, lambda value: find(value) is not None, False)
 
     return build
 
@@ -112,7 +113,7 @@ def _capture(call: Invocation) -> Operand:
         return StructType(tuple((name, optional(of if of != NULL else STRING)) for name, _ in labels))
 
     def capture(value: bytes) -> Value:
-        found = search(pattern, value)
+        found = pattern.search(value)
         return tuple((found[index] or None) if found is not None else None for _, index in labels)
 
     return Function(kind, capture, (None,) * len(labels))
@@ -124,11 +125,7 @@ def _find_and_consume(call: Invocation) -> Operand:
     pattern = compiled(text, any_case, call.position)
 
     def find(value: bytes) -> Value:
-        try:
-            found = list(pattern.finditer(value, timeout=SEARCH_SECONDS))
-        except TimeoutError:
-            raise fault("Regular expression takes too long on this text") from None
-        return [each[1 if pattern.groups else 0] or b"" for each in found]
+        return [each[1 if pattern.groups else 0] or b"" for each in pattern.find_all(value)]
 
     return Function(lambda of: ListType(of if of != NULL else STRING), find, [])
 
@@ -153,10 +150,7 @@ def _replace(call: Invocation) -> Operand:
 
             return re.sub(rb"\\(.)", group, by, flags=re.DOTALL)
 
-        try:
-            return pattern.sub(filled, value, timeout=SEARCH_SECONDS)
-        except TimeoutError:
-            raise fault("Regular expression takes too long on this text") from None
+        return pattern.replace(value, filled)
 
     return Function(lambda of: of if of != NULL else STRING, replace, None, extra=1)
 

@@ -1,0 +1,71 @@
+"""Regular expressions from clients: compiled, and searched under a time limit, because they may backtrack without end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
+
+if TYPE_CHECKING:
+    import regex  # type: ignore[import-untyped, unused-ignore]
+
+LETTERS: Final = frozenset("imsx")
+"""Flags: case does not count, lines have ends, a dot is any character, blanks and comments are left out."""
+
+
+class LimitedPattern(Generic[AnyStr]):
+    """A compiled expression. Each call takes `seconds` at most; one that takes longer raises what `too_slow` returns."""
+
+    __slots__ = ("_pattern", "_search", "_seconds", "_too_slow", "groupindex", "groups")
+
+    def __init__(self, pattern: regex.Pattern[AnyStr], seconds: float, too_slow: Callable[[], Exception]) -> None:
+        self._pattern = pattern
+        self._search = pattern.search
+        self._seconds = seconds
+        self._too_slow = too_slow
+        self.groups: int = pattern.groups
+        self.groupindex: dict[str, int] = pattern.groupindex
+
+    def search(self, text: AnyStr, start: int = 0) -> regex.Match[AnyStr] | None:
+        """The first match from an offset on."""
+        try:
+            return self._search(text, start, timeout=self._seconds)
+        except TimeoutError:
+            raise self._too_slow() from None
+
+    def fullmatch(self, text: AnyStr) -> regex.Match[AnyStr] | None:
+        """The match of all of the text."""
+        try:
+            return self._pattern.fullmatch(text, timeout=self._seconds)
+        except TimeoutError:
+            raise self._too_slow() from None
+
+    def find_all(self, text: AnyStr) -> list[regex.Match[AnyStr]]:
+        """All matches, one behind the other."""
+        try:
+            return list(self._pattern.finditer(text, timeout=self._seconds))
+        except TimeoutError:
+            raise self._too_slow() from None
+
+    def replace(self, text: AnyStr, by: Callable[[Any], AnyStr]) -> AnyStr:
+        """The text with each match replaced by what `by` returns for it."""
+        try:
+            replaced: AnyStr = self._pattern.sub(by, text, timeout=self._seconds)
+        except TimeoutError:
+            raise self._too_slow() from None
+        return replaced
+
+
+def compile_limited(
+    pattern: AnyStr, letters: str, seconds: float, too_slow: Callable[[], Exception]
+) -> LimitedPattern[AnyStr]:
+    """`letters`: flags among LETTERS. ValueError with the reason for what is no expression, or cannot be run."""
+    import regex
+
+    flags = regex.V0
+    for letter in letters:
+        flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[letter]
+    try:
+        # Callers keep what they compile; the library's own cache would hold it a second time.
+        return LimitedPattern(regex.compile(pattern, flags, cache_pattern=False), seconds, too_slow)
+    except (regex.error, RecursionError, OverflowError) as error:
+        raise ValueError(str(error)) from None
