@@ -50,7 +50,7 @@ def like(pattern: bytes, escape: bytes | None, any_case: bool, position: Positio
     plain = _plain(tokens, any_case)
     if plain is not None:
         return plain
-    fold = str.casefold if any_case else str
+    fold = _folded if any_case else str
     pieces = _pieces([each if isinstance(each, int) else fold(each) for each in tokens])
     return lambda value: _match(fold(_text(value)), pieces)
 
@@ -65,6 +65,14 @@ def prefix_of(pattern: Any, escape: Any = None) -> tuple[bytes, bool]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value, "utf-8", "surrogateescape")
+
+
+def _folded(text: str) -> str:
+    """Each character without its case. One whose fold is several characters stays: `_` counts what the text has."""
+    folded = text.casefold()
+    if len(folded) == len(text):
+        return folded
+    return "".join(fold if len(fold := each.casefold()) == 1 else each for each in text)
 
 
 def _tokens(pattern: str, escape: str | None, position: Position | None) -> list[str | int]:
