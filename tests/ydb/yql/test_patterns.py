@@ -57,6 +57,7 @@ def test_patterns(operator: str, pattern: str, escape: str | None, yes: list[str
     [
         ("LIKE", "a", "ab", "ESCAPE clause requires single character argument"),
         ("LIKE", "a!b", "!", "the escape character stands before what needs none"),
+        ("LIKE", "%a_" + "b" * 4095 + "%", None, "between two %"),
         ("REGEXP", "(a", None, "Invalid regular expression"),
         ("REGEXP", "(?=a)b", None, "looking ahead is not supported"),
         ("REGEXP", r"(a)\1", None, r"\1 is not supported"),
@@ -68,6 +69,13 @@ def test_patterns(operator: str, pattern: str, escape: str | None, yes: list[str
 def test_refused(operator: str, pattern: str, escape: str | None, message: str) -> None:
     with pytest.raises(Fault, match=re.escape(message)):
         patterns.matcher(operator, pattern, escape)
+
+
+@pytest.mark.parametrize("operator", ["LIKE", "ILIKE"])
+def test_a_pattern_takes_time_by_the_length_of_the_text(operator: str) -> None:
+    test = patterns.matcher(operator, "%" + "a" * 4_000 + "_b%", None)
+    assert not test("a" * 50_000)
+    assert test("a" * 50_000 + "b")
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,10 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from mayflydb.query.cosmos_sql.like import Matcher, like
+from mayflydb.query.cosmos_sql.like import like
 from mayflydb.query.cosmos_sql.numbers import ARITHMETIC, negate, signed_word
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, comparable, group_key, same
+from mayflydb.query.wildcards import Matcher
 
 Frame: TypeAlias = list[Any]
 """The row under evaluation: the context, the document, then one place for every alias and intermediate value."""

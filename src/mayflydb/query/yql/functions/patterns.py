@@ -1,7 +1,7 @@
 """What LIKE, ILIKE, REGEXP, RLIKE and MATCH test: patterns made into functions of bytes or text.
 
-LIKE needs no expression: it is matched piece by piece, in time that grows with text times pattern at most. Regular expressions
-are RE2's, which has neither backreferences nor looking around; here they run under a time limit.
+LIKE needs no expression: it is matched piece by piece, in time that grows with the text. Regular expressions are RE2's, which
+has neither backreferences nor looking around; here they run under a time limit.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from mayflydb.query.regexes import LimitedPattern, compile_limited
+from mayflydb.query.wildcards import ANY, LONGEST_SEGMENT, Element, Matcher, TooLong, match_segments
 from mayflydb.query.yql.faults import Fault, Position, fault
 
 Test = Callable[[Any], bool]
@@ -50,9 +51,9 @@ def like(pattern: bytes, escape: bytes | None, any_case: bool, position: Positio
     plain = _plain(tokens, any_case)
     if plain is not None:
         return plain
-    fold = _folded if any_case else str
-    pieces = _pieces([each if isinstance(each, int) else fold(each) for each in tokens])
-    return lambda value: _match(fold(_text(value)), pieces)
+    fold = _fold if any_case else str
+    test = _general([each if isinstance(each, int) else fold(each) for each in tokens], position)
+    return lambda value: test(fold(_text(value)))
 
 
 def prefix_of(pattern: Any, escape: Any = None) -> tuple[bytes, bool]:
@@ -67,7 +68,7 @@ def _text(value: Any) -> str:
     return value if isinstance(value, str) else str(value, "utf-8", "surrogateescape")
 
 
-def _folded(text: str) -> str:
+def _fold(text: str) -> str:
     """Each character without its case. One whose fold is several characters stays: `_` counts what the text has."""
     folded = text.casefold()
     if len(folded) == len(text):
@@ -110,43 +111,25 @@ def _plain(tokens: list[str | int], any_case: bool) -> Test | None:
     return lambda value: _bytes(value) == text
 
 
-def _pieces(tokens: list[str | int]) -> list[list[str | int]]:
-    """What stands between `%`."""
-    pieces: list[list[str | int]] = [[]]
+def _general(tokens: list[str | int], position: Position | None = None) -> Matcher:
+    """A test of texts for any pattern."""
+    segments: list[list[Element]] = [[]]
     for each in tokens:
         if each == _ANY:
-            pieces.append([])
+            segments.append([])
         else:
-            pieces[-1].append(each)
-    return pieces
-
-
-def _here(text: str, at: int, piece: list[str | int]) -> bool:
-    return all(isinstance(want, int) or text[at + index] == want for index, want in enumerate(piece))
-
-
-def _match(text: str, pieces: list[list[str | int]]) -> bool:
-    """The first piece at the beginning, the last at the end, each other one as early as it goes."""
-    first, last = pieces[0], pieces[-1]
-    if len(pieces) == 1:
-        return len(text) == len(first) and _here(text, 0, first)
-    at, end = len(first), len(text) - len(last)
-    if at > end or not _here(text, 0, first) or not _here(text, end, last):
-        return False
-    for piece in pieces[1:-1]:
-        while at + len(piece) <= end and not _here(text, at, piece):
-            at += 1
-        if at + len(piece) > end:
-            return False
-        at += len(piece)
-    return True
+            segments[-1].append(ANY if isinstance(each, int) else each)
+    try:
+        return match_segments(segments)
+    except TooLong:
+        raise fault(f"A pattern with _ may have {LONGEST_SEGMENT} characters between two %", position) from None
 
 
 def _glob(pattern: bytes) -> Test:
     """`*` is any text, `?` one character."""
     tokens: list[str | int] = [{"*": _ANY, "?": _ONE}.get(each, each) for each in _text(pattern)]
-    pieces = _pieces(tokens)
-    return lambda value: _match(_text(value), pieces)
+    test = _general(tokens)
+    return lambda value: test(_text(value))
 
 
 # --- regular expressions ---------------------------------------------------------------------------------------------

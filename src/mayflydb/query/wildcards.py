@@ -1,0 +1,134 @@
+"""Texts with wildcards as LIKE has them: matchers whose time grows with the text, not with the ways to match it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias
+
+Matcher: TypeAlias = Callable[[str], bool]
+
+LONGEST_SEGMENT: Final = 4096
+"""Characters between two `%` when `_` or brackets are among them: each costs a bit per character of the text."""
+
+_REMEMBERED_MASKS: Final = 1024
+
+
+class Characters(Protocol):
+    """A set of single characters."""
+
+    def __contains__(self, character: str, /) -> bool: ...
+
+
+Element: TypeAlias = str | Characters
+"""One character, or those that may stand in its place."""
+
+Segment: TypeAlias = Sequence[Element]
+"""The elements between two `%`."""
+
+
+class _AnyCharacter:
+    """`_`."""
+
+    def __contains__(self, character: str) -> bool:
+        return True
+
+
+ANY: Final = _AnyCharacter()
+
+
+class TooLong(ValueError):
+    """A segment with wildcards for characters has more than LONGEST_SEGMENT of them."""
+
+
+def match_segments(segments: Sequence[Segment]) -> Matcher:
+    """The matcher of texts that consist of the segments with anything between them; raises TooLong."""
+    if all(type(element) is str for segment in segments for element in segment):
+        return _plain(["".join(map(str, segment)) for segment in segments])
+    if max(map(len, segments)) > LONGEST_SEGMENT:
+        raise TooLong
+    return _general(segments)
+
+
+def _plain(parts: list[str]) -> Matcher:
+    """Without wildcards for single characters, strings do the searching."""
+    if len(parts) == 1:
+        return parts[0].__eq__
+    first, *middle, last = parts
+    shortest = len(first) + len(last)
+
+    def matches(text: str) -> bool:
+        if len(text) < shortest or not text.startswith(first) or not text.endswith(last):
+            return False
+        place, stop = len(first), len(text) - len(last)
+        for part in middle:
+            place = text.find(part, place, stop)
+            if place < 0:
+                return False
+            place += len(part)
+        return True
+
+    return matches
+
+
+def _general(segments: Sequence[Segment]) -> Matcher:
+    first, last = segments[0], segments[-1]
+    middle = [_Search(segment) for segment in segments[1:-1] if segment]
+    exact = len(segments) == 1
+
+    def matches(text: str) -> bool:
+        size = len(text)
+        if not _fits(first, text, 0) or (exact and size != len(first)):
+            return False
+        if exact:
+            return True
+        place, stop = len(first), size - len(last)
+        if stop < place or not _fits(last, text, stop):
+            return False
+        for search in middle:
+            place = search.find(text, place, stop)
+            if place < 0:
+                return False
+        return True
+
+    return matches
+
+
+def _fits(segment: Segment, text: str, place: int) -> bool:
+    if len(text) - place < len(segment):
+        return False
+    return all(_accepts(element, text[place + at]) for at, element in enumerate(segment))
+
+
+def _accepts(element: Element, character: str) -> bool:
+    return element == character if type(element) is str else character in element
+
+
+class _Search:
+    """Finds a segment by the shift-and method: one bit for each prefix of the segment that ends at the current character."""
+
+    __slots__ = ("done", "masks", "segment")
+
+    def __init__(self, segment: Segment) -> None:
+        self.segment = segment
+        self.done = 1 << (len(segment) - 1)
+        self.masks: dict[str, int] = {}
+
+    def find(self, text: str, place: int, stop: int) -> int:
+        """Where the first match in text[place:stop] ends, or -1."""
+        prefixes = 0
+        masks = self.masks
+        for at in range(place, stop):
+            character = text[at]
+            mask = masks.get(character)
+            if mask is None:
+                mask = self._mask(character)
+                if len(masks) < _REMEMBERED_MASKS:
+                    masks[character] = mask
+            prefixes = (prefixes << 1 | 1) & mask
+            if prefixes & self.done:
+                return at + 1
+        return -1
+
+    def _mask(self, character: str) -> int:
+        bits = "".join("1" if _accepts(element, character) else "0" for element in reversed(self.segment))
+        return int(bits, 2)
