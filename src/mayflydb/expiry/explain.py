@@ -9,8 +9,8 @@ import msgspec
 
 from mayflydb.expiry.deadline import Mortal, anchor_under, cause_of, due_at, killer, visible_at
 from mayflydb.expiry.rules import Cause, Rule
-from mayflydb.model.durations import iso_seconds
-from mayflydb.model.instant import Instant, to_rfc3339
+from mayflydb.model.durations import format_iso
+from mayflydb.model.instant import SECOND, Instant, to_rfc3339
 from mayflydb.model.record import IGNORED, NEVER
 
 State = Literal["alive", "hidden", "due"]
@@ -56,7 +56,7 @@ def _how(record: Mortal, rule: Rule, names: Mapping[int, str]) -> str:
     cause = cause_of(record, rule)
     name = None if rule.slot is None else names.get(rule.slot)
     if cause == "column":
-        text = f"{name or 'column'} + {iso_seconds(rule.after or 0)}"
+        text = f"{name or 'column'} + {format_iso((rule.after or 0) * SECOND)}"
     elif name is not None:
         text = f"index {name} ({rule.after} s)"
     else:

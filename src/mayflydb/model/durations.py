@@ -95,15 +95,18 @@ def _bounded(span: Span, text: str) -> Span:
     return span
 
 
-def iso_seconds(seconds: int) -> str:
-    """A number of seconds as ISO 8601 has it: `P7D`, `PT1H`, `PT0S`.
+def format_iso(span: Span) -> str:
+    """A span as ISO 8601 has it: `P7D`, `PT1H30M`, `-PT0.5S`, `PT0S`.
 
-    Days, then hours, minutes and seconds, without parts that are zero.
+    Days, then hours, minutes and seconds, without parts that are zero and without zeros behind a fraction.
     """
-    days, rest = divmod(seconds, 86400)
-    hours, rest = divmod(rest, 3600)
-    minutes, left = divmod(rest, 60)
-    time = "".join(f"{count}{unit}" for count, unit in ((hours, "H"), (minutes, "M"), (left, "S")) if count)
-    if not days and not time:
-        return "PT0S"
-    return "P" + (f"{days}D" if days else "") + (f"T{time}" if time else "")
+    days, rest = divmod(abs(span), DAY)
+    hours, rest = divmod(rest, HOUR)
+    minutes, rest = divmod(rest, MINUTE)
+    seconds, fraction = divmod(rest, SECOND)
+    time = "".join(f"{part}{unit}" for part, unit in ((hours, "H"), (minutes, "M")) if part)
+    if fraction:
+        time += f"{seconds}.{fraction:06}".rstrip("0") + "S"
+    elif seconds or not (days or time):
+        time += f"{seconds}S"
+    return f"{'-' if span < 0 else ''}P{f'{days}D' if days else ''}{f'T{time}' if time else ''}"

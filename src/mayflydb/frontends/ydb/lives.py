@@ -22,9 +22,9 @@ from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
 from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES, rule_of
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings, Unit
-from mayflydb.model.durations import iso_seconds
+from mayflydb.model.durations import format_iso
 from mayflydb.model.errors import BadRequest, NotFound
-from mayflydb.model.instant import to_rfc3339
+from mayflydb.model.instant import SECOND, to_rfc3339
 from mayflydb.model.record import Record
 from mayflydb.query.yql.keys import decode_key, encode_key
 from mayflydb.query.yql.texts import from_text, to_text
@@ -185,7 +185,7 @@ def _statements(database: str, name: str, ttl: TtlSettings | None) -> tuple[str,
     flags = [f"--column {shlex.quote(ttl.column)} --expire-after {ttl.expire_after}"]
     flags += [f"--unit {ttl.unit.lower()}"] if ttl.unit else []
     flags += [f"--run-interval {ttl.run_interval}"] if ttl.run_interval else []
-    span = f'Interval("{iso_seconds(ttl.expire_after)}")'
+    span = f'Interval("{format_iso(ttl.expire_after * SECOND)}")'
     return (
         f"ALTER TABLE {quoted(name)} SET (TTL = {span} ON {quoted(ttl.column)}{unit});",
         f"{command} set {' '.join(flags)} {table}",

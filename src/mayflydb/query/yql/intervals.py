@@ -1,4 +1,4 @@
-"""Intervals as text, in the part of ISO 8601 that YQL takes: weeks, days, hours, minutes and seconds.
+"""Intervals read from text, in the part of ISO 8601 that YQL takes: weeks, days, hours, minutes and seconds.
 
 `P[nW][nD][T[nH][nM][n[.f]S]]`: capitals, each part at most once and in this order, at least one, `T` only before a part of
 time; a sign may stand before it. No months and no years, whose length depends on where they begin.
@@ -10,10 +10,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
-SECOND: Final = 1_000_000
-MINUTE: Final = 60 * SECOND
-HOUR: Final = 60 * MINUTE
-DAY: Final = 24 * HOUR
+from mayflydb.model.instant import DAY, HOUR, MINUTE, SECOND
+
 WEEK: Final = 7 * DAY
 
 LONGEST: Final = 49_673 * DAY - 1
@@ -40,17 +38,3 @@ def parse(text: str, longest: int = LONGEST) -> int | None:
     if length > longest:
         return None
     return -length if sign == "-" else length
-
-
-def to_text(microseconds: int) -> str:
-    """`P7D`, `PT1H30M`, `-PT0.5S`, `PT0S`: days first, no part that is zero, no zeros behind a fraction."""
-    days, rest = divmod(abs(microseconds), DAY)
-    hours, rest = divmod(rest, HOUR)
-    minutes, rest = divmod(rest, MINUTE)
-    seconds, fraction = divmod(rest, SECOND)
-    time = "".join(f"{part}{unit}" for part, unit in ((hours, "H"), (minutes, "M")) if part)
-    if fraction:
-        time += f"{seconds}.{fraction:06}".rstrip("0") + "S"
-    elif seconds or not (days or time):
-        time += f"{seconds}S"
-    return f"{'-' if microseconds < 0 else ''}P{f'{days}D' if days else ''}{f'T{time}' if time else ''}"

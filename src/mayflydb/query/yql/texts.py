@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from mayflydb.model.durations import format_iso
 from mayflydb.query.yql import decimals, dynumbers, intervals, moments, uuids, yson, zones
 from mayflydb.query.yql.types import (
     BOOL,
@@ -255,8 +256,8 @@ _WRITERS: Final[Mapping[Type, Callable[[Any], str]]] = {
     JSON_DOCUMENT: _itself,
     UUID: uuids.to_text,
     DYNUMBER: dynumbers.to_text,
-    INTERVAL: intervals.to_text,
-    INTERVAL64: intervals.to_text,
+    INTERVAL: format_iso,
+    INTERVAL64: format_iso,
     **{each: _moment_text(each) for each in (*moments.NARROW, *moments.WIDE)},
     **{each: _zoned_text(each) for each in moments.ZONED},
 }

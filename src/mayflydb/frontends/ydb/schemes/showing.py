@@ -11,7 +11,8 @@ from mayflydb.frontends.ydb.schemes.entries import ViewEntry
 from mayflydb.frontends.ydb.schemes.physical import UNSPOKEN
 from mayflydb.frontends.ydb.serials import Sequence, sequence_name, serial_name
 from mayflydb.frontends.ydb.tables import StoredColumn, TableView, TtlSettings
-from mayflydb.model.durations import iso_seconds
+from mayflydb.model.durations import format_iso
+from mayflydb.model.instant import SECOND
 from mayflydb.query.yql.schemas import Index
 from mayflydb.query.yql.types import bare, is_optional
 
@@ -28,7 +29,7 @@ def ttl_text(ttl: TtlSettings) -> str:
     """`INTERVAL('P7D') DELETE ON at`, as a setting has it."""
     column = ttl.column if _BARE.match(ttl.column) else quoted(ttl.column)
     unit = "" if ttl.unit is None else f" AS {ttl.unit}"
-    return f"INTERVAL('{iso_seconds(ttl.expire_after)}') DELETE ON {column}{unit}"
+    return f"INTERVAL('{format_iso(ttl.expire_after * SECOND)}') DELETE ON {column}{unit}"
 
 
 def show_table(view: TableView, name: str, sequences: Mapping[str, Sequence] | None = None) -> str:
