@@ -10,6 +10,7 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from evaluating import NOW, check, evaluate, refused, typed
+from mayflydb.query.calendar import days_of
 from mayflydb.query.mongo import dates
 from mayflydb.query.mongo.date_formats import iso
 
@@ -368,7 +369,7 @@ def test_the_calendar_agrees_with_pythons(chance: Random) -> None:
         assert (parts.year, parts.month, parts.day, parts.hour) == (moment.year, moment.month, moment.day, moment.hour)
         assert (parts.iso_week(), parts.weekday) == (moment.isocalendar()[:2], moment.isoweekday())
         assert (f"{parts.week:02}", f"{parts.day_of_year:03}") == (moment.strftime("%U"), moment.strftime("%j"))
-        assert dates.days_of(parts.year, parts.month, parts.day) == parts.days
+        assert days_of(parts.year, parts.month, parts.day) == parts.days
 
 
 def test_text_that_was_written_is_read_again(chance: Random) -> None:
@@ -381,14 +382,14 @@ def test_text_that_was_written_is_read_again(chance: Random) -> None:
 def test_zones_keep_their_rules_in_years_python_has_not(year: int) -> None:
     zone = dates.zone_of("Europe/Berlin")
     for month, hours in ((1, 1), (7, 2)):
-        instant = dates.days_of(year, month, 15) * dates.DAY
+        instant = days_of(year, month, 15) * dates.DAY
         assert zone.offset(instant) == hours * dates.HOUR
         assert zone.instant(zone.local(instant)) == instant
 
 
 def test_zones_keep_the_clocks_time_of_the_sun_before_they_had_rules() -> None:
     zone = dates.zone_of("Europe/Berlin")
-    assert {zone.offset(dates.days_of(year, 1, 15) * dates.DAY) for year in (-300_000, 0, 1000)} == {3_208_000}
+    assert {zone.offset(days_of(year, 1, 15) * dates.DAY) for year in (-300_000, 0, 1000)} == {3_208_000}
 
 
 def test_a_clock_set_back_shows_its_first_time_and_one_set_forward_moves_on() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Final
 
+from mayflydb.query.calendar import days_of, month_length
 from mayflydb.query.mongo.dates import (
     DAY,
     HOUR,
@@ -15,9 +16,7 @@ from mayflydb.query.mongo.dates import (
     UTC_ZONE,
     Parts,
     Zone,
-    days_of,
     iso_days,
-    month_length,
     parts_of,
     zone_of,
 )

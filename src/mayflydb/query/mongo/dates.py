@@ -1,4 +1,4 @@
-"""The calendar over milliseconds since 1970: parts, ISO weeks, time zones, and arithmetic by units. Any int64 has a date here;
+"""Dates over milliseconds since 1970: parts, ISO weeks, time zones, and arithmetic by units. Any int64 has a date here;
 zones know their rules for the years 1 to 9999 and keep to a 400-year cycle of them beyond.
 """
 
@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 
+from mayflydb.query.calendar import CYCLE, date_of, days_of, month_length, weekday
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN
 
@@ -21,46 +22,13 @@ MINUTE: Final = 60 * SECOND
 HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
-_CYCLE: Final = 146097 * DAY
+_CYCLE: Final = CYCLE * DAY
 """400 years."""
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 FIXED: Final[Mapping[str, int]] = {"millisecond": 1, "second": SECOND, "minute": MINUTE, "hour": HOUR}
 MONTHS: Final[Mapping[str, int]] = {"month": 1, "quarter": 3, "year": 12}
 UNITS: Final = frozenset({*FIXED, "day", "week", *MONTHS})
-
-
-# --- days ------------------------------------------------------------------------------------------------------------
-
-
-def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01; months and days may lie outside their range and carry over."""
-    year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
-    years = year - (month <= 2)
-    era, of_era = divmod(years, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5
-    return era * 146097 + of_era * 365 + of_era // 4 - of_era // 100 + of_year - 719468 + day - 1
-
-
-def civil(days: int) -> tuple[int, int, int]:
-    """Year, month and day."""
-    era, of_era = divmod(days + 719468, 146097)
-    years = (of_era - of_era // 1460 + of_era // 36524 - of_era // 146096) // 365
-    of_year = of_era - (365 * years + years // 4 - years // 100)
-    shifted = (5 * of_year + 2) // 153
-    day = of_year - (153 * shifted + 2) // 5 + 1
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    return years + era * 400 + (month <= 2), month, day
-
-
-def weekday(days: int) -> int:
-    """1 for Monday to 7 for Sunday."""
-    return (days + 3) % 7 + 1
-
-
-def month_length(year: int, month: int) -> int:
-    """In days."""
-    return days_of(year, month + 1, 1) - days_of(year, month, 1)
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -93,7 +61,7 @@ class Parts(msgspec.Struct, frozen=True):
     def iso_week(self) -> tuple[int, int]:
         """The year a week belongs to, and the week, from 1: the week of the year's first Thursday."""
         thursday = self.days + 4 - self.weekday
-        year = civil(thursday)[0]
+        year = date_of(thursday)[0]
         return year, (thursday - days_of(year, 1, 1)) // 7 + 1
 
 
@@ -103,7 +71,7 @@ def parts_of(local: int) -> Parts:
     hour, rest = divmod(rest, HOUR)
     minute, rest = divmod(rest, MINUTE)
     second, millisecond = divmod(rest, SECOND)
-    return Parts(days, *civil(days), hour, minute, second, millisecond)
+    return Parts(days, *date_of(days), hour, minute, second, millisecond)
 
 
 def iso_days(year: int, week: int, day: int) -> int:
@@ -217,7 +185,7 @@ def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
         return instant + amount * FIXED[unit]
     days, of_day = divmod(zone.local(instant), DAY)
     if unit in MONTHS:
-        year, month, day = civil(days)
+        year, month, day = date_of(days)
         months = year * 12 + month - 1 + amount * MONTHS[unit]
         year, month = months // 12, months % 12 + 1
         days = days_of(year, month, min(day, month_length(year, month)))
@@ -242,7 +210,7 @@ def difference(start: int, end: int, unit: str, zone: Zone, first_day: int = 7) 
 
 
 def _months(local: int) -> int:
-    year, month, _ = civil(local // DAY)
+    year, month, _ = date_of(local // DAY)
     return year * 12 + month - 1
 
 

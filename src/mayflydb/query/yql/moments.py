@@ -1,7 +1,6 @@
-"""Dates and times: what each type can hold, its unit, its text, and the calendar behind them.
+"""Dates and times: what each type can hold, its unit and its text.
 
-The wide types reach from 144169 BC to 148107 AD, which is beyond what `datetime` can hold, so the calendar is counted here: the
-Gregorian one, continued backwards, without a year 0 in texts (1 BC is written -1).
+The wide types reach from 144169 BC to 148107 AD. Texts have no year 0: 1 BC is written -1.
 Source: https://ydb.tech/docs/en/yql/reference/types/primitive#datetime
 """
 
@@ -11,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from mayflydb.query import calendar
 from mayflydb.query.yql import intervals
 from mayflydb.query.yql.types import (
     DATE,
@@ -88,35 +88,19 @@ def scale(value: int, source: Type, to: Type) -> int:
 
 # --- the calendar ----------------------------------------------------------------------------------------------------
 
-_ERA: Final = 146_097
-"""Days in 400 years."""
-
 
 def days_of(year: int, month: int, day: int) -> int | None:
     """Days since 1970-01-01 of a date as it is written; None if there is no such date. Year -1 comes before year 1."""
-    if not year or not 1 <= month <= 12 or not 1 <= day <= _length(year + (year < 0), month):
+    counted = year + (year < 0)
+    if not year or not 1 <= month <= 12 or not 1 <= day <= calendar.month_length(counted, month):
         return None
-    counted = year + (year < 0) - (month <= 2)
-    era, within = divmod(counted, 400)
-    of_year = (153 * ((month + 9) % 12) + 2) // 5 + day - 1
-    return era * _ERA + within * 365 + within // 4 - within // 100 + of_year - 719_468
+    return calendar.days_of(counted, month, day)
 
 
 def date_of(days: int) -> tuple[int, int, int]:
     """Year, month and day, as they are written."""
-    era, of_era = divmod(days + 719_468, _ERA)
-    within = (of_era - of_era // 1_460 + of_era // 36_524 - of_era // 146_096) // 365
-    of_year = of_era - (365 * within + within // 4 - within // 100)
-    shifted = (5 * of_year + 2) // 153
-    month = shifted + 3 if shifted < 10 else shifted - 9
-    year = era * 400 + within + (month <= 2)
-    return year - (year <= 0), month, of_year - (153 * shifted + 2) // 5 + 1
-
-
-def _length(year: int, month: int) -> int:
-    if month == 2:
-        return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
-    return 30 if month in (4, 6, 9, 11) else 31
+    year, month, day = calendar.date_of(days)
+    return year - (year <= 0), month, day
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from typing import Final
 
 from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
+from mayflydb.query.calendar import days_of
 from mayflydb.query.mongo import dates
 from mayflydb.query.mongo.date_formats import ISO, ISO_LOCAL, Unreadable, read, write
 from mayflydb.query.mongo.dates import DAY, Zone, parts_of, zone_of
@@ -138,7 +139,7 @@ def _from_parts(name: str, spec: Value, scope: Scope) -> Expression:
             return None
         zone = _zone(given.get("timezone", "UTC"))
         if "year" in given:
-            days = dates.days_of(_year("year", 40523, given), _number("month", 1, given), _number("day", 1, given))
+            days = days_of(_year("year", 40523, given), _number("month", 1, given), _number("day", 1, given))
         else:
             year = _year("isoWeekYear", 31095, given)
             days = dates.iso_days(year, _number("isoWeek", 1, given), _number("isoDayOfWeek", 1, given))

@@ -9,6 +9,7 @@ from typing import Final
 
 import msgspec
 
+from mayflydb.query.calendar import CYCLE, month_length, weekday
 from mayflydb.query.yql.moments import MOMENTS, SCALES, WIDE, ZONED, date_of, days_of, fits
 from mayflydb.query.yql.types import (
     TIMESTAMP,
@@ -27,7 +28,7 @@ TM64: Final = Primitive("Resource<'DateTime2.TM64'>")
 SECOND: Final = 1_000_000
 DAY: Final = 86_400 * SECOND
 UTC: Final = "GMT"
-_ERA: Final = 146_097 * 86_400
+_CYCLE: Final = CYCLE * 86_400
 _FIRST, _LAST = -62_000_000_000, 253_000_000_000
 
 
@@ -46,7 +47,7 @@ class Moment(msgspec.Struct, frozen=True):
     @property
     def weekday(self) -> int:
         """1 for Monday to 7."""
-        return (self.days + 3) % 7 + 1
+        return weekday(self.days)
 
     @property
     def day_of_year(self) -> int:
@@ -94,7 +95,7 @@ def instant(moment: Moment) -> int:
         return local
     seconds, rest = divmod(local, SECOND)
     # Beyond the years that Python knows a zone goes on as in the same year of another 400, which begin on the same weekday.
-    away = 0 if _FIRST <= seconds < _LAST else seconds // _ERA * _ERA
+    away = 0 if _FIRST <= seconds < _LAST else seconds // _CYCLE * _CYCLE
     return (to_utc(zone, seconds - away) + away) * SECOND + rest
 
 
@@ -126,8 +127,4 @@ def with_date(moment: Moment, year: int, month: int, day: int) -> Moment | None:
 
 def last_day(year: int, month: int) -> int:
     """How many days a month has."""
-    first = days_of(year, month, 1)
-    following = days_of((year + month // 12) or 1, month % 12 + 1, 1)
-    assert first is not None
-    assert following is not None
-    return following - first
+    return month_length(year + (year < 0), month)
