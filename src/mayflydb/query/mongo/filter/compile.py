@@ -35,8 +35,7 @@ class Filter(msgspec.Struct, frozen=True):
 
     def position(self, document: Document) -> int | None:
         """The index of the element of an array by which a document matches: what `$` stands for. None without one."""
-        locate = self.node.locate
-        return locate(document) if locate is not None else None
+        return self.node.locate(document)
 
 
 def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> Filter:

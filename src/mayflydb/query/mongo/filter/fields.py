@@ -11,7 +11,7 @@ from bson import Decimal128, Regex
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
-from mayflydb.query.mongo.filter.nodes import Condition, Every, Leaf, Negated, Node, Test, never, on_value
+from mayflydb.query.mongo.filter.nodes import RANKS, Condition, Every, Leaf, Negated, Node, Test, never, on_value
 from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
@@ -54,7 +54,7 @@ def field_condition(path: str, operand: Value, scope: Scope) -> Condition:
     if is_operators(operand):
         return operators_condition(path, operand, scope)
     if type(operand) is Regex:
-        return Leaf(pattern_test(operand.pattern, letters_of(operand)))
+        return Leaf(pattern_test(operand.pattern, letters_of(operand)), operator="$regex")
     return Leaf(equality(operand, scope.env.collation))
 
 
@@ -69,8 +69,16 @@ def operators_condition(path: str, operators: Document, scope: Scope) -> Conditi
             if "$regex" not in operators:
                 raise bad_value("$options needs a $regex")
             continue
-        conditions.append(compiler(path, operand, scope) if name != "$regex" else _regex(operators))
+        condition = compiler(path, operand, scope) if name != "$regex" else _regex(operators)
+        conditions.append(_mark_operator(condition, name))
     return conditions[0] if len(conditions) == 1 else Every(tuple(conditions))
+
+
+def _mark_operator(condition: Condition, operator: str) -> Condition:
+    """The condition, which remembers the operator it is written with."""
+    if isinstance(condition, Leaf) and operator in RANKS:
+        return msgspec.structs.replace(condition, operator=operator)
+    return condition
 
 
 _UNKNOWN: Final = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -22,12 +22,13 @@ Locate: TypeAlias = Callable[[Document], int | None]
 class Leaf(msgspec.Struct, frozen=True):
     """A test; with `spread`, an array meets it by any of its elements too.
 
-    `index`: of a test that an array meets by one of its elements, by which one.
+    `index`: of a test that an array meets by one of its elements, by which one. `operator`: what it is written with.
     """
 
     test: Test
     spread: bool = True
     index: Callable[[Value], int | None] | None = None
+    operator: str = "$eq"
 
 
 class Every(msgspec.Struct, frozen=True):
@@ -45,11 +46,33 @@ class Negated(msgspec.Struct, frozen=True):
 Condition: TypeAlias = Leaf | Every | Negated
 
 
+_ORDER: Final = (
+    *("$or", "$elemMatch", "$size", "$eq", "$lte", "$lt", "$gt", "$gte", "$regex", "$mod", "$exists", "$in"),
+    *("$bitsAllSet", "$bitsAllClear", "$bitsAnySet", "$bitsAnyClear", "$type"),
+)
+"""The server checks conditions that hold together in this order, those with one operator in that of their paths
+(`MatchExpression::MatchType` and `sortTree` of its source): the last one counts for `$`, wherever it stands in the query.
+"""
+RANKS: Final = {name: rank for rank, name in enumerate(_ORDER)}
+
+
+class Locator(msgspec.Struct, frozen=True):
+    """A condition that may say by which element of an array a document matches. `order`: among others that hold with it."""
+
+    order: tuple[int, str]
+    locate: Locate
+
+
 class Node(msgspec.Struct, frozen=True):
-    """A predicate on documents."""
+    """A predicate on documents. `locators`: in the order they are looked at."""
 
     matches: Match
-    locate: Locate | None = None
+    locators: tuple[Locator, ...] = ()
+
+    def locate(self, document: Document) -> int | None:
+        """The index of the element by which the document matches, which it does. None without one."""
+        found = (locator.locate(document) for locator in reversed(self.locators))
+        return next((index for index in found if index is not None), None)
 
 
 def never(_: object) -> bool:
@@ -76,7 +99,8 @@ def on_path(condition: Condition, parts: Parts) -> Node:
     """The condition on what a path finds in a document."""
     if isinstance(condition, Leaf):
         match = _on_field(parts[0], condition) if len(parts) == 1 else _on_dotted(parts, condition)
-        return Node(match, _locator(parts, condition))
+        order = RANKS[condition.operator], ".".join(parts)
+        return Node(match, (Locator(order, _make_locate(parts, condition)),))
     if isinstance(condition, Negated):
         inner = on_path(condition.condition, parts).matches
         return Node(lambda document: not inner(document))
@@ -118,7 +142,7 @@ def _on_dotted(parts: Parts, leaf: Leaf) -> Match:
     return matches
 
 
-def _locator(parts: Parts, leaf: Leaf) -> Locate:
+def _make_locate(parts: Parts, leaf: Leaf) -> Locate:
     test, spread = leaf.test, leaf.spread
 
     def locate(document: Document) -> int | None:
@@ -168,15 +192,11 @@ def disjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], b
 
 
 def both(nodes: Sequence[Node]) -> Node:
-    """All of these; the last one that matches by an element of an array says which."""
+    """All of these."""
     if len(nodes) == 1:
         return nodes[0]
-    locators = [node.locate for node in reversed(nodes) if node.locate is not None]
-
-    def locate(document: Document) -> int | None:
-        return next((index for each in locators if (index := each(document)) is not None), None)
-
-    return Node(conjunction([node.matches for node in nodes]), locate if locators else None)
+    locators = sorted((locator for node in nodes for locator in node.locators), key=lambda locator: locator.order)
+    return Node(conjunction([node.matches for node in nodes]), tuple(locators))
 
 
 def either(nodes: Sequence[Node]) -> Node:
@@ -184,9 +204,9 @@ def either(nodes: Sequence[Node]) -> Node:
 
     def locate(document: Document) -> int | None:
         chosen = next((node for node in nodes if node.matches(document)), None)
-        return chosen.locate(document) if chosen is not None and chosen.locate is not None else None
+        return chosen.locate(document) if chosen is not None else None
 
-    return Node(disjunction([node.matches for node in nodes]), locate)
+    return Node(disjunction([node.matches for node in nodes]), (Locator((RANKS["$or"], ""), locate),))
 
 
 def neither(nodes: Sequence[Node]) -> Node:
