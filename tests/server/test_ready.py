@@ -104,7 +104,7 @@ FAULTS: dict[str, tuple[Callable[[Patch], None], str, str, str]] = {
         lambda patch: patch.setattr(CosmosApp, "__call__", elsewhere), "cosmos", "server.port", "HTTP on 127.0.0.1:",
     ),
     "HTTP forgets what waits": (
-        lambda patch: patch.setattr(http_connection.Connection, "_go_on", lost),
+        lambda patch: patch.setattr(http_connection.Connection, "_finish", lost),
         "cosmos", "server.port", "HTTP on 127.0.0.1:",
     ),
     "HTTPS has a certificate of others": (

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Coroutine
 from math import inf
-from typing import Any
 
 import msgspec
 from httptools import HttpParserError, HttpParserInvalidURLError, HttpParserUpgrade, HttpRequestParser, parse_url
 
 from mayflydb.http import http2
 from mayflydb.http.messages import Handler, Request, Response, render
-from mayflydb.sockets.work import Served, Work, resumed
+from mayflydb.sockets.connection import OrderedConnection
+from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -72,15 +70,14 @@ class Refused(Exception):
 IDLE, HEAD, BODY = range(3)
 
 
-class Connection(Served):
+class Connection(OrderedConnection[Request, Response, Request | Response]):
     """The protocol of one connection. `deadline` (of the loop's time): when the first request's headers must be there."""
 
     def __init__(self, work: HttpWork, scheme: str, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
-        self._work = work
+        super().__init__(work, loop, deadline)
+        self._handler = work.handler
         self._limits = work.limits
         self._scheme = scheme
-        self._loop = loop
-        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
         # What comes in.
         self._parser = HttpRequestParser(self)
         self._url = b""
@@ -91,31 +88,16 @@ class Connection(Served):
         self._receiving: Request | None = None
         self._refused = False
         self._declining: http2.Declining | None = None
-        self._paused = False
         # What goes out.
-        self._waiting: deque[Request | Response] = deque()
         self._current: Request | None = None
-        self._outgoing: list[bytes] = []
-        self._blocked = False
-        self._closing = False
-        self._ended = False
         # When patience ends. The timer is set anew only when it would come too late.
         self._timed = HEAD
-        self._expires = self._due = deadline
-        self._timer: asyncio.TimerHandle | None = None
+        self._due = deadline
 
     # --- the transport's calls -------------------------------------------------------------------------------------------
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._transport = transport
-        self._work.connections.add(self)
-        self._timer = self._loop.call_at(self._due, self._look_at_the_clock)
-
     def connection_lost(self, exc: Exception | None) -> None:
-        self._work.connections.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._waiting.clear()
+        super().connection_lost(exc)
         if self._receiving is not None:
             self._receiving.cut()
         # It refers back to here, and would keep what it has of a header until the collector comes by.
@@ -138,19 +120,6 @@ class Connection(Served):
             self._time(self._stage)
         if self._waiting or self._receiving is not None or self._paused:
             self._throttle()
-
-    def pause_writing(self) -> None:
-        self._blocked = True
-        self._throttle()
-
-    def resume_writing(self) -> None:
-        self._blocked = False
-        self._advance()
-        self._throttle()
-
-    def abort(self) -> None:
-        """Drop the connection, whatever it is about."""
-        self._transport.abort()
 
     def shutdown(self) -> None:
         """End when what has been asked so far is answered."""
@@ -285,12 +254,8 @@ class Connection(Served):
         full = (
             self._blocked or len(self._waiting) > PIPELINED or (receiving is not None and receiving.backlog > BUFFERED)
         )
-        if full != self._paused and not self._transport.is_closing():
-            self._paused = full
-            if full:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
+        if full != self._paused:
+            self._set_paused(full)
 
     def _refuse(self, response: Response) -> None:
         """Nothing that follows can be understood: answer what came before, then this, then close."""
@@ -315,39 +280,15 @@ class Connection(Served):
                 self._send(following, close=True)
             else:
                 self._current = following
-                self._answer(following)
+                if self._stage == IDLE:
+                    self._expires = inf  # What is missing now is the answer.
+                self._run(following, self._handler(following))
 
-    def _answer(self, request: Request) -> None:
-        if self._stage == IDLE:
-            self._expires = inf  # What is missing now is the answer.
-        answering = self._work.handler(request)
-        try:
-            awaited = answering.send(None)
-        except StopIteration as done:
-            self._respond(request, done.value)
-        except Exception:
-            log.exception("a request was not answered: %s", request.method)
-            self._respond(request, _FAILED)
-        else:
-            task = self._loop.create_task(self._go_on(request, answering, awaited))
-            self._work.tasks.add(task)
-            task.add_done_callback(self._work.tasks.discard)
+    def _fail(self, request: Request, error: Exception) -> Response:
+        log.error("a request was not answered: %s", request.method, exc_info=error)
+        return _FAILED
 
-    async def _go_on(self, request: Request, begun: Coroutine[Any, Any, Response], awaited: Any) -> None:
-        """The rest of an answer that waits for something already, as a task."""
-        try:
-            response = await resumed(begun, awaited)
-        except asyncio.CancelledError:
-            self.abort()
-            raise
-        except Exception:
-            log.exception("a request was not answered: %s", request.method)
-            response = _FAILED
-        self._respond(request, response)
-        self._advance()
-        self._throttle()
-
-    def _respond(self, request: Request, response: Response) -> None:
+    def _respond(self, request: Request, answer: Response) -> None:
         self._current = None
         if self._ended or self._transport.is_closing():
             return
@@ -358,7 +299,7 @@ class Connection(Served):
             close = close or b"expect" in request.headers
         if self._stage == IDLE:
             self._expire_at(self._loop.time() + self._limits.deadlines.idle)
-        self._send(response, close, request.method == "HEAD")
+        self._send(answer, close, request.method == "HEAD")
 
     def _send(self, response: Response, close: bool, head_only: bool = False) -> None:
         try:
@@ -377,10 +318,8 @@ class Connection(Served):
 
     def _end(self) -> None:
         """Close as soon as everything is sent; what else the client asks is not heard."""
-        self._ended = self._refused = True
-        self._waiting.clear()
-        if not self._outgoing:
-            self._transport.close()
+        self._refused = True
+        super()._end()
 
     # --- patience --------------------------------------------------------------------------------------------------------
 
@@ -400,9 +339,9 @@ class Connection(Served):
 
     def _set_timer(self, moment: float) -> None:
         self._due = moment
-        self._timer = self._loop.call_at(moment, self._look_at_the_clock)
+        self._timer = self._loop.call_at(moment, self._check_deadline)
 
-    def _look_at_the_clock(self) -> None:
+    def _check_deadline(self) -> None:
         if self._expires <= self._loop.time():
             self.abort()
         else:

@@ -8,10 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Coroutine
 from itertools import count
-from typing import Any
 
 import msgspec
 
@@ -22,7 +19,8 @@ from mayflydb.frontends.mongo.protocol.compression import Codecs
 from mayflydb.frontends.mongo.protocol.messages import Message
 from mayflydb.frontends.mongo.state import ConnectionState
 from mayflydb.query.mongo.values import encode
-from mayflydb.sockets.work import Served, Work, resumed
+from mayflydb.sockets.connection import OrderedConnection
+from mayflydb.sockets.work import Work
 
 log = logging.getLogger(__name__)
 
@@ -64,43 +62,28 @@ class Service:
         return Connection(self, tls, deadline, asyncio.get_running_loop())
 
 
-class Connection(Served):
+class Connection(OrderedConnection[Message, bytes, Message]):
     """The protocol of one connection. `deadline` (of the loop's time): when the first message must be there."""
 
     def __init__(self, service: Service, tls: bool, deadline: float, loop: asyncio.AbstractEventLoop) -> None:
+        super().__init__(service.work, loop, deadline)
         self._service = service
-        self._work = service.work
         self._tallies = service.app.services.tallies
-        self._loop = loop
-        self._transport: asyncio.Transport = None  # type: ignore[assignment]  # Set before anything else is called.
         self.state = ConnectionState(next(service.connection_ids), tls=tls)
         self._framer = wire.Framer(service.codecs.inflate)
         self._judge()
-        self._waiting: deque[Message] = deque()
         self._answering = False
-        self._outgoing: list[bytes] = []
-        self._blocked = False
-        self._paused = False
-        self._closing = False
-        self._ended = False
-        self._expires = deadline
-        self._timer: asyncio.TimerHandle | None = None
 
     # --- the transport's calls -------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        self._transport = transport
-        self._work.connections.add(self)
+        super().connection_made(transport)
         self._service.app.connected()
         peer = transport.get_extra_info("peername") or ("", 0)
         self.state.peer = f"{peer[0]}:{peer[1]}"
-        self._timer = self._loop.call_at(self._expires, self._look_at_the_clock)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._work.connections.discard(self)
-        if self._timer is not None:
-            self._timer.cancel()
-        self._waiting.clear()
+        super().connection_lost(exc)
         self.state.patience.exhaust()
         self._service.app.disconnected(self.state)
 
@@ -123,18 +106,6 @@ class Connection(Served):
         if self.state.tls:
             return False
         return self._answering or bool(self._waiting) or bool(self._outgoing)
-
-    def pause_writing(self) -> None:
-        self._blocked = True
-        self._throttle()
-
-    def resume_writing(self) -> None:
-        self._blocked = False
-        self._advance()
-        self._throttle()
-
-    def abort(self) -> None:
-        self._transport.abort()
 
     def shutdown(self) -> None:
         self._closing = True
@@ -161,16 +132,14 @@ class Connection(Served):
     def _throttle(self) -> None:
         """Read on, unless the client is ahead of us, or behind in taking its answers."""
         full = self._blocked or len(self._waiting) > PIPELINED
-        if full != self._paused and not self._transport.is_closing():
-            self._paused = full
-            if full:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
+        if full != self._paused:
+            self._set_paused(full)
 
     def _advance(self) -> None:
         while self._waiting and not (self._answering or self._blocked or self._ended):
-            self._answer(self._waiting.popleft())
+            message = self._waiting.popleft()
+            self._answering = True
+            self._run(message, self._service.app.answer(message, self.state))
         self._end_if_done()
 
     def _end_if_done(self) -> None:
@@ -186,41 +155,20 @@ class Connection(Served):
         elif self._closing:
             self._end()
 
-    def _answer(self, message: Message) -> None:
-        self._answering = True
-        answering = self._service.app.answer(message, self.state)
-        try:
-            awaited = answering.send(None)
-        except StopIteration as done:
-            self._respond(message, done.value)
-        except Hangup:
-            self._hang_up()
-        else:
-            task = self._loop.create_task(self._go_on(message, answering, awaited))
-            self._work.tasks.add(task)
-            task.add_done_callback(self._work.tasks.discard)
+    def _fail(self, request: Message, error: Exception) -> None:
+        """End the connection where the application hangs up. It answers all other errors itself."""
+        if not isinstance(error, Hangup):
+            raise error
+        self._answering = False
+        self._end()
 
-    async def _go_on(self, message: Message, begun: Coroutine[Any, Any, bytes], awaited: Any) -> None:
-        """The rest of an answer that waits for something already, as a task."""
-        try:
-            document = await resumed(begun, awaited)
-        except asyncio.CancelledError:
-            self.abort()
-            raise
-        except Hangup:
-            self._hang_up()
-            return
-        self._respond(message, document)
-        self._advance()
-        self._throttle()
-
-    def _respond(self, message: Message, document: bytes) -> None:
+    def _respond(self, request: Message, answer: bytes) -> None:
         self._answering = False
         if self._ended or self._transport.is_closing():
             return
         self._judge()
-        if not message.silent:
-            self._send(message, document)
+        if not request.silent:
+            self._send(request, answer)
         if self.state.closing:
             self._end()
 
@@ -232,20 +180,9 @@ class Connection(Served):
             self._work.post(self)
         self._outgoing.append(frame)
 
-    def _hang_up(self) -> None:
-        self._answering = False
-        self._end()
-
-    def _end(self) -> None:
-        """Close as soon as everything is sent; what else the client asks is not heard."""
-        self._ended = True
-        self._waiting.clear()
-        if not self._outgoing:
-            self._transport.close()
-
-    def _look_at_the_clock(self) -> None:
+    def _check_deadline(self) -> None:
         now = self._loop.time()
         if self._expires > now or self._answering:
-            self._timer = self._loop.call_at(max(self._expires, now + 1.0), self._look_at_the_clock)
+            self._timer = self._loop.call_at(max(self._expires, now + 1.0), self._check_deadline)
         else:
             self.abort()
