@@ -23,19 +23,22 @@ def document(given: Mapping[str, Any], field: str, command: str) -> Document | N
 
 def text(given: Mapping[str, Any], field: str, command: str) -> str:
     """A string. MqlError 40414 where it is missing or null, 14 for anything else."""
-    if field not in given or (given[field] is None and field != command):
-        raise missing(field, command)
-    value = given[field]
+    value = _required(given, field, command)
     if type(value) is not str:
         raise type_mismatch(f"{command}.{field}", type_name(value), "string")
     return value
 
 
-def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
-    """An array. MqlError 40414 where it is missing or null, 14 for anything else."""
+def _required(given: Mapping[str, Any], field: str, command: str) -> Any:
+    # The command itself may be null: then the type is wrong, and nothing is missing.
     if field not in given or (given[field] is None and field != command):
         raise missing(field, command)
-    value = given[field]
+    return given[field]
+
+
+def array(given: Mapping[str, Any], field: str, command: str) -> list[Any]:
+    """An array. MqlError 40414 where it is missing or null, 14 for anything else."""
+    value = _required(given, field, command)
     if type(value) is not list:
         raise type_mismatch(f"{command}.{field}", type_name(value), "array")
     return value

@@ -100,6 +100,13 @@ class Statement(msgspec.Struct, frozen=True):
         return list(found), True
 
 
+def _query_of(given: Document, name: str) -> Document:
+    query = arguments.document(given, "q", name)
+    if query is None:
+        raise arguments.missing("q", name)
+    return query
+
+
 class Modification(Statement, frozen=True):
     """An update. `updates`: its modifiers, replacement or pipeline."""
 
@@ -111,9 +118,7 @@ class Modification(Statement, frozen=True):
     def of_statement(cls, services: Services, call: Call, given: Document) -> Modification:
         """One of the command `update`. MqlError 40414 and 14 for what is missing or of another type, 9 as the server has it."""
         name = "update.updates"
-        query = arguments.document(given, "q", name)
-        if query is None:
-            raise arguments.missing("q", name)
+        query = _query_of(given, name)
         if "u" not in given:
             raise arguments.missing("u", name)
         many = arguments.flag(given, "multi", name)
@@ -277,9 +282,7 @@ class Deletion(Statement, frozen=True):
     def of_statement(cls, services: Services, call: Call, given: Document) -> Deletion:
         """One of the command `delete`. MqlError 40414 and 14, and 9 for a limit that is neither 0 nor 1."""
         name = "delete.deletes"
-        query = arguments.document(given, "q", name)
-        if query is None:
-            raise arguments.missing("q", name)
+        query = _query_of(given, name)
         limit = arguments.whole(given, "limit", name)
         if limit is None:
             raise arguments.missing("limit", name)

@@ -117,12 +117,10 @@ class Writer:
         matched = modified = 0
         before = after = None
         for place in places:
-            record = yield from space.get(place.partition, place.key)
-            if record is None:
+            found = yield from _matching(space, place, filter)
+            if found is None:
                 continue
-            document = decode(record.value)
-            if filter is not None and not filter.matches(document):
-                continue
+            record, document = found
             position = None if filter is None else filter.position(document)
             before, after = document, update.apply(document, position, False)
             matched += 1
@@ -154,17 +152,24 @@ class Writer:
         count = 0
         last: Document | None = None
         for place in places:
-            record = yield from space.get(place.partition, place.key)
-            if record is None:
+            found = yield from _matching(space, place, filter)
+            if found is None:
                 continue
-            document = decode(record.value)
-            if filter is not None and not filter.matches(document):
-                continue
+            record, document = found
             yield from space.run(Command(Mode.DELETE, record.partition, record.key))
             count, last = count + 1, document
             if not many:
                 break
         return count, last
+
+
+def _matching(space: DecisionSpace, place: Place, filter: Filter | None) -> Steps[tuple[Record, Document] | None]:
+    """The record at a place and its document, if it is there and matches."""
+    record = yield from space.get(place.partition, place.key)
+    if record is None:
+        return None
+    document = decode(record.value)
+    return (record, document) if filter is None or filter.matches(document) else None
 
 
 def duplicate(collection: Collection, document: Document, error: Conflict, spec: IndexSpec | None = None) -> MqlError:

@@ -103,12 +103,18 @@ def _check_compiled(call: Call, options: Document) -> None:
         parsed = Collation.parse(collation)
         if parsed.is_simple:
             del options["collation"]
+    check_validator(call, options)
+
+
+def check_validator(call: Call, options: Document) -> None:
+    """MqlError 14, 2 and those of filters for a validator, its level or its action that cannot be."""
     validator = arguments.document(options, "validator", call.name)
     if validator:
         compile_filter(validator, Env(milliseconds(call.now)))
     for name, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
         if name in options and options[name] not in allowed:
-            raise bad_value(f"Enumeration value '{options[name]}' for field 'create.{name}' is not a valid value.")
+            field = f"{call.name}.{name}"
+            raise bad_value(f"Enumeration value '{options[name]}' for field '{field}' is not a valid value.")
 
 
 def _check_id_index(call: Call, options: Document) -> None:

@@ -11,16 +11,13 @@ from typing import Final
 from mayflydb.frontends.mongo import arguments
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.collections import Collection
-from mayflydb.frontends.mongo.commands.catalog import images_of, listed
+from mayflydb.frontends.mongo.commands.catalog import check_validator, images_of, listed
 from mayflydb.frontends.mongo.contracts import Contract
-from mayflydb.frontends.mongo.documents import milliseconds
 from mayflydb.frontends.mongo.indexing import counted
 from mayflydb.frontends.mongo.resolving import existing
 from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.views import check_view
-from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.values import Document, type_name
 
@@ -155,12 +152,7 @@ def _options(call: Call, collection: Collection, given: Document) -> Document:
         if of_views != view:
             text = "'viewOn' requires a view" if of_views else "option not supported on a view"
             raise MqlError(72 if of_views else 167, f"{text}: {field}")
-    validator = arguments.document(given, "validator", call.name)
-    if validator:
-        compile_filter(validator, Env(milliseconds(call.now)))
-    for field, allowed in (("validationLevel", ("off", "strict", "moderate")), ("validationAction", ("error", "warn"))):
-        if field in given and given[field] not in allowed:
-            raise bad_value(f"Enumeration value '{given[field]}' for field 'collMod.{field}' is not a valid value.")
+    check_validator(call, given)
     if "changeStreamPreAndPostImages" in given:
         given = {**given, "changeStreamPreAndPostImages": images_of(call, given)}
     renamed = {"cappedSize": "size", "cappedMax": "max"}

@@ -66,9 +66,7 @@ async def grant_roles(services: Services, call: Call) -> Document:
     """Those the user has already are no error."""
     call.fields(("roles",))
     before = await _found(services, call)
-    roles = _roles(call)
-    for role in roles:
-        services.require(call, "users", role.db)
+    roles = _permitted_roles(services, call)
     added = tuple(role for role in roles if role not in before.roles)
     after = msgspec.structs.replace(before, roles=before.roles + added)
     await services.accounts.replace(after, call.now)
@@ -79,9 +77,7 @@ async def revoke_roles(services: Services, call: Call) -> Document:
     """Those the user does not have are no error."""
     call.fields(("roles",))
     before = await _found(services, call)
-    gone = _roles(call)
-    for role in gone:
-        services.require(call, "users", role.db)
+    gone = _permitted_roles(services, call)
     after = msgspec.structs.replace(before, roles=tuple(role for role in before.roles if role not in gone))
     await services.accounts.replace(after, call.now)
     return {}
@@ -159,11 +155,7 @@ async def _described(services: Services, call: Call, before: User) -> User:
     body = call.body
     after = before
     if "roles" in body:
-        roles = _roles(call)
-        for role in roles:
-            # Who manages the users of one database gives no rights on another.
-            services.require(call, "users", role.db)
-        after = msgspec.structs.replace(after, roles=roles)
+        after = msgspec.structs.replace(after, roles=_permitted_roles(services, call))
     if "customData" in body:
         data = body["customData"]
         if not isinstance(data, dict):
@@ -205,6 +197,15 @@ def _text(call: Call, field: str) -> str:
     if not given:
         raise bad_value(f"{field} must not be empty")
     return given
+
+
+def _permitted_roles(services: Services, call: Call) -> tuple[Role, ...]:
+    """The roles in a command. MqlError 13 for one of a database whose users the sender does not manage."""
+    roles = _roles(call)
+    for role in roles:
+        # The right to manage users of one database gives no rights on another.
+        services.require(call, "users", role.db)
+    return roles
 
 
 def _roles(call: Call) -> tuple[Role, ...]:
