@@ -1,7 +1,7 @@
 """Decisions: generators that look at records and change them within one transaction.
 
 The same decision runs in the writer's own transaction (`engine.transactions.Transaction`) and in a transaction of a session that
-stays open (`sessions.inside.TransactionWork`). The two protocols here are what a decision may use of either.
+stays open (`sessions.transaction_work.TransactionWork`). The two protocols here are what a decision may use of either.
 """
 
 from __future__ import annotations

@@ -173,7 +173,7 @@ class Indexing:
             there = ts_of(definition)
             if ts is not None and (there is None or compare_with_existing(ts, [there]) == "new"):
                 definition = _with_body(definition, ts=packed(ts.to_document()))
-            return ruled(definition, contract)
+            return with_rules_of(definition, contract)
 
         await self._replace(collection, with_rules, now)
 
@@ -198,7 +198,7 @@ class Indexing:
             body: dict[str, Any] = {"slots": {str(number): slot for number, slot in slots.items()}}
             definition = _with_body(definition, **body, **({"ts": None} if ts else {}))
             kept = tuple(index for index in definition.indexes if index.number not in numbers)
-            after = ruled(msgspec.structs.replace(definition, indexes=kept), collection.contract)
+            after = with_rules_of(msgspec.structs.replace(definition, indexes=kept), collection.contract)
             return msgspec.structs.replace(after, indexes=definition.indexes)
 
         await self._replace(collection, without, now)
@@ -254,7 +254,7 @@ class Indexing:
             if ts_of(definition) == meant:
                 definition = _with_body(definition, ts=document)
             indexes = tuple(_with_spec(index, meant, document) for index in definition.indexes)
-            return ruled(msgspec.structs.replace(definition, indexes=indexes), contract)
+            return with_rules_of(msgspec.structs.replace(definition, indexes=indexes), contract)
 
         node = await self._replace(collection, with_change, now)
         if any(index.number not in slots_of(node.definition) for index in reaping(node.definition, contract)):
@@ -332,7 +332,7 @@ class Indexing:
                 await self._engine.dates.remove(collection.id, slot.number)
         slots = slots_of(definition)
         missing = any(index.number not in slots for index in reaping(definition, collection.contract))
-        rules = ruled(definition, collection.contract).rules
+        rules = with_rules_of(definition, collection.contract).rules
         if missing or rules != _plain(definition.rules):
             await self._put_rules(collection, now, None)
 
@@ -342,7 +342,7 @@ def counted(collection: Collection, shaped: bool) -> int:
     return 1 + len(collection.specs) + (TS_COUNTS - 1 if shaped and collection.ts is not None else 0)
 
 
-def ruled(definition: Definition, contract: Contract) -> Definition:
+def with_rules_of(definition: Definition, contract: Contract) -> Definition:
     """A definition with the rules that its TTL indexes come to, and with the profile that one on `_ts` was made under."""
     rules: list[Rule] = []
     ts = ts_of(definition)

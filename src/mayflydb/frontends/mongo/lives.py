@@ -97,7 +97,7 @@ def default_ttl(node: Node) -> int | None:
 # --- changes ---------------------------------------------------------------------------------------------------------
 
 
-class Meant(msgspec.Struct, frozen=True):
+class IndexChange(msgspec.Struct, frozen=True):
     """The index of a change: as it is (None: there is none yet) and as it would be. `ts`: lives count from the last write."""
 
     before: IndexSpec | None
@@ -105,7 +105,7 @@ class Meant(msgspec.Struct, frozen=True):
     ts: bool
 
 
-def meant(node: Node, change: Change, contract: Contract) -> Meant:
+def resolve_index(node: Node, change: Change, contract: Contract) -> IndexChange:
     """NotFound for an index that is not there, BadRequest for one that cannot be a TTL index."""
     view = Collection(node, "", contract)
     if view.view_on is not None:
@@ -114,20 +114,20 @@ def meant(node: Node, change: Change, contract: Contract) -> Meant:
         if contract.profile == "native":
             raise BadRequest("_ts is a field as any other in the profile native", hint="name an index or a field")
         change = msgspec.structs.replace(change, field=TS)
-    before = _found(view, change)
+    before = _find(view, change)
     if before is None and change.seconds is None:
         raise NotFound(f"{view.name} has no index on {change.field}")
     try:
-        after = _changed(before, change, view, contract)
+        after = _change(before, change, view, contract)
     except MqlError as error:
         raise BadRequest(error.message) from None
     profile = contract.profile
     if change.seconds is not None and not after.is_cosmos_ttl(profile) and not after.reaps_dates(profile):
         raise BadRequest(f"{after.name} is a {after.kind} index: no document dies by it")
-    return Meant(before, after, after.key[0][0] == TS and contract.profile != "native")
+    return IndexChange(before, after, after.key[0][0] == TS and contract.profile != "native")
 
 
-def _changed(before: IndexSpec | None, change: Change, view: Collection, contract: Contract) -> IndexSpec:
+def _change(before: IndexSpec | None, change: Change, view: Collection, contract: Contract) -> IndexSpec:
     if before is None:
         document = {
             "key": {change.field: 1},
@@ -140,7 +140,7 @@ def _changed(before: IndexSpec | None, change: Change, view: Collection, contrac
     return modify(before, {"expireAfterSeconds": Int64(change.seconds)}, contract.profile)[0]
 
 
-def _found(view: Collection, change: Change) -> IndexSpec | None:
+def _find(view: Collection, change: Change) -> IndexSpec | None:
     specs = [ID, *view.specs]
     if change.index is not None:
         for spec in specs:
@@ -155,7 +155,7 @@ def _found(view: Collection, change: Change) -> IndexSpec | None:
     return max(fitting, key=lambda spec: spec.expire_after is not None, default=None)
 
 
-def proposed(node: Node, change: Meant, contract: Contract) -> Proposal:
+def propose(node: Node, change: IndexChange, contract: Contract) -> Proposal:
     """What would be if the change were made now. Rules that stay keep their notice."""
     current = None if change.before is None else change.before.expire_after
     seconds = change.after.expire_after
@@ -192,7 +192,7 @@ def _dating(spec: IndexSpec, slot: int, numbers: bool) -> Callable[[Record], Rec
     return dated
 
 
-def commands(name: str, change: Meant, contract: Contract) -> list[Document]:
+def commands(name: str, change: IndexChange, contract: Contract) -> list[Document]:
     """What a client would send to make the change."""
     before, after = change.before, change.after
     if before == after:
@@ -211,7 +211,7 @@ def commands(name: str, change: Meant, contract: Contract) -> list[Document]:
 # --- one document ----------------------------------------------------------------------------------------------------
 
 
-def told(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
+def describe(node: Node, record: Record, contract: Contract) -> dict[str, Any]:
     """What counts in a document: its own ttl, why it does not count, and what each date index finds in it."""
     document = decode(record.value)
     ts = ts_of(node.definition)

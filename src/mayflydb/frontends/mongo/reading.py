@@ -126,7 +126,7 @@ class View(Protocol):
         """Whether rows come sorted."""
 
 
-class Committed:
+class CommittedView:
     """Everything that is committed. `keys`, `documents`: records that an index has named, and records read, so far."""
 
     def __init__(self, engine: Engine, want_ids: Callable[[Collection], None] = lambda collection: None) -> None:

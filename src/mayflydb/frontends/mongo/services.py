@@ -88,7 +88,7 @@ class Services:
         """Close what sessions that have ended had open, and forget what is kept of them."""
         ended, self.sessions.ended = self.sessions.ended, []
         for session in ended:
-            await self.transactions.ended(session)
+            await self.transactions.end_of_session(session)
             await self.cursors.end_session(session.id)
         # What the store does not remove now is found to be stale later.
         with contextlib.suppress(MayflyError):

@@ -40,7 +40,7 @@ class RivalInserted(MqlError):
     """An upsert found nothing to change, and yet a value of its new document is taken."""
 
 
-async def on_standing(
+async def retry_if_dropped(
     work: UnitOfWork, find: Callable[[], Awaitable[Collection | None]], act: Callable[[Collection], Awaitable[T]]
 ) -> T | None:
     """Act on the collection that is found, and again on its successor if it is dropped meanwhile. None: there is none."""

@@ -79,14 +79,14 @@ class MongoTargets:
 
     def details(self, database: str, container: Node, record: Record) -> dict[str, Any]:
         """Last write, own ttl, why it is ignored, and what each date index finds."""
-        found: dict[str, Any] = _lives().told(container, record, self._contract(database, container))
+        found: dict[str, Any] = _lives().describe(container, record, self._contract(database, container))
         return found
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What a change of one TTL index comes to; the default is that of the index on `_ts`."""
         contract = self._contract(database, container)
-        meant = _lives().meant(container, change, contract)
-        found: Proposal = _lives().proposed(container, meant, contract)
+        meant = _lives().resolve_index(container, change, contract)
+        found: Proposal = _lives().propose(container, meant, contract)
         return found
 
     async def set(self, database: str, container: Node, change: Change) -> None:
@@ -94,7 +94,7 @@ class MongoTargets:
         if self._caller is None:
             raise Unsupported("MongoDB is not served here", hint="serve with --mongo-port")
         contract, caller = self._contract(database, container), self._caller()
-        for command in _lives().commands(container.name, _lives().meant(container, change, contract), contract):
+        for command in _lives().commands(container.name, _lives().resolve_index(container, change, contract), contract):
             await caller(database, command)
 
     def _contract(self, database: str, container: Node) -> Contract:

@@ -21,7 +21,7 @@ from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.arguments import check_database
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
+from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
 from mayflydb.query.mongo import raw
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.values import MISSING, Document, decode, encode
@@ -206,7 +206,7 @@ async def _update(services: Services, call: Call, work: UnitOfWork, results: Res
     statement = {field: value for field, value in given.items() if field not in ("update", "filter", "updateMods")}
     statement.update(q=given["filter"], u=given["updateMods"], c=given.get("constants"))
     modification = Modification.of_statement(services, call, statement)
-    ran = await on_standing(
+    ran = await retry_if_dropped(
         work,
         lambda: (
             writable_in(services, call, *operation.namespace)
@@ -231,7 +231,7 @@ async def _delete(services: Services, call: Call, work: UnitOfWork, results: Res
     given = operation.given
     many = arguments.flag(given, "multi", "bulkWrite.ops")
     deletion = Deletion.of_statement(services, call, {**given, "q": given["filter"], "limit": 0 if many else 1})
-    ran = await on_standing(
+    ran = await retry_if_dropped(
         work,
         lambda: existing_in(services, call, *operation.namespace),
         lambda collection: deletion.run(work, collection, operation.id),

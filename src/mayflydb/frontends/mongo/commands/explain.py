@@ -17,7 +17,7 @@ from mayflydb.frontends.mongo.collections import Collection
 from mayflydb.frontends.mongo.commands.handshake import version_text
 from mayflydb.frontends.mongo.cursors import Moment
 from mayflydb.frontends.mongo.pipelines import Collected
-from mayflydb.frontends.mongo.reading import Committed, Select, planned, rows
+from mayflydb.frontends.mongo.reading import CommittedView, Select, planned, rows
 from mayflydb.frontends.mongo.resolving import environment, existing, select, text_index
 from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.work import Single, begin
@@ -100,7 +100,7 @@ async def _counted(
     if collection is None:
         return Counted(0, 0, 0)
     work = await begin(services, call)
-    if not isinstance(work, Single) or not isinstance(work.view, Committed):
+    if not isinstance(work, Single) or not isinstance(work.view, CommittedView):
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
     view = work.view
     returned = await _count(view, collection, question.select, call)
@@ -117,7 +117,7 @@ async def _counted(
     return Counted(0 if writes else returned, keys, documents, hidden, spent)
 
 
-async def _count(view: Committed, collection: Collection, chosen: Select, call: Call) -> int:
+async def _count(view: CommittedView, collection: Collection, chosen: Select, call: Call) -> int:
     total = 0
     async for batch in rows(view, collection, chosen, Moment(call.now)):
         total += len(batch)

@@ -12,7 +12,7 @@ from mayflydb.frontends.mongo.resolving import environment, existing, writable
 from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
+from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
@@ -68,7 +68,7 @@ async def _remove(services: Services, call: Call, work: UnitOfWork, id: int) -> 
     query = arguments.document(body, "query", name) or {}
     deletion = Deletion(services, call, body, query, arguments.document(body, "sort", name))
     collection = await existing(services, call)
-    ran = await on_standing(work, lambda: existing(services, call), lambda found: deletion.run(work, found, id))
+    ran = await retry_if_dropped(work, lambda: existing(services, call), lambda found: deletion.run(work, found, id))
     if ran is None:
         deletion.check()
     count, last, retried = (0, None, False) if ran is None else ran
@@ -84,7 +84,7 @@ async def _update(services: Services, call: Call, work: UnitOfWork, id: int) -> 
     collection = await (writable(services, call) if upsert else existing(services, call))
     ran = None
     if collection is not None:
-        ran = await on_standing(
+        ran = await retry_if_dropped(
             work,
             lambda: writable(services, call) if upsert else existing(services, call),
             lambda found: modification.run(work, found, id),

@@ -18,7 +18,7 @@ from mayflydb.frontends.mongo.concerns import time_limit
 from mayflydb.frontends.mongo.cursors import FIRST_BATCH, Cursor, Item, Moment
 from mayflydb.frontends.mongo.documents import cursor_reply
 from mayflydb.frontends.mongo.pipelines import Collected, encoded, find_in_view
-from mayflydb.frontends.mongo.reading import Committed, FoundCursor, Row, Select, exact_id, rows
+from mayflydb.frontends.mongo.reading import CommittedView, FoundCursor, Row, Select, exact_id, rows
 from mayflydb.frontends.mongo.reports import visible_count
 from mayflydb.frontends.mongo.resolving import environment, select
 from mayflydb.frontends.mongo.services import Command, Services
@@ -110,7 +110,7 @@ async def find(services: Services, call: Call) -> Document | bytes:
     by_id = exact_id(query, env, body.get("hint")) is not None
     await afford(services, call, collection, budget.MISS if by_id else QUERY)
     view = work.view
-    if size is None and not skip and isinstance(view, Committed):
+    if size is None and not skip and isinstance(view, CommittedView):
         found = await view.at_id(collection, chosen, call.now)
         if found is not None:
             # One document at most: no cursor is left, and none is needed to hand it out.

@@ -22,7 +22,7 @@ from mayflydb.frontends.mongo.resolving import environment, existing, writable
 from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.frontends.mongo.sessions.work import begin, concern_error
-from mayflydb.frontends.mongo.statements import Deletion, Modification, on_standing
+from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import check_names
@@ -229,7 +229,7 @@ async def insert_some(
         affordable = await afforded(services, call, collection, inserts, outcome.ordered)
         await Insertion(work, writer, outcome).perform(affordable, collection)
 
-    await on_standing(work, find, act)
+    await retry_if_dropped(work, find, act)
 
 
 async def update(services: Services, call: Call) -> Document:
@@ -278,7 +278,7 @@ async def _update_one(
     modification = Modification.of_statement(services, call, given)
     if modification.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with multi=true")
-    ran = await on_standing(
+    ran = await retry_if_dropped(
         work,
         lambda: writable(services, call) if modification.upsert else existing(services, call),
         lambda collection: modification.run(work, collection, id),
@@ -301,7 +301,7 @@ async def _delete_one(
     deletion = Deletion.of_statement(services, call, given)
     if deletion.many and work.attempt is not None:
         raise MqlError(72, "Cannot use (or request) retryable writes with limit=0")
-    ran = await on_standing(
+    ran = await retry_if_dropped(
         work, lambda: existing(services, call), lambda collection: deletion.run(work, collection, id)
     )
     if ran is None:

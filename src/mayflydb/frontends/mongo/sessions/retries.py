@@ -50,7 +50,7 @@ def _place_of(session: bytes, owner: str) -> Place:
     return place_of(_id_of(session, owner))
 
 
-async def kept(engine: Engine, collections: Collections, session: Session) -> Document | None:
+async def load_notes(engine: Engine, collections: Collections, session: Session) -> Document | None:
     """What is kept of a session."""
     found = await collections.find(DATABASE, NAME)
     if found is None:

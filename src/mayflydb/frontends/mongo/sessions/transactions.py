@@ -18,8 +18,8 @@ from mayflydb.engine.snapshot import Snapshot
 from mayflydb.frontends.mongo.collections import SPACE, Collections
 from mayflydb.frontends.mongo.cursors import Cursors
 from mayflydb.frontends.mongo.sessions import retries
-from mayflydb.frontends.mongo.sessions.inside import TransactionWork, aborted
 from mayflydb.frontends.mongo.sessions.registry import Session
+from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork, aborted
 from mayflydb.model.errors import OutcomeUnknown, Unavailable
 from mayflydb.model.instant import SECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, bad_value
@@ -38,15 +38,15 @@ SLACK: Final = 0.01
 Key: TypeAlias = tuple[str, bytes]
 """Whose session, and its id."""
 
-State: TypeAlias = Literal["open", "committing", "committed", "aborted", "expired"]
+Phase: TypeAlias = Literal["open", "committing", "committed", "aborted", "expired"]
 
 
-class Standing(msgspec.Struct, eq=False):
+class TransactionState(msgspec.Struct, eq=False):
     """The last transaction of a session. `work`: while it may be committed; `until`: how long it may be open, of the host's
     monotonic time; `cosmos`: by the rules of Cosmos DB. Once it is `committing`, only the store knows what has become of it."""
 
     number: int
-    state: State
+    phase: Phase
     work: TransactionWork | None = None
     until: int = 0
     cosmos: bool = False
@@ -82,8 +82,8 @@ class Transactions:
         self._collections = collections
         self._cursors = cursors
         self._monotonic = monotonic
-        self._standing: dict[Key, Standing] = {}
-        self._open: dict[Key, Standing] = {}
+        self._latest: dict[Key, TransactionState] = {}
+        self._open: dict[Key, TransactionState] = {}
         self._look = 0
         self._timer: asyncio.TimerHandle | None = None
         self._aside: set[asyncio.Task[None]] = set()
@@ -96,46 +96,46 @@ class Transactions:
 
     async def perform(self, member: Member, act: Callable[[TransactionWork], Awaitable[T]]) -> T:
         """Carry out a command within its transaction; an error ends the transaction. MqlError 251, 256, 225, 72."""
-        standing = await self._enter(member)
-        work = standing.work
+        transaction = await self._enter(member)
+        work = transaction.work
         assert work is not None
         async with work.lock:
-            self._check_open(standing)
+            self._check_open(transaction)
             try:
                 answer = await act(work)
             except BaseException:
-                await self._end(member.key, standing, "aborted")
+                await self._end(member.key, transaction, "aborted")
                 raise
             if work.over:
-                await self._end(member.key, standing, "aborted")
+                await self._end(member.key, transaction, "aborted")
             return answer
 
-    async def _enter(self, member: Member) -> Standing:
+    async def _enter(self, member: Member) -> TransactionState:
         await self._expire()
         key, number = member.key, member.number
-        standing = self._standing.get(key)
+        transaction = self._latest.get(key)
         if member.starts:
-            return await self._start(member, standing)
-        if standing is None or standing.number < number:
-            active = -1 if standing is None else standing.number
+            return await self._start(member, transaction)
+        if transaction is None or transaction.number < number:
+            active = -1 if transaction is None else transaction.number
             text = f"Given transaction number {number} does not match any in-progress transactions."
             raise MqlError(251, f"{text} The active transaction number is {active}")
-        if standing.number > number:
-            raise too_old(number, standing.number)
-        self._check_open(standing)
+        if transaction.number > number:
+            raise too_old(number, transaction.number)
+        self._check_open(transaction)
         if member.has_concern:
-            await self._end(key, standing, "aborted")
+            await self._end(key, transaction, "aborted")
             raise MqlError(72, "Only the first command in a transaction may specify a readConcern")
-        return standing
+        return transaction
 
-    async def _start(self, member: Member, before: Standing | None) -> Standing:
+    async def _start(self, member: Member, before: TransactionState | None) -> TransactionState:
         key, number = member.key, member.number
         last = await self._last(member.session) if before is None else before.number
         if number < last:
             raise too_old(number, last)
         if number == last:
             text = f"Cannot start a transaction at given transaction number {number} a transaction with the same number"
-            raise MqlError(50911, f"{text} is in state {'none' if before is None else before.state}")
+            raise MqlError(50911, f"{text} is in state {'none' if before is None else before.phase}")
         if before is not None:
             await self._end(key, before, "aborted")
         space = await self._engine.node(SPACE)
@@ -144,33 +144,33 @@ class Transactions:
         snapshot = await Snapshot.begin(self._engine, member.now, parents, exclusive=True)
         until = self._monotonic() + (COSMOS_LIFETIME if member.cosmos else self.lifetime) * SECOND
         work = TransactionWork(self._engine, snapshot, number)
-        standing = Standing(number, "open", work, until, member.cosmos)
-        self._standing[key] = self._open[key] = standing
+        transaction = TransactionState(number, "open", work, until, member.cosmos)
+        self._latest[key] = self._open[key] = transaction
         self._watch()
-        return standing
+        return transaction
 
     async def _last(self, session: Session) -> int:
         """The last number that the session has used for a write."""
-        kept = await retries.kept(self._engine, self._collections, session)
+        kept = await retries.load_notes(self._engine, self._collections, session)
         return -1 if kept is None else int(kept["txnNum"])
 
-    def _check_open(self, standing: Standing) -> None:
-        if standing.state in ("committing", "committed"):
-            raise MqlError(256, f"Transaction with {{ txnNumber: {standing.number} }} has been committed.")
-        if standing.state == "expired":
+    def _check_open(self, transaction: TransactionState) -> None:
+        if transaction.phase in ("committing", "committed"):
+            raise MqlError(256, f"Transaction with {{ txnNumber: {transaction.number} }} has been committed.")
+        if transaction.phase == "expired":
             raise bad_value("Transaction isn't active")
-        if standing.state == "aborted":
-            raise aborted(standing.number)
+        if transaction.phase == "aborted":
+            raise aborted(transaction.number)
 
-    async def numbered(self, session: Session, number: int) -> None:
+    async def begin_numbered_write(self, session: Session, number: int) -> None:
         """A write with a number of its own comes: a transaction before it is over. MqlError 225 if the transaction is newer."""
-        standing = self._standing.get(_key(session))
-        if standing is None:
+        transaction = self._latest.get(_key(session))
+        if transaction is None:
             return
-        if standing.number >= number:
-            raise too_old(number, standing.number)
-        await self._end(_key(session), standing, "aborted")
-        self._standing.pop(_key(session), None)
+        if transaction.number >= number:
+            raise too_old(number, transaction.number)
+        await self._end(_key(session), transaction, "aborted")
+        self._latest.pop(_key(session), None)
 
     # --- ends --------------------------------------------------------------------------------------------------------
 
@@ -178,35 +178,35 @@ class Transactions:
         """Make it hold, or find that it does already. MqlError 251, WriteConflict, OutcomeUnknown: ask again."""
         key = _key(session)
         await self._expire()
-        standing = self._standing.get(key)
-        if standing is None or standing.number < number:
+        transaction = self._latest.get(key)
+        if transaction is None or transaction.number < number:
             if not await self._was_committed(session, number):
                 raise _unknown(number)
             return
-        if standing.number > number:
-            raise too_old(number, standing.number)
-        if standing.work is not None:
+        if transaction.number > number:
+            raise too_old(number, transaction.number)
+        if transaction.work is not None:
             # Who stops waiting for it does not stop it: what it has locked is released at its end.
-            await asyncio.shield(self._later(self._commit(session, standing, now, standing.work.lock)))
-        elif standing.state != "committed":
-            self._check_open(standing)
+            await asyncio.shield(self._later(self._commit(session, transaction, now, transaction.work.lock)))
+        elif transaction.phase != "committed":
+            self._check_open(transaction)
 
-    async def _commit(self, session: Session, standing: Standing, now: Instant, lock: asyncio.Lock) -> None:
+    async def _commit(self, session: Session, transaction: TransactionState, now: Instant, lock: asyncio.Lock) -> None:
         async with lock:
-            await self._commit_alone(session, standing, now)
+            await self._commit_alone(session, transaction, now)
 
-    async def _commit_alone(self, session: Session, standing: Standing, now: Instant) -> None:
-        key, work = _key(session), standing.work
+    async def _commit_alone(self, session: Session, transaction: TransactionState, now: Instant) -> None:
+        key, work = _key(session), transaction.work
         if work is None:
-            # It has ended while this command waited.
-            if standing.state != "committed":
-                self._check_open(standing)
+            # The transaction has ended while this command waited.
+            if transaction.phase != "committed":
+                self._check_open(transaction)
             return
         claim = None
         if work.snapshot.written:
             sessions = await self._collections.ensure(retries.DATABASE, retries.NAME, now)
-            claim = retries.Claim(sessions, session, standing.number).make
-        standing.state = "committing"
+            claim = retries.Claim(sessions, session, transaction.number).make
+        transaction.phase = "committing"
         self._open.pop(key, None)
         try:
             await work.snapshot.commit(now, claim)
@@ -214,44 +214,44 @@ class Transactions:
             work.snapshot.close()
             raise  # The next one who asks finds out.
         except Unavailable:
-            standing.state, self._open[key] = "open", standing  # Nothing was done.
+            transaction.phase, self._open[key] = "open", transaction  # Nothing was done.
             self._watch()
             raise
         except Exception:
-            await self._end(key, standing, "aborted")
+            await self._end(key, transaction, "aborted")
             raise
-        await self._end(key, standing, "committed")
+        await self._end(key, transaction, "committed")
 
     async def _was_committed(self, session: Session, number: int) -> bool:
-        kept = await retries.kept(self._engine, self._collections, session)
+        kept = await retries.load_notes(self._engine, self._collections, session)
         return kept is not None and int(kept["txnNum"]) == number and kept.get("state") == "committed"
 
     async def abort(self, session: Session, number: int) -> None:
         """Forget it. MqlError 251 if it is not known, 256 if it is committed."""
         key = _key(session)
         await self._expire()
-        standing = self._standing.get(key)
-        if standing is None or standing.number < number:
+        transaction = self._latest.get(key)
+        if transaction is None or transaction.number < number:
             if await self._was_committed(session, number):
                 raise MqlError(256, f"Transaction with {{ txnNumber: {number} }} has been committed.")
             raise _unknown(number)
-        if standing.number > number:
-            raise too_old(number, standing.number)
-        self._check_open(standing)
-        await self._end(key, standing, "aborted")
+        if transaction.number > number:
+            raise too_old(number, transaction.number)
+        self._check_open(transaction)
+        await self._end(key, transaction, "aborted")
 
-    async def ended(self, session: Session) -> None:
+    async def end_of_session(self, session: Session) -> None:
         """A session is over, and with it what is open in it."""
-        standing = self._standing.pop(_key(session), None)
-        if standing is not None:
-            await self._end(_key(session), standing, "aborted")
+        transaction = self._latest.pop(_key(session), None)
+        if transaction is not None:
+            await self._end(_key(session), transaction, "aborted")
 
     async def abort_open(self, session: Session, number: int) -> None:
         """Forget the open transaction of a session if it has this number."""
         key = _key(session)
-        standing = self._open.get(key)
-        if standing is not None and standing.number == number:
-            await self._end(key, standing, "aborted")
+        transaction = self._open.get(key)
+        if transaction is not None and transaction.number == number:
+            await self._end(key, transaction, "aborted")
 
     async def expire(self) -> None:
         """End those that have been open for too long: whose client is gone, nobody else does. Looks once a second."""
@@ -263,14 +263,14 @@ class Transactions:
     async def _expire(self) -> None:
         """End those that have been open for too long."""
         now = self._monotonic()
-        for key, standing in [each for each in self._open.items() if each[1].until < now]:
+        for key, transaction in [each for each in self._open.items() if each[1].until < now]:
             # The text tells which limit it was.
-            await self._end(key, standing, "expired" if standing.cosmos else "aborted")
+            await self._end(key, transaction, "expired" if transaction.cosmos else "aborted")
 
     def _watch(self) -> None:
         """Expire transactions in time, also when no command comes: others wait for what they have locked."""
         if self._timer is None and self._open:
-            first = min(standing.until for standing in self._open.values())
+            first = min(transaction.until for transaction in self._open.values())
             wait = max(0, first - self._monotonic()) / SECOND
             self._timer = asyncio.get_running_loop().call_later(wait + SLACK, self._expire_aside)
 
@@ -289,13 +289,13 @@ class Transactions:
         task.add_done_callback(self._aside.discard)
         return task
 
-    async def _end(self, key: Key, standing: Standing, state: State) -> None:
-        work = standing.work
+    async def _end(self, key: Key, transaction: TransactionState, phase: Phase) -> None:
+        work = transaction.work
         if work is None:
             return
-        standing.state, standing.work, work.over = state, None, True
+        transaction.phase, transaction.work, work.over = phase, None, True
         work.snapshot.close()
-        if self._open.get(key) is standing:
+        if self._open.get(key) is transaction:
             del self._open[key]
         await self._cursors.end_transaction(work)
 

@@ -8,7 +8,7 @@ from mayflydb.engine.transactions import Transaction
 from mayflydb.frontends.mongo.calls import Call
 from mayflydb.frontends.mongo.concerns import members_of
 from mayflydb.frontends.mongo.decisions import Body, Steps
-from mayflydb.frontends.mongo.reading import Committed, View
+from mayflydb.frontends.mongo.reading import CommittedView, View
 from mayflydb.frontends.mongo.services import Handler, Services
 from mayflydb.frontends.mongo.sessions import retries
 from mayflydb.frontends.mongo.sessions.arguments import (
@@ -19,8 +19,8 @@ from mayflydb.frontends.mongo.sessions.arguments import (
     transaction_number,
     write_number,
 )
-from mayflydb.frontends.mongo.sessions.inside import TransactionWork
 from mayflydb.frontends.mongo.sessions.retries import Attempt
+from mayflydb.frontends.mongo.sessions.transaction_work import TransactionWork
 from mayflydb.frontends.mongo.sessions.transactions import Member
 from mayflydb.frontends.mongo.sessions.units import UnitOfWork
 from mayflydb.query.mongo.faults import MqlError
@@ -41,18 +41,18 @@ class Single:
         self._now = call.now
         self._patience = call.connection.patience
         self.attempt = attempt
-        view = Committed(services.engine, services.indexing.want_ids)
+        view = CommittedView(services.engine, services.indexing.want_ids)
         self.view: View = view
         self.spent = view.spent
 
     async def perform(self, body: Body[T]) -> T:
         runs: list[Transaction] = []
 
-        def noted(transaction: Transaction) -> Steps[T]:
+        def note(transaction: Transaction) -> Steps[T]:
             runs.append(transaction)
             return body(transaction)
 
-        reply = await self._engine.transact(noted, self._now, patience=self._patience)
+        reply = await self._engine.transact(note, self._now, patience=self._patience)
         self.spent.wrote(runs[-1], None if self.attempt is None else self.attempt.container)
         return reply
 
@@ -65,12 +65,12 @@ async def begin(services: Services, call: Call) -> UnitOfWork:
 
     MqlError 20, 72, 225 and 50768 as the protocol has them.
     """
-    work = await _begun(services, call)
+    work = await _choose(services, call)
     call.spent = work.spent
     return work
 
 
-async def _begun(services: Services, call: Call) -> UnitOfWork:
+async def _choose(services: Services, call: Call) -> UnitOfWork:
     if call.transaction is not None:
         return call.transaction
     if "txnNumber" not in call.body:
@@ -82,7 +82,7 @@ async def _begun(services: Services, call: Call) -> UnitOfWork:
             50768, f"{text} autocommit:false was not provided, and {call.name} is not a retryable write command."
         )
     session = required_session(call)
-    await services.transactions.numbered(session, number)
+    await services.transactions.begin_numbered_write(session, number)
     sessions = await services.collections.ensure(retries.DATABASE, retries.NAME, call.now)
     await services.records.sweep(sessions, call.now)
     return Single(services, call, Attempt(sessions, session, number))

@@ -44,7 +44,7 @@ class TransactionWork:
         self.number = number
         self.snapshot = snapshot
         self.spent = Spent()
-        self.view: View = Seen(engine, snapshot, self.spent)
+        self.view: View = SnapshotView(engine, snapshot, self.spent)
         self.attempt: Attempt | None = None
         self.lock = asyncio.Lock()
         self.over = False
@@ -70,7 +70,7 @@ class TransactionWork:
             except StopIteration as end:
                 reply: T = end.value
                 return reply
-            resume = await self._answered(decision, asked)
+            resume = await self._ask(decision, asked)
 
     async def run(self, container: int, command: Command) -> Written:
         """As `Snapshot.run`."""
@@ -81,7 +81,7 @@ class TransactionWork:
         self.spent.add(container, budget.charge(written))
         return written
 
-    async def _answered(self, decision: Generator[Any, Any, Any], asked: _Asked) -> Callable[[], Any]:
+    async def _ask(self, decision: Generator[Any, Any, Any], asked: _Asked) -> Callable[[], Any]:
         try:
             answer = await asked(self)
         except MayflyError as refusal:
@@ -124,7 +124,7 @@ class _SnapshotSpace:
         return written
 
 
-class Seen:
+class SnapshotView:
     """What a transaction sees: what was committed when it began, and what it has done."""
 
     def __init__(self, engine: Engine, snapshot: Snapshot, spent: Spent) -> None:
@@ -149,14 +149,14 @@ class Seen:
         self._spent.add(collection.id, QUERY)
         # An index that leaves documents out shows only the others, to whoever asks for it by name.
         index = None if select.hint is None else plan.index
-        async for records in self._found(collection, plan):
+        async for records in self._candidates(collection, plan):
             fresh = [record for record in records if record.seq not in seen]
             seen.update(record.seq for record in fresh)
             found = matching(fresh, select.filter)
             self._spent.read(collection.id, fresh, len(found))
             yield found if index is None else [row for row in found if keys_of(index, row.document)]
 
-    def _found(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
+    def _candidates(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         """A superset of what matches."""
         if plan.kind == "either":
             return self._either(collection, plan)
@@ -196,5 +196,5 @@ class Seen:
 
     async def _either(self, collection: Collection, plan: Plan) -> AsyncIterator[list[Record]]:
         for branch in plan.branches:
-            async for records in self._found(collection, branch):
+            async for records in self._candidates(collection, branch):
                 yield records
