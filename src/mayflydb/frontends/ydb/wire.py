@@ -91,15 +91,13 @@ def operation(
     type_name: str = "",
     issues: Sequence[Issue] = (),
     *,
-    id: str = "",
-    ready: bool = True,
     metadata: bytes = b"",
 ) -> bytes:
-    """A response whose one field is its operation, done already unless `ready` is False.
+    """A response whose one field is its operation, which is done.
 
     `result`: the message of the name `type_name`, if there is one. `metadata`: an Any, packed.
     """
-    return block(1, operation_message(status, result, type_name, issues, id=id, ready=ready, metadata=metadata))
+    return block(1, operation_message(status, result, type_name, issues, metadata=metadata))
 
 
 def operation_message(
