@@ -33,10 +33,14 @@ PATIENCE = 60.0
 
 
 class Server:
-    """One server at a time on one file. `strace`: arguments to run each server under it, in a process of its own."""
+    """One server at a time on one file.
 
-    def __init__(self, directory: Path) -> None:
+    `ydb`: whether it serves YDB; to load that is most of a start, and no server that is forked can bring it along.
+    """
+
+    def __init__(self, directory: Path, ydb: bool = False) -> None:
         self.file = directory / "mayfly.db"
+        self._with_ydb = ydb
         self._directory = directory
         self._log = (directory / "stderr").open("ab")
         self._nursery = self._popen([sys.executable, "-c", NURSERY])
@@ -64,7 +68,8 @@ class Server:
 
     @property
     def _arguments(self) -> list[str]:
-        return ["serve", str(self.file), "-p", "0", "--sweep-interval", "50ms"]
+        ports = ["-p", "0"] if self._with_ydb else ["-p", "0", "--ydb-port", "-1"]
+        return ["serve", str(self.file), *ports, "--sweep-interval", "50ms"]
 
     def start(self) -> None:
         """A new server; returns when it is ready."""

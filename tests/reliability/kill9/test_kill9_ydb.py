@@ -145,7 +145,7 @@ class Life:
 
 def test_nothing_acknowledged_is_lost_to_a_kill(seed: int, tmp_path: Path, figure: Callable[[str], None]) -> None:
     pytest.importorskip("grpc")
-    with Server(tmp_path) as server:
+    with Server(tmp_path, ydb=True) as server:
         server.start()
         life = Life(server, seed)
         with connected(server.ydb) as raw:
@@ -202,7 +202,7 @@ class Numbers:
 
 def test_no_number_of_a_sequence_is_given_twice(tmp_path: Path, figure: Callable[[str], None]) -> None:
     pytest.importorskip("grpc")
-    with Server(tmp_path) as server:
+    with Server(tmp_path, ydb=True) as server:
         server.start()
         numbers = Numbers(server)
         with connected(server.ydb) as raw:
