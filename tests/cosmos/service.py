@@ -208,6 +208,7 @@ class Service:
         self.client.__exit__()  # type: ignore[no-untyped-call]
         if self._async_client is not None:
             self.run(self._async_client.close())
+            self.run(_end_tasks())
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, Any]) -> Any:
@@ -287,6 +288,16 @@ class Service:
         step = datetime.fromtimestamp(T, UTC) + timedelta(seconds=second) - self.server.clock.now()
         assert step >= timedelta(), f"it is already {self.server.clock.now()}"
         self.server.clock.advance(step, sweep="none")
+
+
+async def _end_tasks() -> None:
+    """End what the client left in the background, and close its connections: a closed transport needs another turn for it."""
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def path_of(proxy: ContainerProxy, *segments: str) -> str:
