@@ -10,8 +10,6 @@ from itertools import count
 from typing import Any
 from urllib.parse import urlsplit
 
-import asyncpg
-
 URL = "MAYFLY_TEST_CITUS_URL"
 ROLE = "mayfly"
 SHARDS = 4
@@ -51,7 +49,7 @@ class Citus:
 
     async def _make(self, name: str) -> None:
         # Other processes make theirs at the same time, which template databases do not like.
-        turn = await asyncpg.connect(self._url)
+        turn = await _connect(self._url)
         try:
             await turn.execute("SELECT pg_advisory_lock(1)")
             await self._made_everywhere(name)
@@ -64,7 +62,7 @@ class Citus:
         await self._everywhere(f"CREATE DATABASE {name} OWNER {ROLE}")
         await self._everywhere("CREATE EXTENSION citus", name)
         coordinator, *workers = await self._nodes()
-        connection = await asyncpg.connect(_changed(self._url, database=name))
+        connection = await _connect(_changed(self._url, database=name))
         try:
             await connection.execute("SELECT citus_set_coordinator_host($1, $2)", *coordinator)
             for worker in workers:
@@ -76,7 +74,7 @@ class Citus:
 
     async def _nodes(self) -> list[tuple[str, int]]:
         """The coordinator, then the workers."""
-        connection = await asyncpg.connect(self._url)
+        connection = await _connect(self._url)
         try:
             rows = await connection.fetch("SELECT nodename, nodeport FROM pg_dist_node WHERE groupid <> 0 ORDER BY 2")
         finally:
@@ -86,15 +84,22 @@ class Citus:
 
     async def _everywhere(self, statement: str, database: str | None = None) -> None:
         for host, port in await self._nodes():
-            connection = await asyncpg.connect(_changed(self._url, database=database), host=host, port=port)
+            connection = await _connect(_changed(self._url, database=database), host=host, port=port)
             try:
                 await connection.execute(statement)
             finally:
                 await connection.close()
 
 
+async def _connect(url: str, **place: Any) -> Any:
+    # Loaded by tests that have a Citus: every run imports this module, and pure tests need no driver.
+    import asyncpg
+
+    return await asyncpg.connect(url, **place)
+
+
 def _run(work: Coroutine[Any, Any, None]) -> None:
-    # Whoever asks may be inside a loop of his own.
+    # The caller may be inside an event loop.
     with ThreadPoolExecutor(1) as threads:
         threads.submit(asyncio.run, work).result()
 
