@@ -19,6 +19,7 @@ from mayflydb.query.yql.faults import Fault
 
 TABLE = """CREATE TABLE t (id Int64, a Int64, b Int64, c Utf8, PRIMARY KEY (id),
     INDEX by_a GLOBAL ON (a) COVER (b), INDEX by_b GLOBAL UNIQUE ON (b))"""
+PATHS = ("t", "t VIEW by_a", "t VIEW by_b")
 IDS, VALUES = range(8), range(6)
 STEPS = 500
 
@@ -175,11 +176,13 @@ class History:
                 self.open.remove(client)
                 client.end()
 
+    def read(self, path: str) -> Rows:
+        """The rows that are there, by one of PATHS."""
+        return {id: (a, b) for id, a, b in self.place.rows(f"SELECT id, a, b FROM {path}")}
+
     def check(self) -> None:
-        """What is there, by each path."""
-        for path in ("t", "t VIEW by_a", "t VIEW by_b"):
-            found = {id: (a, b) for id, a, b in self.place.rows(f"SELECT id, a, b FROM {path}")}
-            assert found == self.rows, path
+        for path in PATHS:
+            assert self.read(path) == self.rows, path
 
 
 def attempt(work: Callable[[], Any]) -> Any:
@@ -261,7 +264,8 @@ class Client:
             assert told == step.of(self.history.rows), f"{step.text} in {[step.text for step, _ in self.log]}"
 
 
-def history_of(place: Any, chance: Random, modes: list[Mode]) -> History:
+def run_history(place: Any, chance: Random, modes: list[Mode]) -> History:
+    """STEPS statements of up to four clients. AssertionError where an answer, or the rows after a commit, are not the model's."""
     place.parts(TABLE)
     history = History(place, chance, modes)
     for _ in range(STEPS):
@@ -280,7 +284,8 @@ MODES: dict[str, list[Mode]] = {
 
 @pytest.mark.parametrize("modes", MODES)
 def test_histories(place: Any, chance: Random, modes: str) -> None:
-    history = history_of(place, chance, MODES[modes])
+    history = run_history(place, chance, MODES[modes])
+    assert {path: history.read(path) for path in PATHS} == dict.fromkeys(PATHS, history.rows)
     assert history.committed > 10
     assert history.aborted > 0
 
@@ -310,7 +315,7 @@ def test_a_planted_bug_is_found(place: Any, bug: str) -> None:
 
     def check(seed: int) -> None:
         place.parts("DROP TABLE IF EXISTS t")
-        history_of(place, Random(seed), MODES[modes])
+        run_history(place, Random(seed), MODES[modes])
 
     with plant():
         assert planted.found(check), f"{bug}: nothing was found"

@@ -13,7 +13,7 @@ from mayflydb.frontends.ydb.descriptors import message, service
 from mayflydb.frontends.ydb.methods import SERVICES
 from ydb_raw import Raw
 
-UNSUPPORTED, BAD_REQUEST = 400180, 400010
+SUCCESS, UNSUPPORTED, BAD_REQUEST = 400000, 400180, 400010
 
 SUPPORTED_IN_PART = {"ListOperations", "ExecuteScript"}
 
@@ -64,10 +64,16 @@ def test_services_that_nobody_knows_are_unimplemented(raw: Raw) -> None:
     assert raised.value.code() == grpc.StatusCode.UNIMPLEMENTED
 
 
-def test_a_client_that_wants_tls_on_the_plain_port_fails_at_once(ydb_server: RunningServer) -> None:
+def test_a_client_that_wants_tls_on_the_plain_port_fails_at_once(ydb_server: RunningServer, raw: Raw) -> None:
     host, _, port = ydb_server.ydb.endpoint.partition("://")[2].rpartition(":")
+    received = b""
     with socket.create_connection((host, int(port)), timeout=5) as client:
-        # How a TLS handshake begins.
+        # The beginning of a TLS handshake.
         client.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + bytes(506))
-        while client.recv(4096):
-            pass
+        # A server that keeps the connection open ends this with TimeoutError.
+        while chunk := client.recv(4096):
+            received += chunk
+    # The first frame of HTTP/2, SETTINGS, or nothing: no record of TLS, so the client reports that the handshake failed.
+    assert received[3:4] in (b"", b"\x04")
+    answer = raw.ask("Ydb.Discovery.V1.DiscoveryService/WhoAmI")
+    assert status_of(answer)[0] == SUCCESS
