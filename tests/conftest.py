@@ -6,6 +6,7 @@ import os
 import random
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -67,6 +68,15 @@ def seed(request: pytest.FixtureRequest) -> Iterator[int]:
 def chance(seed: int) -> random.Random:
     """Chance that SEED repeats."""
     return random.Random(seed)
+
+
+@pytest.fixture
+def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """No settings of the machine, the user or the directory reach a test."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("MAYFLY_CONFIG", "MAYFLY_URL", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
 
 
 @pytest.fixture(scope="session")

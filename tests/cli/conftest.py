@@ -6,7 +6,6 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -63,12 +62,8 @@ def server() -> Iterator[AdminStub]:
 
 
 @pytest.fixture(autouse=True)
-def alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No settings of the machine, the user or the directory reach a test."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("HOME", str(tmp_path))
-    for name in ("MAYFLY_CONFIG", "MAYFLY_URL", "XDG_CONFIG_HOME"):
-        monkeypatch.delenv(name, raising=False)
+def without_settings(alone: None) -> None:
+    """Each test starts without settings of the machine."""
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import pytest
 
 from mayflydb.model.errors import BadQuery, Unsupported
 from mayflydb.query.cosmos_sql import Context, compile_query, parse, plan, print_select
-from query.trees import without_places
+from query.cosmos_sql.trees import without_places
 
 BASIC = frozenset(
     {"Aggregate", "CompositeAggregate", "Distinct", "MultipleOrderBy", "OffsetAndLimit", "OrderBy", "Top", "CountIf"}

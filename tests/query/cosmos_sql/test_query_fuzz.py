@@ -18,7 +18,7 @@ import pytest
 from mayflydb.model.errors import BadQuery, BadRequest, Unsupported
 from mayflydb.query.cosmos_sql import Context, Declared, compile_query, parse, plan, print_select, run
 from mayflydb.query.cosmos_sql.lexer import Kind, tokenize
-from query.trees import without_places
+from query.cosmos_sql.trees import without_places
 
 DOCUMENTS: list[Any] = [
     {

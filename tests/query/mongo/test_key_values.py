@@ -10,7 +10,7 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId
 
 from mayflydb.query.mongo.indexes.key_bytes import id_key
 from mayflydb.query.mongo.indexes.key_values import value_of
-from mongo.query.test_key_bytes import VALUES, a_value
+from query.mongo.test_key_bytes import VALUES, a_value
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from mayflydb.query.yql.schemas import Index
-from ydb.yql.memory_tables import MemoryTables, answer, table
+from query.yql.memory_tables import MemoryTables, answer, table
 
 COLUMNS = {"a": "Int32?", "b": "Utf8?", "c": "Uint64?", "d": "Bool?"}
 TEXTS = ("", "a", "ab", "b", "ba")

@@ -7,7 +7,7 @@ from typing import Any
 
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.schemas import Index
-from ydb.yql.memory_tables import MemoryTables, answer, plan_of, table
+from query.yql.memory_tables import MemoryTables, answer, plan_of, table
 
 
 def shop() -> MemoryTables:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ydb.yql.asking import columns, refusal, rows
+from query.yql.asking import columns, refusal, rows
 
 VALUES: list[tuple[str, str, Any]] = [
     # A literal takes the type of what stands beside it, in functions as in operators.

@@ -9,7 +9,7 @@ from bson import Int64, Regex
 
 from mayflydb.query.mongo.stages import Merge, Out
 from mayflydb.query.mongo.values import Document
-from mongo.query.pipelines import Memory, batched, collect, driven, made, outcome, run
+from query.mongo.pipelines import Memory, batched, collect, driven, made, outcome, run
 
 # --- $lookup by equal values -----------------------------------------------------------------------------------------
 

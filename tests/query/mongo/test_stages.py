@@ -17,7 +17,7 @@ from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.stages import Head, compile_pipeline
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
-from mongo.query.pipelines import NOW, Memory, batched, collect, driven, made, outcome, run
+from query.mongo.pipelines import NOW, Memory, batched, collect, driven, made, outcome, run
 
 ITEMS: list[Document] = [
     {"_id": 1, "k": "a", "n": 5, "tags": ["x", "y"], "at": {"p": 1, "q": [1, 2]}},

@@ -8,7 +8,7 @@ import pytest
 
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.types import Value
-from ydb.yql.memory_tables import MemoryTables, answer, plan_of
+from query.yql.memory_tables import MemoryTables, answer, plan_of
 
 ANSWERS: list[tuple[str, str, Value]] = [
     ("1 + 1", "Int32", 2),

@@ -10,7 +10,7 @@ from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.lexer import tokens
 from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.printing import write
-from query.yql_trees import Trees
+from query.yql.trees import Trees
 
 ROUNDS = 150
 NOISE = (*"()<>?'\"`$;,.{}\\\0漢", "@@", "::", "->", "|>", "<|", "/*", "--")

@@ -22,8 +22,8 @@ from mayflydb.query.yql.types import (
     Type,
     VariantType,
 )
-from ydb.yql.asking import shop
-from ydb.yql.memory_tables import answer, plan_of
+from query.yql.asking import shop
+from query.yql.memory_tables import answer, plan_of
 
 SENT = StructType((("w", UTF8), ("id", UINT64)))
 DECLARED = "Struct<id:Uint64,w:Utf8>"

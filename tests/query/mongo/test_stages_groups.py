@@ -8,7 +8,7 @@ import pytest
 from bson import Decimal128, Int64, ObjectId
 
 from mayflydb.query.mongo.values import Document
-from mongo.query.pipelines import outcome, run
+from query.mongo.pipelines import outcome, run
 
 SALES: list[Document] = [
     {"_id": 1, "item": "a", "n": 2, "price": 10},

@@ -8,7 +8,7 @@ import pytest
 from bson import DatetimeMS, Int64
 
 from mayflydb.query.mongo.values import Document
-from mongo.query.pipelines import outcome, run
+from query.mongo.pipelines import outcome, run
 
 HOUR = 3_600_000
 COFFEE: list[Document] = [

@@ -8,7 +8,7 @@ import pytest
 from bson import DatetimeMS, Decimal128
 
 from mayflydb.query.mongo.values import Document
-from mongo.query.pipelines import outcome, run
+from query.mongo.pipelines import outcome, run
 
 DAY = 86_400_000
 ROWS: list[Document] = [

@@ -12,9 +12,9 @@ from mayflydb.query.yql import syntax as s
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.plans import bind, execute, explain
 from mayflydb.query.yql.schemas import Run
-from query.yql_trees import AT, Trees
-from ydb.yql.memory_tables import NOW
-from ydb.yql.test_plans_random import tables
+from query.yql.memory_tables import NOW
+from query.yql.test_plans_random import tables
+from query.yql.trees import AT, Trees
 
 
 class Likely(Trees):

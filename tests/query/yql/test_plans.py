@@ -12,7 +12,7 @@ from mayflydb.query.yql.parser import parse
 from mayflydb.query.yql.plans import explain, tables_of
 from mayflydb.query.yql.schemas import Index, KeyRange, View
 from mayflydb.query.yql.types import INT64, UINT64, UTF8, ListType, OptionalType, StructType
-from ydb.yql.memory_tables import MemoryTables, answer, plan_of, table
+from query.yql.memory_tables import MemoryTables, answer, plan_of, table
 
 
 def shop() -> MemoryTables:

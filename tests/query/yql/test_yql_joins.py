@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ydb.yql.asking import columns, refusal, rows
+from query.yql.asking import columns, refusal, rows
 
 NAMES = [
     ("SELECT * FROM t AS a JOIN u AS b ON a.id = b.id", "id Uint64?, n Int64?, v Utf8?, w Utf8?"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ydb.yql.asking import columns, refusal, rows, shop
+from query.yql.asking import columns, refusal, rows, shop
 
 MOSCOW = "Europe/Moscow"
 
