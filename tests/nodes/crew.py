@@ -46,7 +46,7 @@ class Member:
     async def open(cls, url: str) -> Member:
         store = await PostgresStore.open(url)
         clock = SystemClock(await store.read(Setting(MARK)), wall=store.wall)
-        return cls(store, await open_engine(store, clock, SWEEP_INTERVAL, store.lease))
+        return cls(store, await open_engine(store, clock, SWEEP_INTERVAL, store.lease, holds=store.holds))
 
     @property
     def number(self) -> int:
@@ -77,7 +77,7 @@ class Member:
         """Its tasks end where they are and the database finds its connections closed; it tells nobody."""
         self.dead = True
         writer = self.store._writer
-        await self._end([self.reaping, writer._task, *writer._aside])
+        await self._end([self.reaping, writer._task, *writer._aside, self.store.holds._cleaning])
         await self.deafen()
         if writer._connection is not None:
             writer._connection.terminate()

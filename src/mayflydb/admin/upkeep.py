@@ -27,6 +27,9 @@ class Upkeep:
         places = await self._directory.containers(target)
         now = await self._engine.now()
         reaper = self._engine.reaper
+        if self._engine.lease is not None:
+            # Other nodes write, too, and do not tell.
+            await reaper.survey()
         own = [place.node.id for place in places if place.node.definition.schedule is not None and place.node.rules]
         done = Counter({container: (await reaper.run_now(container, now)).erased for container in own})
         only = None if target is None else [place.node.id for place in places]

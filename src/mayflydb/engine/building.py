@@ -22,7 +22,20 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import HASH_BYTES, Identity, Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Change, Decision, Holders, Link, Load, Outcome, PutRow, Read, Scan, Store, ask
+from mayflydb.store.interface import (
+    Change,
+    Decision,
+    Held,
+    Holders,
+    Link,
+    Load,
+    Outcome,
+    PutRow,
+    Read,
+    Scan,
+    Store,
+    ask,
+)
 
 KeysOf: TypeAlias = Callable[[Record, Index], Sequence[bytes]]
 """The keys of a record in an index, each once, which are the front end's business; pure. What it raises ends the build."""
@@ -126,11 +139,11 @@ class Build:
         while True:
             try:
                 return await self._attempt(after, now)
-            except Locked as met:
-                place = met.place
+            except Locked as first:
+                met = first
             # A hidden record that is in the way may be saved by a transaction that has written it.
-            await self._locks.turn(place)
-            self._locks.done(place)
+            await self._locks.turn(met)
+            self._locks.done(met.place)
 
     async def _attempt(self, after: Position | None, now: Instant) -> Position | None:
         with self._locks.purge(self._container):
@@ -202,6 +215,8 @@ class Build:
                 if record not in visible and record.seq not in buried:
                     if (identity := (record.partition, record.key)) in locked:
                         raise Locked((node.id, identity))
+                    if identity in ((yield from ask(Held(node.id))) or ()):
+                        raise Locked((node.id, identity), elsewhere=True)
                     buried.add(record.seq)
                     yield from space.bury(record)
         return buried, space.changes

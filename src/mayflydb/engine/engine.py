@@ -272,18 +272,18 @@ class Engine:
         try:
             with self.past.write():
                 return self._done(await self.store.write(lambda: self._decide(body, now, holder)))
-        except Locked as met:
-            place = met.place
+        except Locked as first:
+            met = first
         if holder is not None or not waits:
-            raise WriteConflict(TAKEN, container=place[0])
+            raise WriteConflict(TAKEN, container=met.place[0])
         while True:
-            await self.locks.turn(place, patience)
-            turn = place
+            await self.locks.turn(met, patience)
+            turn = met.place
             try:
                 with self.past.write():
                     return self._done(await self.store.write(lambda: self._decide(body, now, None)))
-            except Locked as met:
-                place = met.place
+            except Locked as another:
+                met = another
             finally:
                 self.locks.done(turn)
 

@@ -3,6 +3,8 @@
 Locks live in memory, on the event loop. A purge leaves out what is locked when it begins; a transaction that takes a lock waits
 for the purges that are under way, then reads the record. So either the purge sees the lock, or the transaction sees the purge.
 Locks are released after their transaction has been applied, or dropped.
+
+Where several nodes share a store, it keeps their purges away in the same way (`Holds`). Plain writes of other nodes do not wait.
 """
 
 from __future__ import annotations
@@ -17,14 +19,18 @@ from mayflydb.model.errors import Unavailable, WriteConflict
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Entry
+from mayflydb.store.interface import MOST_HELD, Holds
 
 TAKEN: Final = "Another open transaction, or a write that has waited for one, writes that record."
 
 MOST: Final = 1_000_000
 """Locks of all open transactions together."""
 
-MOST_SPARED: Final = 10_000
+MOST_SPARED: Final = MOST_HELD
 """Locked records of a container that a purge can leave out; while there are more of them, nothing is purged in it."""
+
+AGAIN: Final = 0.05
+"""Seconds between two attempts of a write that needs what another node has locked."""
 
 Place: TypeAlias = tuple[int, Identity | Entry]
 """(container, a record's identity or a unique entry)"""
@@ -34,11 +40,15 @@ Spared: TypeAlias = tuple[Identity, ...]
 
 
 class Locked(Exception):
-    """A decision needs a place that an open transaction has locked. The decision has changed nothing."""
+    """A decision needs a place that an open transaction has locked. The decision has changed nothing.
 
-    def __init__(self, place: Place) -> None:
+    `elsewhere`: on another node, which does not tell when it is free.
+    """
+
+    def __init__(self, place: Place, elsewhere: bool = False) -> None:
         super().__init__(place)
         self.place = place
+        self.elsewhere = elsewhere
 
 
 class Patience:
@@ -71,12 +81,13 @@ class Holder:
     `exclusive`: other writers wait, or get a WriteConflict. Otherwise its locks keep purges away and nothing else.
     """
 
-    __slots__ = ("ended", "entries", "exclusive", "now", "records")
+    __slots__ = ("ended", "entries", "exclusive", "holds", "now", "records")
 
     def __init__(self, now: Instant, exclusive: bool) -> None:
         self.now = now
         self.exclusive = exclusive
         self.ended = False
+        self.holds: list[int] = []
         self.records: dict[int, dict[Identity, bool]] = {}
         self.entries: dict[tuple[int, Entry], None] = {}
 
@@ -92,9 +103,10 @@ class Holder:
 class Locks:
     """The lock table of an engine, its waiters included."""
 
-    def __init__(self, released: Callable[[int], None] = lambda container: None) -> None:
-        """`released`: called with a container of which locks were released."""
+    def __init__(self, released: Callable[[int], None] = lambda container: None, holds: Holds | None = None) -> None:
+        """`released`: called with a container of which locks were released. `holds`: where other nodes share the store."""
         self._released = released
+        self._holds = holds
         self._records: dict[int, dict[Identity, list[Holder]]] = {}
         self._entries: dict[tuple[int, Entry], Holder] = {}
         self._queues: dict[Place, deque[asyncio.Future[None]]] = {}
@@ -132,10 +144,16 @@ class Locks:
         return fresh
 
     async def hold(self, holder: Holder, container: int, identity: Identity, gone: bool) -> bool:
-        """As `take`; then wait until no purge is under way that does not know of the lock."""
+        """As `take`; then wait until no purge is under way that does not know of the lock, on any node."""
         fresh = self.take(holder, container, identity, gone)
         if fresh:
             await self._wait_for_purges(container)
+        if fresh and self._holds is not None:
+            number = await self._holds.hold(container, identity)
+            holder.holds.append(number)
+            if holder.ended:
+                self._holds.release([number])
+                raise self._conflict(container)
         return fresh
 
     def take_entries(self, holder: Holder, container: int, entries: Iterable[Entry]) -> bool:
@@ -165,6 +183,8 @@ class Locks:
         """The transaction has ended. Writers that waited are woken in the order in which they came."""
         records, entries = holder.records, holder.entries
         holder.ended, holder.records, holder.entries = True, {}, {}
+        if self._holds is not None:
+            self._holds.release(holder.holds)
         for container, identities in records.items():
             held = self._records[container]
             for identity in identities:
@@ -222,8 +242,11 @@ class Locks:
         found = self._records.get(container, {}).get(identity)
         return [] if found is None else [each for each in found if each.exclusive and each is not holder]
 
-    async def turn(self, place: Place, patience: Patience | None = None) -> None:
+    async def turn(self, met: Locked, patience: Patience | None = None) -> None:
         """Wait until a place is free. From then on no transaction locks it, until `done`. `patience`: of who waits."""
+        place = met.place
+        if met.elsewhere:
+            await self._rest(patience)
         if not self._is_locked(*place):
             self._turns[place] += 1
             return
@@ -231,10 +254,8 @@ class Locks:
         queue = self._queues.setdefault(place, deque())
         woken: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         queue.append(woken)
-        if patience is not None:
-            patience.begin(woken)
         try:
-            await woken
+            await _wait(woken, patience)
         except BaseException:
             if woken.done() and not woken.cancelled():
                 self.done(place)
@@ -243,9 +264,16 @@ class Locks:
                 if not queue and self._queues.get(place) is queue:
                     del self._queues[place]
             raise
+
+    async def _rest(self, patience: Patience | None) -> None:
+        self.conflicts += 1
+        loop = asyncio.get_running_loop()
+        over: asyncio.Future[None] = loop.create_future()
+        timer = loop.call_later(AGAIN, _end, over)
+        try:
+            await _wait(over, patience)
         finally:
-            if patience is not None:
-                patience.end(woken)
+            timer.cancel()
 
     def _is_locked(self, container: int, what: Identity | Entry) -> bool:
         if isinstance(what, Entry):
@@ -290,3 +318,19 @@ class Locks:
         ends = [ended for ended, each in self._purges.items() if each == container]
         for ended in ends:
             await ended.wait()
+
+
+def _end(wait: asyncio.Future[None]) -> None:
+    if not wait.done():
+        wait.set_result(None)
+
+
+async def _wait(wait: asyncio.Future[None], patience: Patience | None) -> None:
+    if patience is None:
+        await wait
+        return
+    patience.begin(wait)
+    try:
+        await wait
+    finally:
+        patience.end(wait)

@@ -14,7 +14,7 @@ from mayflydb.engine.runs import CADENCE, Cadence
 from mayflydb.engine.timekeeper import Timekeeper
 from mayflydb.expiry.sweep import Limits
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Span
-from mayflydb.store.interface import Store
+from mayflydb.store.interface import Holds, Store
 
 INLINE_LIMIT: Span = 4 * MILLISECOND
 """The longest sweep of a store that works on the event loop itself."""
@@ -29,12 +29,13 @@ async def open_engine(
     charge: Charge = "leftover",
     pass_interval: Span = MINUTE,
     cadence: Cadence = CADENCE,
+    holds: Holds | None = None,
 ) -> Engine:
     """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
 
     `lease`: where several nodes share the store. `budgets`: where requests are held to what was provisioned. `charge`: what
     purging costs. `pass_interval`: the monitor's, as long as nobody sets another one. `cadence`: how passes are
-    made over containers with a schedule of their own.
+    made over containers with a schedule of their own. `holds`: what keeps other nodes from purging what is locked on this one.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)
@@ -42,7 +43,7 @@ async def open_engine(
     billing = Billing(charge, store, nodes, budgets, meter)
     monitor = Monitor(store, clock.now(), pass_interval)
     await monitor.refresh(clock.now())
-    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, cadence)
+    reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, cadence, holds)
     definitions = Definitions(store, nodes, reaper.changed)
     await reaper.survey()
     return Engine(store, time, reaper, nodes, definitions, meter, monitor, lease, budgets)

@@ -28,7 +28,7 @@ from mayflydb.expiry.passes import Schedule, Upcoming
 from mayflydb.expiry.sweep import Limits, SweepResult, Waiting, next_sweep
 from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import MILLISECOND, MINUTE, SECOND, Instant, Span
-from mayflydb.store.interface import Clear, Count, Decision, Dropped, Outcome, Store
+from mayflydb.store.interface import Clear, Count, Decision, Dropped, Held, Holds, Outcome, Store
 
 log = logging.getLogger(__name__)
 
@@ -60,10 +60,12 @@ class Reaper:
         interval: Span = SECOND,
         lease: Lease | None = None,
         cadence: Cadence = CADENCE,
+        holds: Holds | None = None,
     ) -> None:
         """`monitor`: when passes are made. `lease`: where several nodes share the store, so that one of them sweeps.
 
         Without a lease there is only this one. `cadence`: how passes are made over containers with a schedule of their own.
+        `holds`: what keeps purges of other nodes from what is locked on this one.
         """
         self.cadence = cadence
         self._store = store
@@ -93,7 +95,7 @@ class Reaper:
         self.bell = Bell()
         self.past: Past | None = None
         """Told of what is purged."""
-        self.locks = Locks(self.changed)
+        self.locks = Locks(self.changed, holds)
         """What open transactions have written, which is not purged."""
         self.purged: Counter[int] = Counter()
         monitor.listen(self.survey)
@@ -284,12 +286,12 @@ class Reaper:
         self._looking_at = container
         try:
             haste: Haste = "demanded" if container in self._demanded else "none"
-            spared = self.locks.spared_records(container)
-            ahead, own, run = await next_purge(
-                self._store, self._nodes, container, self._monitor.schedule, haste, spared or ()
-            )
-            if spared is None:
-                ahead = None  # It is looked at again when locks are released.
+            spared, held = self.locks.spared_records(container), await self._store.read(Held(container))
+            left = (*(spared or ()), *(held or ()))
+            ahead, own, run = await next_purge(self._store, self._nodes, container, self._monitor.schedule, haste, left)
+            if spared is None or held is None:
+                # It is looked at again when locks are released here, and soon in any case where there are other nodes.
+                ahead = None
         except BaseException:
             self._unknown.add(container)
             raise

@@ -35,7 +35,7 @@ from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound, Preconditio
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES, KeyRange, Order, Position
 from mayflydb.model.record import Entry, Record
-from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Read, Row, Scan, Walk
+from mayflydb.store.interface import Allocate, Children, Get, Holders, Load, Read, Row, Scan, Stands, Walk, ask
 
 T = TypeVar("T")
 
@@ -340,9 +340,14 @@ class Snapshot:
         if not self._done:
             return []
 
+        blind, holds = any(done.blind for done in self._done), tuple(self._holder.holds)
+
         def body(transaction: Transaction) -> Generator[Read[Any], Any, list[Written]]:
             if claim is not None and not (yield from claim(transaction)):
                 return []
+            # Of all else that was purged meanwhile its version tells.
+            if blind and holds and not (yield from ask(Stands(holds))):
+                raise WriteConflict(CHANGED, container=self._done[0].container)
             return (yield from self._replay(transaction))
 
         return await self._engine.transact(body, now, self._holder)

@@ -15,7 +15,7 @@ from mayflydb.expiry.ranges import DueRange, due_ranges, lanes
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Identity
 from mayflydb.model.record import Record
-from mayflydb.store.interface import Decision, Due, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
+from mayflydb.store.interface import Decision, Due, Held, Load, NextDue, Outcome, Purge, Read, Rival, Store, ask
 
 Haste = Literal["none", "monitor", "all", "demanded"]
 """Whose passes are not waited for: nobody's; those of the monitor's schedule; anybody's; anybody's, be the container paused."""
@@ -47,7 +47,8 @@ def purge_due(
 
     A record that was refreshed, or whose rule was relaxed, before this transaction is not due in it and survives. `schedule`:
     rules with passes purge what was due at the last of these, or of the container's own; None: what is due, as with `haste`.
-    `past`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay.
+    `past`: who is told of it first, if he wants to know. `spared`: records that open transactions have written, which stay, as
+    do those that other nodes hold.
     """
     row = yield from ask(Load(container))
     if row is None:
@@ -56,11 +57,11 @@ def purge_due(
     if node.definition.paused and (node.definition.paused != "purge" or haste != "demanded"):
         return Outcome((), None)
     waits = schedule is not None and not hastens(haste, node.definition.schedule is not None)
-    ready = []
-    for due in due_ranges(node.rules, horizon, schedule_of(node, schedule) if schedule and waits else None):
-        oldest = yield from ask(NextDue(container, due.path, None, spared))
-        if oldest is not None and oldest <= due.upto:
-            ready.append(due)
+    held = yield from ask(Held(container, purging=True))
+    if held is None:
+        return Outcome((), None)
+    spared = (*spared, *held)
+    ready = yield from _ready(node, horizon, schedule_of(node, schedule) if schedule and waits else None, spared)
     share = max(1, limit // max(1, len(ready)))
     if past is not None and past.wants_deaths:
         for due in ready:
@@ -87,6 +88,18 @@ def purge_due(
         for n, due in enumerate(ready)
     )
     return Outcome(purges, None)
+
+
+def _ready(
+    node: Node, horizon: Instant, schedule: Schedule | None, spared: Spared
+) -> Generator[Read[Any], Any, list[DueRange]]:
+    """The ranges of a container in which something is due."""
+    ready = []
+    for due in due_ranges(node.rules, horizon, schedule):
+        oldest = yield from ask(NextDue(node.id, due.path, None, spared))
+        if oldest is not None and oldest <= due.upto:
+            ready.append(due)
+    return ready
 
 
 def _doomed(

@@ -10,7 +10,7 @@ from mayflydb.engine.catalog import Node, row_of, with_several
 from mayflydb.engine.commands import Command, Draft, Mode, Written
 from mayflydb.engine.decide import dated, drafted, judge, not_unique, obituary, rivals, state, vacant
 from mayflydb.engine.ledger import stamped
-from mayflydb.engine.locks import Holder, Locks
+from mayflydb.engine.locks import Holder, Locked, Locks
 from mayflydb.engine.past import Replaced
 from mayflydb.engine.reads import Steps
 from mayflydb.expiry.deadline import visible_at
@@ -25,6 +25,7 @@ from mayflydb.store.interface import (
     Count,
     Delete,
     Get,
+    Held,
     Holders,
     Put,
     PutRow,
@@ -234,8 +235,11 @@ class Workspace:
 
     def bury(self, dead: Record) -> Generator[Read[Any], Any, None]:
         """Remove a hidden record, with its event. Locked: another open transaction may have prevented its death."""
-        if self._locks:
-            self._locks.check_dead(self._container, (dead.partition, dead.key), self._holder)
+        if self._locks is not None:
+            identity = dead.partition, dead.key
+            self._locks.check_dead(self._container, identity, self._holder)
+            if identity in ((yield from ask(Held(self._container))) or ()):
+                raise Locked((self._container, identity), elsewhere=True)
         lsn, _ = yield from ask(Allocate(self._container, seq=False))
         event = obituary(self._container, dead, self.rules, self._now, lsn, "replaced")
         self.changes.append(Delete(self._container, dead, event))

@@ -53,7 +53,7 @@ from mayflydb.serving.mongo_port import MongoPort, contracts
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address, make_secret, places, take, within_reach
 from mayflydb.serving.ydb_port import YdbPort
-from mayflydb.store.interface import Setting, Store
+from mayflydb.store.interface import Holds, Setting, Store
 from mayflydb.store.sqlite import SqliteStore
 from mayflydb.version import __version__
 
@@ -190,7 +190,8 @@ class Server:
         ttl = self._settings.ttl
         passes = ttl.mongo_sweep_interval
         runs = Cadence(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal)
-        engine = await open_engine(store, clock, ttl.sweep_interval, opened.lease, budgets, ttl.charge, passes, runs)
+        every, charge, holds = ttl.sweep_interval, ttl.charge, opened.holds
+        engine = await open_engine(store, clock, every, opened.lease, budgets, charge, passes, runs, holds)
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)
@@ -390,11 +391,13 @@ def _admin_token(sockets: list[socket.socket], data: Path) -> bytes | None:
 
 
 class Opened(NamedTuple):
-    """A store, the time that all who share it go by, and how one of them takes a name for itself (None: nobody shares it)."""
+    """A store, the time that all who share it go by, how one of them takes a name for itself, and keeps the others from purging
+    what is locked on it (None: nobody shares it)."""
 
     store: Store
     wall: Callable[[], Instant] = wall_us
     lease: Lease | None = None
+    holds: Holds | None = None
 
 
 async def open_alone(storage: StorageSettings, *, create: bool) -> Store:
@@ -430,7 +433,7 @@ async def _open_postgres(url: str, alone: bool) -> Opened:
         message, hint = "PostgreSQL's driver is not installed", 'pip install "mayflydb[postgres]"'
         raise StartFailed(message, setting="storage.url", hint=hint) from error
     store = await PostgresStore.open(url, alone)
-    return Opened(store, store.wall, store.lease)
+    return Opened(store, store.wall, store.lease, store.holds)
 
 
 async def _clock(settings: Settings, opened: Opened) -> Clock:

@@ -11,7 +11,7 @@ A store knows no policy: it never compares a time with a time, and bounds of due
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, Generic, Literal, Protocol, TypeAlias, TypeVar
 
 import msgspec
@@ -213,6 +213,27 @@ class History(Read["list[Version]"], frozen=True):
     limit: int
 
 
+MOST_HELD = 10_000
+"""Records of a container that other nodes hold and a purge can leave out; while there are more, nothing is purged in it."""
+
+
+class Held(Read["tuple[Identity, ...] | None"], frozen=True):
+    """The records of a container that open transactions of other nodes have locked; None: more than a purge can leave out.
+
+    `purging`, in decisions: a node that locks a record meanwhile does not read it before this transaction has ended. Unavailable
+    while other nodes may have locked what this one cannot know of.
+    """
+
+    container: int
+    purging: bool = False
+
+
+class Stands(Read[bool], frozen=True):
+    """Inside decisions only: whether these records have been held since they were told (numbers of `Holds`)."""
+
+    numbers: tuple[int, ...]
+
+
 class Setting(Read["int | None"], frozen=True):
     """A named whole number of the store (the clock's mark, for one)."""
 
@@ -388,6 +409,19 @@ def ask(read: Read[T]) -> Generator[Read[Any], Any, T]:
     """`answer = yield from ask(read)`: a read inside a decision, typed."""
     answer: T = yield read
     return answer
+
+
+class Holds(Protocol):
+    """A store that other processes share: they purge nothing that this one holds."""
+
+    async def hold(self, container: int, identity: Identity) -> int:
+        """Hold a record: its number, by which it is released. A purge that does not know of it has ended then.
+
+        Errors: Unavailable, and nothing is held.
+        """
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Hold these no more. Others get to know soon."""
 
 
 class Store(Protocol):

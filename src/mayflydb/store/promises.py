@@ -10,7 +10,7 @@ import msgspec
 
 from mayflydb.model.due import DuePath
 from mayflydb.model.errors import OwnerNotFound
-from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Order
+from mayflydb.model.order import FIRST_ORDERED, LONGEST_ORDERED, Identity, Order
 from mayflydb.model.record import NEVER, Entry, Kind, Record, Totals, Version
 from mayflydb.store import interface as ask
 from mayflydb.store.reference import entry_place, hash_part, path_value, scan_place
@@ -143,6 +143,14 @@ def _entries(request: ask.Entries, answer: list[tuple[int, tuple[Entry, ...]]]) 
         assert _ascends([entry_place(entry) for entry in entries]), f"{request}: {entries} of {seq} out of order"
 
 
+def _check_held(request: ask.Held, answer: tuple[Identity, ...] | None) -> None:
+    assert answer is None or len(answer) <= ask.MOST_HELD, f"{request}: {len(answer)} records"
+
+
+def _check_stands(request: ask.Stands, answer: bool) -> None:
+    assert answer or request.numbers, f"{request}: {answer}"
+
+
 def _seek(request: ask.Seek, answer: tuple[int, ...] | None) -> None:
     assert answer is None or _ascends(answer), f"{request}: out of order"
     assert answer is None or len(answer) <= request.limit, f"{request}: {len(answer)} seqs"
@@ -254,6 +262,8 @@ ANSWERS: Mapping[type[ask.Read[Any]], Callable[[Any, Any], None]] = {
     ask.Dropped: _dropped,
     ask.Expiries: _expiries,
     ask.History: _history,
+    ask.Held: _check_held,
+    ask.Stands: _check_stands,
     ask.Setting: _setting,
     ask.Allocate: _allocate,
     ask.NewId: _new_id,

@@ -254,6 +254,7 @@ class ReferenceStore:
             ask.Expiries: self._expiries,
             ask.History: lambda read: self._containers[read.container].told(read.after, read.limit),
             ask.Setting: lambda read: self._settings.get(read.name),
+            ask.Held: lambda read: (),
         }
         self._inside = self._answers | {
             ask.Allocate: lambda read: self._allocate(read.container, read.seq),

@@ -3,6 +3,10 @@
 A change of the catalogue is answered when every live node knows of it. A node is alive while its row has been seen within LEASE
 of the database's time; one that could not renew its row in time stops answering before others take it for dead. So nobody is
 answered by rules whose change had been acknowledged before he asked; until then some nodes may go by the new ones already.
+
+A node knows of all nodes with lower ids from its beginning, and writes into its row up to which id it knows of those that came
+after it. Before it says so it has told them what it keeps for them (`holds`). A node purges only while its row is there and
+after every other node knows of it; rows of the dead are removed.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import asyncpg
 
@@ -29,7 +33,6 @@ TRUSTED: Span = 4 * SECOND
 
 BEAT = 1.0
 RETRY = 0.25
-FORGOTTEN: Span = 3600 * SECOND
 SAMPLES = 16
 """Beats among which the quickest says best what time it is."""
 
@@ -37,16 +40,24 @@ LIVE = "seen > clock_timestamp() - {} * interval '1 microsecond'"
 """The condition of a node's row, whose parameter is LEASE."""
 
 _JOIN = (
-    "INSERT INTO mayfly.node(seen, catalog, alone) SELECT clock_timestamp(), $1, $2"
+    "INSERT INTO mayfly.node(seen, catalog, alone, knows)"
+    " SELECT clock_timestamp(), $1, $2, (SELECT coalesce(max(id), 0) FROM mayfly.node)"
     f" WHERE NOT EXISTS (SELECT 1 FROM mayfly.node WHERE {LIVE.format('$3')} AND (alone OR $2)) RETURNING id"
 )
 _BEAT = (
-    "UPDATE mayfly.node SET seen = clock_timestamp(), catalog = $2 WHERE id = $1 RETURNING"
+    "UPDATE mayfly.node SET seen = clock_timestamp(), catalog = $2, knows = greatest(knows, $3) WHERE id = $1 RETURNING"
     " (extract(epoch FROM clock_timestamp()) * 1000000)::bigint,"
-    " (SELECT value FROM mayfly.meta WHERE name = 'catalog')"
+    " (SELECT value FROM mayfly.meta WHERE name = 'catalog'),"
+    " (SELECT max(id) FROM mayfly.node WHERE id <> $1)"
 )
 _BEHIND = f"SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE catalog < $1 AND id <> $2 AND {LIVE.format('$3')})"
-_FORGET = "DELETE FROM mayfly.node WHERE seen < clock_timestamp() - $1 * interval '1 microsecond'"
+_UNKNOWN = "SELECT EXISTS (SELECT 1 FROM mayfly.node WHERE id <> $1 AND knows < $1)"
+# A purge under way keeps its node's row.
+_FORGET = (
+    "DELETE FROM mayfly.node WHERE id IN"
+    f" (SELECT id FROM mayfly.node WHERE NOT {LIVE.format('$1')} FOR UPDATE SKIP LOCKED)"
+)
+_CALL = "SELECT pg_notify('mayfly_catalog', value::text) FROM mayfly.meta WHERE name = 'catalog'"
 _TAKE = (
     "INSERT INTO mayfly.lease AS l(name, node, until)"
     " VALUES ($1, $2, clock_timestamp() + $3 * interval '1 microsecond')"
@@ -54,6 +65,10 @@ _TAKE = (
     " WHERE l.node = excluded.node OR l.until < clock_timestamp()"
     f" OR NOT EXISTS (SELECT 1 FROM mayfly.node n WHERE n.id = l.node AND n.{LIVE.format('$4')}) RETURNING true"
 )
+
+
+async def _tell_nothing() -> bool:
+    return True
 
 
 class InUse(Unavailable):
@@ -74,6 +89,17 @@ class Membership:
         self._trusted_until = 0
         self._offsets: list[tuple[Span, Span]] = []
         self._offset: Span = 0
+        self._knows = 0
+        self._known: int | None = None
+        self.tell: Callable[[], Awaitable[bool]] = _tell_nothing
+        """Tells the other nodes some of what this one has kept to itself while there were none; True: that is all."""
+
+        self.void: Callable[[], None] = lambda: None
+        """Called when the others have forgotten this node, and all that it had told them."""
+
+        self.has_others = True
+        """Other nodes may be there. Where this is wrong, they wait until this node has learned of them."""
+
         self._soon = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
 
@@ -134,7 +160,7 @@ class Membership:
             if self._node is None:
                 self._node = await self._enter(connection)
             sent = boot_us()
-            answer = await connection.fetchrow(_BEAT, self._node, self._catalog)
+            answer = await connection.fetchrow(_BEAT, self._node, self._catalog, self._knows)
             received = boot_us()
         except FAILED as error:
             if self._connection is not None:
@@ -144,27 +170,78 @@ class Membership:
         if answer is None:
             # Others have forgotten this node.
             self._node = None
+            self.has_others = True
+            self.void()
             self._soon.set()
             return
-        there, version = answer
+        there, version, latest = answer
         self._trusted_until = sent + TRUSTED
         self._compare(sent, received, there)
         if version > self._catalog:
             self.learn(version)
             self._soon.set()
+        await self._meet(latest)
 
     async def _enter(self, connection: asyncpg.Connection) -> int:
         async with connection.transaction():
             await connection.execute("LOCK TABLE mayfly.node IN SHARE ROW EXCLUSIVE MODE")
-            await connection.execute(_FORGET, FORGOTTEN)
+            await connection.execute(_FORGET, LEASE)
             node: int | None = await connection.fetchval(_JOIN, self._catalog, self._alone, LEASE)
+            await connection.execute(_CALL)
         if node is None:
             raise InUse("the database is in use by another node, and one of the two wants it to itself")
         return node
 
+    async def _meet(self, latest: int | None) -> None:
+        """`latest`: the highest id among the other nodes; None: there are none."""
+        self.has_others = latest is not None
+        connection = self._connection
+        if latest is None or connection is None:
+            return
+        try:
+            await connection.execute(_FORGET, LEASE)
+            if latest > self._knows:
+                if await self.tell():
+                    self._knows = latest
+                self._soon.set()
+        except FAILED as error:
+            raise Unavailable(f"the other nodes cannot be told what this one holds: {error}") from error
+
     def _heard(self, connection: object, pid: int, channel: str, payload: object) -> None:
         self.learn(int(str(payload)))
         self._soon.set()
+
+    # --- the other nodes ---------------------------------------------------------------------------------------------------
+
+    @property
+    def node(self) -> int:
+        """The id of this node. Unavailable when the others have forgotten it."""
+        if self._node is None:
+            raise Unavailable("this node has lost touch with the database")
+        return self._node
+
+    @property
+    def is_known(self) -> bool:
+        """Every other node knows of this one, and has told what it had kept to itself."""
+        return self._known is not None and self._known == self._node
+
+    async def introduce(self, pool: asyncpg.Pool) -> None:
+        """Wait until every other node knows of this one, or is dead. Unavailable if that takes too long."""
+        wait = 0.001
+        ends = boot_us() + LEASE + 2 * SECOND
+        while not self.is_known:
+            node = self.node
+            try:
+                async with pool.acquire(timeout=DEADLINE) as connection:
+                    if not await connection.fetchval(_UNKNOWN, node):
+                        self._known = node
+                        return
+            except FAILED as error:
+                log.info("the database does not say whether all nodes know of this one: %s", error)
+            if boot_us() > ends:
+                raise Unavailable("another node does not know of this one yet")
+            await pause(wait)
+            wait = min(0.05, wait * 2)
 
     # --- the catalogue ---------------------------------------------------------------------------------------------------
 

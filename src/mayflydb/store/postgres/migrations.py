@@ -10,7 +10,7 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.membership import LEASE, LIVE
-from mayflydb.store.postgres.schema import FORMAT, HISTORY, TABLES
+from mayflydb.store.postgres.schema import FORMAT, HELD, HISTORY, TABLES
 
 log = logging.getLogger(__name__)
 
@@ -36,6 +36,7 @@ ALTER TABLE mayfly.expiry DROP CONSTRAINT expiry_container_version_key, ADD UNIQ
     f" WHERE number >= {FIRST_ORDERED}",
     # Dates in `exact_anchor`, and rules that count from them: no other tables, but nothing for older versions.
     3: "SELECT 1",
+    4: f"ALTER TABLE mayfly.node ADD COLUMN knows bigint NOT NULL DEFAULT 0; {HELD}",
 }
 """Format -> what makes it the next one."""
 

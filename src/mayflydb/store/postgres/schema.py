@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from mayflydb.model.order import FIRST_ORDERED
 
-FORMAT = 4
+FORMAT = 5
 FOLLOWS = "anchor IS NOT NULL AND (override IS NULL OR override = 0)"
 OWN = "anchor IS NOT NULL AND override > 0"
 DEADLINE = "(anchor + override * 1000000)"
@@ -31,6 +31,13 @@ CREATE TABLE mayfly.history(
     written bigint NOT NULL, checksum bigint, kind text NOT NULL, partition bytea NOT NULL, key bytea NOT NULL,
     value bytea NOT NULL, PRIMARY KEY(container, lsn, hash));
 ALTER TABLE mayfly.history ALTER COLUMN value SET STORAGE EXTERNAL;
+"""
+
+HELD = """
+CREATE TABLE mayfly.held(
+    node bigint NOT NULL REFERENCES mayfly.node ON DELETE CASCADE, number bigint NOT NULL, container bigint NOT NULL,
+    partition bytea NOT NULL, key bytea NOT NULL, PRIMARY KEY(node, number));
+CREATE INDEX held_container ON mayfly.held(container);
 """
 
 TABLES = f"""
@@ -68,7 +75,7 @@ CREATE TABLE mayfly.expiry(
 CREATE TABLE mayfly.outcome(writer bigint NOT NULL, number bigint NOT NULL, PRIMARY KEY(writer, number));
 CREATE TABLE mayfly.node(
     id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, seen timestamptz NOT NULL, catalog bigint NOT NULL,
-    alone boolean NOT NULL);
+    alone boolean NOT NULL, knows bigint NOT NULL DEFAULT 0);
 CREATE TABLE mayfly.lease(name text PRIMARY KEY, node bigint NOT NULL, until timestamptz NOT NULL);
-INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0), ('catalog', 0);
+{HELD}INSERT INTO mayfly.meta(name, value) VALUES ('format', {FORMAT}), ('next_id', 0), ('events', 0), ('catalog', 0);
 """

@@ -13,7 +13,7 @@ from mayflydb.model.errors import Unavailable
 from mayflydb.model.instant import Instant, Span
 from mayflydb.model.record import Record
 from mayflydb.store import addresses
-from mayflydb.store.interface import Committed, Decision, Get, Read, Urgency
+from mayflydb.store.interface import Committed, Decision, Get, Held, Read, Urgency
 from mayflydb.store.postgres import citus, migrations
 from mayflydb.store.postgres.connection import (
     AGAIN,
@@ -29,6 +29,7 @@ from mayflydb.store.postgres.connection import (
     unavailable,
 )
 from mayflydb.store.postgres.gets import Gets
+from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.membership import Membership
 from mayflydb.store.postgres.reads import ANSWERS, answer
 from mayflydb.store.postgres.writer import Writer
@@ -51,7 +52,10 @@ class PostgresStore:
         self._catalog_version = 0
         self._closed = False
         self._membership = Membership(url, self._redefined, alone)
-        self._writer = Writer(url, distributed, self._membership.learn, self._tell, stopwatch)
+        self.holds = Holds(pool, self._membership)
+        """The records that open transactions have locked, of this node and of others."""
+
+        self._writer = Writer(url, distributed, self._membership.learn, self._tell, self.holds, stopwatch)
 
     @classmethod
     async def open(cls, url: str, alone: bool = False, stopwatch: Stopwatch = monotonic_us) -> PostgresStore:
@@ -111,7 +115,9 @@ class PostgresStore:
         if self._closed:
             raise Unavailable("the store is closing")
         self._membership.check()
-        if not isinstance(request, Get) and type(request) not in ANSWERS:
+        if type(request) is Held and not self._membership.has_others:
+            return ()  # type: ignore[return-value]
+        if not isinstance(request, Get | Held) and type(request) not in ANSWERS:
             raise TypeError(f"no store read outside decisions: {type(request).__name__}")
         if asyncio.current_task() is None:
             # A request has no task before it has waited once, and the driver's time limits need one.
@@ -122,6 +128,8 @@ class PostgresStore:
                     record: Record | None = await self._gets.ask(request)
                     return record  # type: ignore[return-value]  # A Get is a Read[Record | None].
                 async with self._pool.acquire(timeout=DEADLINE) as connection:
+                    if isinstance(request, Held):
+                        return await self.holds.read_held(connection, request)  # type: ignore[return-value]
                     ask = citus.answer if self._distributed else answer
                     found: T = await ask(connection, request)
                     return found
@@ -133,7 +141,13 @@ class PostgresStore:
         raise AssertionError("unreachable")
 
     def write(self, decide: Callable[[], Decision[T]], urgency: Urgency = "user") -> Coroutine[Any, Any, Committed[T]]:
+        if urgency == "sweep" and not self._membership.is_known:
+            return self._sweep(decide)
         return self._writer.submit(decide, urgency)
+
+    async def _sweep(self, decide: Callable[[], Decision[T]]) -> Committed[T]:
+        await self._membership.introduce(self._pool)
+        return await self._writer.submit(decide, "sweep")
 
     async def reset(self) -> None:
         await self._writer.reset()
@@ -141,6 +155,7 @@ class PostgresStore:
     async def close(self) -> None:
         await self._writer.close()
         self._closed = True
+        await self.holds.close()
         await self._membership.leave()
         await self._pool.close()
 

@@ -13,9 +13,11 @@ from typing import Any, TypeVar
 import msgspec
 
 from mayflydb.model.errors import OwnerNotFound, Unavailable
+from mayflydb.model.order import Identity
 from mayflydb.store import interface as ask
 from mayflydb.store.postgres import changes, citus, history, reads
 from mayflydb.store.postgres.gathered import Gathered
+from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.reads import Connection
 from mayflydb.store.postgres.recall import Recall
 from mayflydb.store.postgres.statement import Statement
@@ -38,10 +40,11 @@ _COUNT = (
 class Transaction:
     """Between BEGIN and COMMIT. `finish` must have returned before the latter."""
 
-    def __init__(self, connection: Connection, distributed: bool, recall: Recall) -> None:
+    def __init__(self, connection: Connection, distributed: bool, recall: Recall, holds: Holds) -> None:
         self._connection = connection
         self._distributed = distributed
         self._recall = recall
+        self._holds = holds
         self._records = Gathered(connection, distributed)
         self._rows: dict[int, ask.Row | None] = {}
         self._counted: set[int] = set()
@@ -135,6 +138,10 @@ class Transaction:
             return self._rows[request.id]
         if isinstance(request, ask.Allocate):
             return await self._allocate(request)
+        if isinstance(request, ask.Held):
+            return await self._read_held(request)
+        if isinstance(request, ask.Stands):
+            return await self._holds.stand(self._connection, request.numbers)
         if isinstance(request, NAMES):
             return await self._catalog_answer(request)
         await self._records.flush(forget=False)
@@ -142,6 +149,14 @@ class Transaction:
         if isinstance(request, RECORDS):
             self._records.seen(request.container, answer)
         return answer
+
+    async def _read_held(self, request: ask.Held) -> tuple[Identity, ...] | None:
+        if request.purging:
+            await self._lock([request.container])
+            await self._holds.stop_locking(self._connection, request.container)
+        elif not self._holds.has_others:
+            return ()
+        return await self._holds.read_held(self._connection, request)
 
     async def _row(self, container: int) -> ask.Row:
         await self._lock([container])

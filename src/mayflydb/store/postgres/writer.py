@@ -16,6 +16,7 @@ from mayflydb.store.interface import Committed, Decision, Urgency
 from mayflydb.store.jobs import Job, Jobs, Refusal
 from mayflydb.store.postgres import citus
 from mayflydb.store.postgres.connection import AGAIN, FAILED, LOST, connect, dial, patience, pause, unavailable
+from mayflydb.store.postgres.holds import Holds
 from mayflydb.store.postgres.recall import Recall
 from mayflydb.store.postgres.statement import Statement
 from mayflydb.store.postgres.transaction import Transaction
@@ -60,6 +61,7 @@ class Writer:
         distributed: bool,
         learn: Callable[[int], None],
         told: Callable[[int], Awaitable[None]],
+        holds: Holds,
         stopwatch: Stopwatch,
     ) -> None:
         """`learn` takes note of a new version of the catalogue, `told` waits until all other nodes have."""
@@ -67,6 +69,7 @@ class Writer:
         self._distributed = distributed
         self._learn = learn
         self._told = told
+        self._holds = holds
         self._stopwatch = stopwatch
         self._jobs = Jobs(stopwatch)
         self._connection: asyncpg.Connection | None = None
@@ -141,7 +144,7 @@ class Writer:
         if not self._begun:
             await connection.execute("BEGIN")
         self._begun = False
-        transaction = Transaction(connection, self._distributed, self._recall)
+        transaction = Transaction(connection, self._distributed, self._recall, self._holds)
         await transaction.foresee(job.decide for job in jobs if job.decide is not _everything)
         done = [await self._decide(transaction, job) for job in jobs]
         self._number = number = self._number + 1

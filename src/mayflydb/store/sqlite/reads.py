@@ -293,6 +293,10 @@ def setting(connection: apsw.Connection, request: ask.Setting) -> int | None:
     return None
 
 
+def read_held(connection: apsw.Connection, request: ask.Held) -> tuple[Identity, ...]:
+    return ()  # A file is one process's.
+
+
 ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     ask.Get: get,
     ask.Scan: scan,
@@ -309,6 +313,7 @@ ANSWERS: dict[type[ask.Read[Any]], Callable[[apsw.Connection, Any], Any]] = {
     ask.Expiries: expiries,
     ask.History: history,
     ask.Setting: setting,
+    ask.Held: read_held,
 }
 """Every read that touches tables other than the catalogue, which the store keeps in memory."""
 

@@ -1,0 +1,225 @@
+"""Records that open transactions have locked, as the nodes that share a database tell each other.
+
+A node writes what it locks into `held`, in a transaction of its own that waits for purges of the container which are under way.
+A purge reads that table after it has made those wait, and leaves out what other nodes hold. So either the purge sees the lock, or
+the transaction, which reads the record after that, sees the purge. What a node holds goes with its row in `node`.
+
+While a node is alone it keeps to itself what it locks. A node that comes does not purge before the first one has told it
+(`membership`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Final, NamedTuple
+
+import asyncpg
+
+from mayflydb.model.errors import Unavailable
+from mayflydb.model.order import Identity
+from mayflydb.store.interface import MOST_HELD, Held
+from mayflydb.store.postgres.connection import (
+    AGAIN,
+    DEADLINE,
+    FAILED,
+    LOST,
+    STATEMENT_TIMEOUT_MS,
+    patience,
+    pause,
+    unavailable,
+)
+from mayflydb.store.postgres.membership import Membership
+from mayflydb.store.postgres.reads import Connection
+
+log = logging.getLogger(__name__)
+
+MOST_BYTES: Final = 16 << 20
+"""Of the identities that a purge leaves out."""
+
+ATTEMPTS: Final = 5
+RETRY: Final = 1.0
+SETTLED: Final = 2 * STATEMENT_TIMEOUT_MS / 1000
+"""Seconds after which a statement whose answer was lost has been carried out, or never will be."""
+
+TOGETHER: Final = 5_000
+"""Rows that a statement writes or removes."""
+
+_LOCKS: Final = 0x6D62 << 48
+"""Advisory locks of containers that are purged begin here."""
+
+_TELL = (
+    "INSERT INTO mayfly.held(node, number, container, partition, key) SELECT $1, $2, $3, $4, $5"
+    " FROM pg_advisory_xact_lock_shared($6) ON CONFLICT DO NOTHING"
+)
+_TELL_SEVERAL = (
+    "INSERT INTO mayfly.held(node, number, container, partition, key)"
+    " SELECT $1, * FROM unnest($2::bigint[], $3::bigint[], $4::bytea[], $5::bytea[]) ON CONFLICT DO NOTHING"
+)
+_TAKE_BACK = "DELETE FROM mayfly.held WHERE node = $1 AND number = ANY($2::bigint[])"
+_STOP_OTHERS = "SELECT pg_advisory_xact_lock($2) FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
+_STAND = "SELECT 1 FROM mayfly.node WHERE id = $1 FOR KEY SHARE"
+_HELD = (
+    "WITH found AS (SELECT partition, key FROM mayfly.held WHERE container = $1 AND node <> $2 LIMIT $3 + 1),"
+    " size AS (SELECT count(*) <= $3 AND coalesce(sum(octet_length(partition) + octet_length(key)), 0) <= $4 AS fits"
+    " FROM found) SELECT fits, partition, key FROM size LEFT JOIN found ON fits"
+)
+
+
+class HeldPlace(NamedTuple):
+    """A locked record; `told`: other nodes know, or are being told."""
+
+    container: int
+    identity: Identity
+    told: bool
+
+
+class Holds:
+    """The records that this node holds, and those that the others do."""
+
+    def __init__(self, pool: asyncpg.Pool, membership: Membership) -> None:
+        self._pool = pool
+        self._membership = membership
+        self._last = 0
+        self._places: dict[int, HeldPlace] = {}
+        self._untold: dict[int, None] = {}
+        self._gone: set[int] = set()
+        self._doubtful: set[int] = set()
+        """Numbers whose row may still be written, although that has failed here."""
+
+        self._writing = asyncio.Lock()
+        self._cleaning: asyncio.Task[None] | None = None
+        membership.tell = self._tell_some
+        membership.void = self._void
+
+    # --- of this node ------------------------------------------------------------------------------------------------
+
+    async def hold(self, container: int, identity: Identity) -> int:
+        """Hold a record, as `interface.Holds.hold`."""
+        node = self._membership.node
+        self._last = number = self._last + 1
+        place = self._places[number] = HeldPlace(container, identity, self._membership.has_others)
+        if not place.told:
+            self._untold[number] = None
+            return number
+        try:
+            await self._write(node, number, place)
+        except BaseException:
+            self._doubtful.add(number)
+            self.release([number])
+            raise
+        return number
+
+    async def _write(self, node: int, number: int, place: HeldPlace) -> None:
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                async with self._pool.acquire(timeout=DEADLINE) as connection:
+                    await connection.execute(
+                        _TELL, node, number, place.container, *place.identity, _LOCKS + place.container
+                    )
+                return
+            except FAILED as error:
+                if attempt == ATTEMPTS or not isinstance(error, (*AGAIN, *LOST)):
+                    raise unavailable(error) from error
+                await pause(patience(attempt))
+
+    def release(self, numbers: Iterable[int]) -> None:
+        """Hold these no more, as `interface.Holds.release`."""
+        for number in numbers:
+            place = self._places.pop(number, None)
+            self._untold.pop(number, None)
+            if place is not None and place.told:
+                self._gone.add(number)
+        if self._gone and self._cleaning is None:
+            self._cleaning = asyncio.create_task(self._clean(), name="holds")
+
+    async def _clean(self) -> None:
+        try:
+            while self._gone or self._doubtful:
+                if not self._gone:
+                    await pause(SETTLED)
+                await self._remove_some()
+        finally:
+            self._cleaning = None
+
+    async def _remove_some(self) -> None:
+        gone = list(islice(self._gone, TOGETHER))
+        doubtful = [] if gone else [number for number in self._doubtful if number not in self._places]
+        try:
+            async with self._writing, self._pool.acquire(timeout=DEADLINE) as connection:
+                await connection.execute(_TAKE_BACK, self._membership.node, [*gone, *doubtful])
+        except (Unavailable, *FAILED) as error:
+            log.info("locks that were released are still in the database: %s", error)
+            await pause(RETRY)
+            return
+        self._gone.difference_update(gone)
+        self._doubtful.difference_update(doubtful)
+
+    async def _tell_some(self) -> bool:
+        """Tell the other nodes some of what this one has kept to itself; True: that is all."""
+        async with self._writing:
+            told = {number: self._places[number]._replace(told=True) for number in islice(self._untold, TOGETHER)}
+            self._places.update(told)
+            for number in told:
+                del self._untold[number]
+            try:
+                await self._write_all(told)
+            except BaseException:
+                self._doubtful.update(told)
+                self._untold.update(dict.fromkeys(number for number in told if number in self._places))
+                raise
+        return not self._untold
+
+    async def _write_all(self, places: Mapping[int, HeldPlace]) -> None:
+        containers = [place.container for place in places.values()]
+        partitions = [place.identity[0] for place in places.values()]
+        keys = [place.identity[1] for place in places.values()]
+        if places:
+            async with self._pool.acquire(timeout=DEADLINE) as connection:
+                node = self._membership.node
+                await connection.execute(_TELL_SEVERAL, node, list(places), containers, partitions, keys)
+
+    def _void(self) -> None:
+        self._places.clear()
+        self._untold.clear()
+        self._gone.clear()
+        self._doubtful.clear()
+
+    async def close(self) -> None:
+        """Stop. What is left goes with the node's row."""
+        if self._cleaning is not None:
+            self._cleaning.cancel()
+            await asyncio.wait([self._cleaning])
+
+    # --- in write transactions ---------------------------------------------------------------------------------------
+
+    async def stand(self, connection: Connection, numbers: Iterable[int]) -> bool:
+        """True: these have been held all the time, and are until the transaction of the connection ends."""
+        if not await connection.fetchval(_STAND, self._membership.node):
+            return False
+        return all(number in self._places for number in numbers)
+
+    async def stop_locking(self, connection: Connection, container: int) -> None:
+        """Until the transaction of the connection ends no node locks a record of the container, and reads it.
+
+        Unavailable if other nodes may hold what this one cannot know of.
+        """
+        node = self._membership.node
+        if not self._membership.is_known or not await connection.fetch(_STOP_OTHERS, node, _LOCKS + container):
+            raise Unavailable("another node does not know of this one yet")
+
+    @property
+    def has_others(self) -> bool:
+        """Other nodes may be there."""
+        return self._membership.has_others
+
+    # --- of other nodes ----------------------------------------------------------------------------------------------
+
+    async def read_held(self, connection: Connection, request: Held) -> tuple[Identity, ...] | None:
+        """The answer to a read."""
+        rows = await connection.fetch(_HELD, request.container, self._membership.node, MOST_HELD, MOST_BYTES)
+        if not rows[0][0]:
+            return None
+        return tuple((partition, key) for _, partition, key in rows if key is not None)
