@@ -448,6 +448,9 @@ def complaints(package: str, modules: Sequence[Module], lines: dict[str, Lines])
 
 
 def main(packages: Sequence[str]) -> None:
+    if "--help" in packages:
+        print(__doc__)
+        return
     paths = sorted(SOURCE.rglob("*.py"))
     modules = [read(path) for path in paths]
     lines = {path.relative_to(ROOT).as_posix(): read_lines(path) for path in paths}
