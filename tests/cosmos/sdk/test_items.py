@@ -475,6 +475,31 @@ def test_bulk_is_each_for_itself(service: Service) -> None:
     assert len(list(proxy.read_all_items())) == 3
 
 
+@everywhere
+@pytest.mark.parametrize(
+    ("go_on", "statuses"), [("False", [201, 409, 424]), ("True", [201, 409, 201]), (None, [201, 409, 201])]
+)
+def test_bulk_ends_at_a_failure_where_asked_to(service: Service, go_on: str | None, statuses: list[int]) -> None:
+    proxy = service.container()
+    steps = [
+        {"operationType": "Create", "partitionKey": '["p"]', "resourceBody": {"id": id, "pk": "p"}}
+        for id in ("1", "1", "2")
+    ]
+    flags = BULK | {"x-ms-cosmos-batch-continue-on-error": go_on}
+    answer = service.raw("POST", path_of(proxy, "docs"), steps, flags)
+    assert (answer.status, [result["statusCode"] for result in answer.json]) == (207, statuses)
+    assert len(list(proxy.read_all_items())) == statuses.count(201)
+
+
+@in_memory
+def test_levels_of_throughput_before_request_units_are_refused(service: Service) -> None:
+    path = path_of(service.container()).rpartition("/")[0]
+    body = {"id": "levels", "partitionKey": {"paths": ["/pk"], "kind": "Hash", "version": 2}}
+    answer = service.raw("POST", path, body, {"x-ms-offer-type": "S1"})
+    assert answer.status == 400
+    assert "The offer type 'S1' is not supported by Mayfly" in answer.json["message"]
+
+
 @in_memory
 @pytest.mark.parametrize(
     ("named", "keys", "status"),

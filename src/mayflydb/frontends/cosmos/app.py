@@ -15,6 +15,21 @@ from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.calls import Account, Call, Names
 from mayflydb.frontends.cosmos.commands.table import Command, command_for, with_triggers
 from mayflydb.frontends.cosmos.commands.triggered import INCLUDE
+from mayflydb.frontends.cosmos.headers import (
+    ACTIVITY_ID,
+    AUTHORIZATION,
+    CONSISTENCY_LEVEL,
+    CONTENT_LOCATION,
+    DATE,
+    GATEWAY_VERSION,
+    HOST,
+    INDEXING_DIRECTIVE,
+    MS_DATE,
+    REQUEST_CHARGE,
+    RETRY_AFTER_MS,
+    SERVICE_VERSION,
+    SUBSTATUS,
+)
 from mayflydb.frontends.cosmos.paths import parse, whole_path
 from mayflydb.frontends.cosmos.resource_tokens import Grant
 from mayflydb.frontends.cosmos.scripting.threads import Threads
@@ -28,7 +43,7 @@ from mayflydb.version import __version__
 log = logging.getLogger(__name__)
 
 SERVER = f"mayfly/{__version__}"
-GATEWAY = [JSON, (b"x-ms-gatewayversion", b"version=2.14.0"), (b"x-ms-serviceversion", SERVER.encode())]
+GATEWAY = [JSON, (GATEWAY_VERSION, b"version=2.14.0"), (SERVICE_VERSION, SERVER.encode())]
 
 
 CONSISTENCY = frozenset({b"session", b"consistentprefix", b"eventual"})
@@ -36,7 +51,7 @@ CONSISTENCY = frozenset({b"session", b"consistentprefix", b"eventual"})
 
 USUAL_WISH = b"Session"
 
-WISHES = frozenset({b"x-ms-indexing-directive", *INCLUDE.values()})
+WISHES = frozenset({INDEXING_DIRECTIVE, *INCLUDE.values()})
 """Headers besides the consistency level that ask for something Mayfly may have to refuse, or to do in another way."""
 
 
@@ -54,7 +69,7 @@ class CosmosApp:
         self._address = lru_cache(maxsize=64)(self._told)
 
     async def __call__(self, http: HttpRequest) -> HttpResponse:
-        activity = http.headers.get(b"x-ms-activity-id") or self._activity + b"%012x" % next(self._numbers)
+        activity = http.headers.get(ACTIVITY_ID) or self._activity + b"%012x" % next(self._numbers)
         try:
             response = await self._answer(http, activity)
         except MayflyError as error:
@@ -62,11 +77,11 @@ class CosmosApp:
         except Exception:
             log.exception("a request failed: %s", http.method)
             response = _refusal(MayflyError("An internal error occurred."), activity, http)
-        charge = (b"x-ms-request-charge", b"%.2f" % response.charge)
-        headers = [*GATEWAY, (b"x-ms-activity-id", activity), *response.headers, charge]
+        charge = (REQUEST_CHARGE, b"%.2f" % response.charge)
+        headers = [*GATEWAY, (ACTIVITY_ID, activity), *response.headers, charge]
         if response.status < 300:
-            host = http.headers.get(b"host") or b"localhost"
-            headers.append((b"content-location", self._address(http.scheme, host) + whole_path(http.path, http.query)))
+            host = http.headers.get(HOST) or b"localhost"
+            headers.append((CONTENT_LOCATION, self._address(http.scheme, host) + whole_path(http.path, http.query)))
         return HttpResponse(response.status, response.body, headers)
 
     async def _answer(self, http: HttpRequest, activity: bytes) -> Response:
@@ -79,7 +94,7 @@ class CosmosApp:
             request.body = await binary_json.to_text(request.body, MAX_BODY)
         command = command_for(request)
         headers = http.headers
-        if headers.get(b"x-ms-consistency-level") != USUAL_WISH or not WISHES.isdisjoint(headers):
+        if headers.get(CONSISTENCY_LEVEL) != USUAL_WISH or not WISHES.isdisjoint(headers):
             _check_wishes(headers)
             command = with_triggers(command, headers)
         if not isinstance(who, Grant):
@@ -112,7 +127,7 @@ class CosmosApp:
         return self._account.told(f"{scheme}://{host.decode('latin-1')}").encode("latin-1")
 
     def _authorize(self, request: Request) -> auth.Who | Grant:
-        header = request.text(b"authorization")
+        header = request.text(AUTHORIZATION)
         if header is None:
             raise Unauthenticated(
                 "Required Header authorization is missing. Ensure a valid Authorization token is passed."
@@ -124,22 +139,22 @@ class CosmosApp:
             who = emulator_tokens.verify(self._account.keys, header, wall_us())
             emulator_tokens.check(request.target, request.method, unquote(request.path.decode("latin-1")))
             return who
-        date = request.text(b"x-ms-date") or ""
+        date = request.text(MS_DATE) or ""
         if self._account.check_date:
             # The client's own clock wrote this date: it is held against the host's, never against a clock that people move.
-            auth.check_clock(date or request.text(b"date") or "", wall_us() / SECOND)
+            auth.check_clock(date or request.text(DATE) or "", wall_us() / SECOND)
         return auth.verify(
-            self._account.keys, header, request.method, request.target.signed, date, request.text(b"date") or ""
+            self._account.keys, header, request.method, request.target.signed, date, request.text(DATE) or ""
         )
 
 
 def _check_wishes(headers: Mapping[bytes, bytes]) -> None:
     """BadRequest for what this account does not grant: every read is strong, but no more than Session is promised."""
-    level = headers.get(b"x-ms-consistency-level", b"session").lower()
+    level = headers.get(CONSISTENCY_LEVEL, b"session").lower()
     if level not in CONSISTENCY:
         shown = level[:100].decode("latin-1")
         raise BadRequest(f"The consistency level '{shown}' is not one of those up to the account's default, Session.")
-    directive = headers.get(b"x-ms-indexing-directive", b"default").lower()
+    directive = headers.get(INDEXING_DIRECTIVE, b"default").lower()
     if directive not in (b"default", b"include"):
         raise Unsupported(f"The indexing directive '{directive[:100].decode('latin-1')}' is not supported by Mayfly.")
 
@@ -152,9 +167,9 @@ def _refusal(error: MayflyError, activity: bytes, http: HttpRequest) -> Response
     rendered = errors.render(error, activity.decode("latin-1"), _shown(http), SERVER)
     headers = list(error.detail.get("headers", ()))  # type: ignore[call-overload]
     if rendered.substatus:
-        headers.append((b"x-ms-substatus", b"%d" % rendered.substatus))
+        headers.append((SUBSTATUS, b"%d" % rendered.substatus))
     if rendered.retry_after_ms is not None:
-        headers.append((b"x-ms-retry-after-ms", b"%d" % rendered.retry_after_ms))
+        headers.append((RETRY_AFTER_MS, b"%d" % rendered.retry_after_ms))
     return Response(rendered.status, rendered.body, headers, _charge(error))
 
 

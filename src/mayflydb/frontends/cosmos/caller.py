@@ -8,6 +8,7 @@ from urllib.parse import quote
 from mayflydb.clock import wall_us
 from mayflydb.frontends.cosmos import auth
 from mayflydb.frontends.cosmos.auth import Keys
+from mayflydb.frontends.cosmos.headers import AUTHORIZATION, HOST, MS_DATE
 from mayflydb.frontends.cosmos.paths import parse
 from mayflydb.http.messages import Handler, Request, Response
 from mayflydb.model.instant import SECOND
@@ -25,7 +26,7 @@ class Caller:
     ) -> Response:
         """`path`: its segments, as they are (`dbs`, `shop`). An error is a response too, as every client gets it."""
         raw = ("/" + "/".join(quote(segment, safe="", errors="surrogatepass") for segment in path)).encode()
-        fields = {"host": "localhost", **(headers or {}), **self.signed(method, raw)}
+        fields = {HOST.decode(): "localhost", **(headers or {}), **self.signed(method, raw)}
         request = Request(method, raw, {name: value.encode("latin-1") for name, value in _lines(fields)})
         if body:
             request.feed(body)
@@ -36,8 +37,8 @@ class Caller:
         """The headers by which a request of this moment is let in. `path`: percent-encoded."""
         date = auth.rfc_1123(wall_us() / SECOND)
         return {
-            "authorization": auth.authorization(self._keys, method, *parse(path).signed[0], date),
-            "x-ms-date": date,
+            AUTHORIZATION.decode(): auth.authorization(self._keys, method, *parse(path).signed[0], date),
+            MS_DATE.decode(): date,
         }
 
 

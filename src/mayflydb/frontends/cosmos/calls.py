@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Engine
 from mayflydb.frontends.cosmos import session
 from mayflydb.frontends.cosmos.access import Demand
 from mayflydb.frontends.cosmos.auth import Keys
+from mayflydb.frontends.cosmos.headers import IF_MATCH, INTENDED_RID, SESSION_TOKEN
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.frontends.cosmos.resources import RidKind, etag_matches, parse_etag, parse_rid
 from mayflydb.frontends.cosmos.scripting.sandbox import Limits as ScriptLimits
@@ -174,7 +175,7 @@ class Call:
             raise
         except NotFound as missing:
             raise OwnerNotFound(missing.message) from None
-        intended = self.request.text(b"x-ms-cosmos-intended-collection-rid")
+        intended = self.request.text(INTENDED_RID)
         if intended is not None and intended != view.owner.rid:
             raise BadRequest(
                 "Collection rid does not match: the container was deleted and created again.", substatus=1024
@@ -184,7 +185,7 @@ class Call:
 
     async def session_lsn(self, view: ContainerView, seen: int = 0) -> int:
         """An lsn that was reached, the newest unless `seen` will do; NotFound (1002) if the client has seen a later one."""
-        token = (self.request.headers.get(b"x-ms-session-token") or b"").decode("latin-1")
+        token = (self.request.headers.get(SESSION_TOKEN) or b"").decode("latin-1")
         reached = view.reached = max(view.reached, seen)
         if seen and session.demanded_lsn(session.parse(token), view.id) <= reached:
             return reached
@@ -199,11 +200,11 @@ class Call:
 
     def if_match(self, container: int) -> int | None:
         """The version a write demands in `If-Match`, or None."""
-        header = self.request.text(b"if-match")
+        header = self.request.text(IF_MATCH)
         return None if header is None else version_of(header, container)
 
     def check_match(self, current: str) -> None:
         """PreconditionFailed when `If-Match` names another version of a resource that is no item."""
-        header = self.request.text(b"if-match")
+        header = self.request.text(IF_MATCH)
         if header is not None and not etag_matches(header, current):
             raise PreconditionFailed(STALE)

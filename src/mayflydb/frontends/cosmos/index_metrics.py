@@ -16,6 +16,7 @@ from urllib.parse import quote
 import msgspec
 
 from mayflydb.engine.engine import Scope
+from mayflydb.frontends.cosmos.headers import INDEX_UTILIZATION, POPULATE_INDEX_METRICS, POPULATE_INDEX_METRICS_V2
 from mayflydb.frontends.cosmos.indexing import path_filter
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Request
@@ -26,8 +27,8 @@ _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 def index_metrics(request: Request, view: ContainerView, query: Query, scope: Scope) -> list[tuple[bytes, bytes]]:
     """The header, if it is asked for. Python reads base64, others URL-encoding."""
-    plain = request.flag(b"x-ms-cosmos-populateindexmetrics")
-    if not plain and not request.flag(b"x-ms-cosmos-populateindexmetrics-v2"):
+    plain = request.flag(POPULATE_INDEX_METRICS)
+    if not plain and not request.flag(POPULATE_INDEX_METRICS_V2):
         return []
     indexed = path_filter(view.node.body["indexingPolicy"])
     paths = query.filter_paths()
@@ -42,7 +43,7 @@ def index_metrics(request: Request, view: ContainerView, query: Query, scope: Sc
         "UtilizedCompositeIndexes": composite if len(order) > 1 else [],
         "PotentialCompositeIndexes": [],
     })  # fmt: skip
-    return [(b"x-ms-cosmos-index-utilization", b64encode(text) if plain else quote(text).encode())]
+    return [(INDEX_UTILIZATION, b64encode(text) if plain else quote(text).encode())]
 
 
 def _single(spec: str) -> dict[str, Any]:

@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 from mmh3 import mmh3_32_uintdigest, mmh3_x64_128_digest
 
+from mayflydb.frontends.cosmos.headers import END_EPK, START_EPK
 from mayflydb.model.errors import BadRequest
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Undefined
 
@@ -174,14 +175,14 @@ _cached_point = lru_cache(maxsize=8192)(_point)
 # --- bounds ----------------------------------------------------------------------------------------------------------
 
 
-def parse_epk(text: str, header: str = "x-ms-start-epk") -> bytes:
+def parse_epk(text: str, header: bytes = START_EPK) -> bytes:
     """An EPK from a header, in hex of either case; `""` is the start and `FF` the end of everything. Else BadRequest."""
     try:
         if not text.isalnum() and text:
             raise ValueError
         return bytes.fromhex(text)
     except ValueError:
-        raise BadRequest(f"The header {header} is not an effective partition key in hex.") from None
+        raise BadRequest(f"The header {header.decode()} is not an effective partition key in hex.") from None
 
 
 def _successor(epk: bytes) -> bytes:
@@ -291,7 +292,7 @@ class PartitionKeyDefinition(msgspec.Struct, frozen=True):
         start = end is a point. In version 1 a point range of an integer key may come with another hash (the Python client
         takes integers modulo 2^32 first): it is moved to the true place of that key.
         """
-        lower, upper = parse_epk(start), parse_epk(end, "x-ms-end-epk")
+        lower, upper = parse_epk(start), parse_epk(end, END_EPK)
         if upper < lower:
             raise BadRequest("The header x-ms-end-epk lies below x-ms-start-epk.")
         if self.version == 1 and upper in (lower, _successor(lower), lower + b"\xff"):

@@ -17,12 +17,17 @@ from mayflydb.expiry.deadline import over
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.auth import Keys, not_valid_now, parse_authorization
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
+from mayflydb.frontends.cosmos.headers import (
+    BATCH_ATOMIC,
+    IS_BATCH,
+    IS_QUERY_PLAN,
+    PARTITION_KEY,
+    POPULATE_PARTITION_STATISTICS,
+)
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.frontends.cosmos.resources import RidKind, child_rid, parse_rid
-from mayflydb.frontends.cosmos.scopes import KEY
 from mayflydb.frontends.cosmos.values import item_id, parse_item
-from mayflydb.frontends.cosmos.wire import STATISTICS
 from mayflydb.model.errors import Forbidden, MayflyError, NotFound, OwnerNotFound, Unauthenticated
 from mayflydb.model.instant import SECOND, Instant
 
@@ -159,7 +164,7 @@ async def _in_container(grant: Grant, call: Call) -> bool:
         return False
     if target.resource is Resource.RANGE or (target.resource is Resource.CONTAINER and request.method == "GET"):
         # Statistics name partition keys.
-        return not (request.flag(STATISTICS) and (grant.item or grant.key))
+        return not (request.flag(POPULATE_PARTITION_STATISTICS) and (grant.item or grant.key))
     if target.resource is not Resource.ITEM and target.operation is None:
         return not grant.item and not grant.key
     if grant.item and (grant.item not in _items(call) or _renames(call)):
@@ -187,11 +192,11 @@ def _has_key(grant: Grant, call: Call) -> bool:
     """Whether the request goes by a partition key, and by one that the grant allows."""
     request = call.request
     if request.method == "POST" and call.target.is_feed:
-        if request.flag(b"x-ms-cosmos-is-query-plan-request"):
+        if request.flag(IS_QUERY_PLAN):
             return True  # It reads no item.
-        if request.flag(b"x-ms-cosmos-is-batch-request") and not request.flag(b"x-ms-cosmos-batch-atomic"):
+        if request.flag(IS_BATCH) and not request.flag(BATCH_ATOMIC):
             return False  # Each of its operations names a key of its own.
-    header = request.headers.get(KEY)
+    header = request.headers.get(PARTITION_KEY)
     if header is None:
         return False
     return digests_of_key(partition_key.parse_header(header))[: len(grant.key)] == grant.key

@@ -9,7 +9,8 @@ from mayflydb.engine.budgets import Spending
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import partition_key
 from mayflydb.frontends.cosmos.calls import Call
-from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView
+from mayflydb.frontends.cosmos.headers import CONTINUATION, END_EPK, PARTITION_KEY, PARTITION_KEY_RANGE_ID, START_EPK
+from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.errors import Throttled
 from mayflydb.model.order import Order
 
@@ -19,9 +20,6 @@ TOO_MANY = (
     "Request rate is large. More Request Units may be needed, so no changes were made. Please retry this request later. "
     "Learn more: http://aka.ms/cosmosdb-error-429"
 )
-KEY = b"x-ms-documentdb-partitionkey"
-CONTINUATION = b"x-ms-continuation"
-START, END = b"x-ms-start-epk", b"x-ms-end-epk"
 
 
 def point_of(call: Call, view: ContainerView, price: Callable[P, float], *of: P.args, **named: P.kwargs) -> bytes:
@@ -29,7 +27,7 @@ def point_of(call: Call, view: ContainerView, price: Callable[P, float], *of: P.
 
     `price`, of the rest: what the request will cost, as far as can be said before it is done.
     """
-    partition = view.point(call.request.headers.get(KEY))
+    partition = view.point(call.request.headers.get(PARTITION_KEY))
     if view.purse is not None:
         call.spending = spend(call, view, Scope.of_partition(partition), price(*of, **named))
     return partition
@@ -48,7 +46,7 @@ def spend(call: Call, view: ContainerView, scope: Scope, likely: float) -> Spend
 
 def range_named(call: Call) -> str | None:
     """The id of the range that the headers name."""
-    text = call.request.text(RANGE_ID)
+    text = call.request.text(PARTITION_KEY_RANGE_ID)
     return None if text is None else text.rpartition(",")[2]
 
 
@@ -58,13 +56,13 @@ def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scop
     The second value tells whether a header named it. A range that was split is Gone, but a query that had begun in it may be
     finished there: told of the split, some of the vendor's clients would begin it anew and repeat rows.
     """
-    key = call.request.headers.get(KEY)
+    key = call.request.headers.get(PARTITION_KEY)
     if key is not None and (values := partition_key.parse_header(key)) != ():
         return view.scope_of_key(values), True
     range_id = range_named(call)
     find = view.ancestor if CONTINUATION in call.request.headers else view.range_by_id
     within = None if range_id is None else find(range_id)
-    start = call.request.text(START)
+    start = call.request.text(START_EPK)
     if start is not None:
         return _hash_scope(call, view, start, within.lower if within else b""), True
     if within is not None:
@@ -73,7 +71,7 @@ def scope_of(call: Call, view: ContainerView, whole: Scope | None) -> tuple[Scop
 
 
 def _hash_scope(call: Call, view: ContainerView, start: str, floor: bytes) -> Scope:
-    lower, upper = view.key.client_range(start, call.request.text(END) or "FF")
+    lower, upper = view.key.client_range(start, call.request.text(END_EPK) or "FF")
     if not lower and upper in (b"\xff", b""):
         return Scope()
     for each in view.ranges:

@@ -11,6 +11,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
 from mayflydb.frontends.cosmos.caller import Caller
+from mayflydb.frontends.cosmos.headers import IF_MATCH
 from mayflydb.frontends.cosmos.partition_key import (
     KeyValue,
     KeyValues,
@@ -76,7 +77,7 @@ class CosmosTargets:
         sent = {key: value for key, value in body.items() if not key.startswith("_") and key != "defaultTtl"}
         if change.seconds is not None:
             sent["defaultTtl"] = change.seconds
-        await self._answered("PUT", path, msgspec.json.encode(sent), {"if-match": body["_etag"]})
+        await self._answered("PUT", path, msgspec.json.encode(sent), {IF_MATCH.decode(): body["_etag"]})
 
     async def _answered(
         self, method: str, path: Sequence[str], body: bytes = b"", headers: Mapping[str, str] | None = None

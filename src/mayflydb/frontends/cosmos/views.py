@@ -14,6 +14,7 @@ from mayflydb.engine.catalog import Index, Node, PartitionRange
 from mayflydb.engine.commands import Draft
 from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import policies, search, session
+from mayflydb.frontends.cosmos.headers import LSN, PARTITION_KEY_RANGE_ID, SESSION_TOKEN
 from mayflydb.frontends.cosmos.indexing import SYSTEM, composite_orders, may_stand
 from mayflydb.frontends.cosmos.partition_key import KeyValues, PartitionKeyDefinition
 from mayflydb.frontends.cosmos.resources import Owner, item_system, owner
@@ -24,7 +25,6 @@ from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Record
 from mayflydb.query.cosmos_sql import Declared, index_key
 
-RANGE_ID = b"x-ms-documentdb-partitionkeyrangeid"
 decode_item = msgspec.json.Decoder(dict[str, Any]).decode
 
 
@@ -191,11 +191,11 @@ class ContainerView:
     def progress(self, lsn: int) -> Headers:
         """The session token of all ranges, and the lsn they have come to."""
         ids = [each.id.encode() for each in self.ranges]
-        return [(b"x-ms-session-token", session.render(ids, self.id, lsn)), (b"lsn", b"%d" % lsn)]
+        return [(SESSION_TOKEN, session.render(ids, self.id, lsn)), (LSN, b"%d" % lsn)]
 
     def _range_headers(self, id: bytes, lsn: int) -> Headers:
         token = session.render((id,), self.id, lsn)
-        return [(b"x-ms-session-token", token), (RANGE_ID, id), (b"lsn", b"%d" % lsn), *self._paths]
+        return [(SESSION_TOKEN, token), (PARTITION_KEY_RANGE_ID, id), (LSN, b"%d" % lsn), *self._paths]
 
     def scope_headers(self, scope: Scope, lsn: int, asked: str | None = None) -> Headers:
         """The same for a feed or query; the id of its range only where all of it lies in one.

@@ -8,14 +8,19 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from mayflydb.frontends.cosmos.headers import (
+    ALT_CONTENT_PATH,
+    CONTENT_PATH,
+    CONTENT_TYPE,
+    PREFER,
+)
 from mayflydb.frontends.cosmos.paths import Target
 from mayflydb.model.errors import BadRequest
 
 Headers: TypeAlias = list[tuple[bytes, bytes]]
 
 MAX_BODY = 2 * 1024 * 1024 + 64 * 1024
-JSON = (b"content-type", b"application/json")
-STATISTICS = b"x-ms-documentdb-populatepartitionstatistics"
+JSON = (CONTENT_TYPE, b"application/json")
 
 _CONTROL = re.compile(rb"[\x00-\x1f\x7f]")
 
@@ -26,7 +31,7 @@ def owner_paths(path: str, rid: str) -> Headers:
     Clients append the rest to `path` to name the resource. Control characters, which would end the line, are percent-encoded.
     """
     name = _CONTROL.sub(lambda found: b"%%%02X" % found.group()[0], path.encode("utf-8", "surrogatepass"))
-    return [(b"x-ms-alt-content-path", name), (b"x-ms-content-path", rid.encode())]
+    return [(ALT_CONTENT_PATH, name), (CONTENT_PATH, rid.encode())]
 
 
 class Request:
@@ -57,7 +62,7 @@ class Request:
     @property
     def minimal(self) -> bool:
         """Whether writes are to be answered without the items written."""
-        return self.headers.get(b"prefer") == b"return=minimal"
+        return self.headers.get(PREFER) == b"return=minimal"
 
     def number(self, name: bytes) -> int | None:
         """An integer header; BadRequest, naming it, for anything else."""

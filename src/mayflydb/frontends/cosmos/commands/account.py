@@ -5,13 +5,14 @@ from __future__ import annotations
 from mayflydb.engine import budget
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.headers import HOST
 from mayflydb.frontends.cosmos.resources import account_document
 from mayflydb.frontends.cosmos.wire import Response, json_response
 
 
 async def read(call: Call) -> Response:
     """GET /: where to send requests, which is where this one came unless another address is advertised."""
-    host = call.request.text(b"host") or "localhost"
+    host = call.request.text(HOST) or "localhost"
     address = call.account.told(f"{call.request.scheme}://{host}")
     return json_response(200, account_document(address), charge=budget.METADATA)
 

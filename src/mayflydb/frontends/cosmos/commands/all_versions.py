@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.engine.history import HistoryLost
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.headers import CHANGE_FEED_WIRE_FORMAT
 from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import item_body
 from mayflydb.frontends.cosmos.targets import shown, values_in
@@ -23,7 +24,7 @@ from mayflydb.model.instant import SECOND, Instant
 from mayflydb.model.record import Kind, Record, Version
 
 WIRE_FORMAT = "2021-09-15"
-_FORMAT_HEADER = "x-ms-cosmos-changefeed-wire-format-version"
+_FORMAT_HEADER = CHANGE_FEED_WIRE_FORMAT.decode()
 LOST = (
     "The change feed cannot go on from this etag: what followed it is not kept any more. It is older than the"
     " 'retentionDuration' of the container's 'changeFeedPolicy', or than the policy."

@@ -15,10 +15,11 @@ from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import Call, version_of
 from mayflydb.frontends.cosmos.commands.items import partition_of, patch_change
+from mayflydb.frontends.cosmos.headers import BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, PARTITION_KEY_RANGE_ID
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of, spend
 from mayflydb.frontends.cosmos.values import item_id, parse_item
-from mayflydb.frontends.cosmos.views import RANGE_ID, ContainerView, RangeView, gone
+from mayflydb.frontends.cosmos.views import ContainerView, RangeView, gone
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, Throttled, TooLarge, Unsupported
 
@@ -56,7 +57,7 @@ async def execute(call: Call) -> Response:
     """POST …/docs with x-ms-cosmos-is-batch-request."""
     view = await call.owner()
     operations = _operations(call)
-    if call.request.flag(b"x-ms-cosmos-batch-atomic"):
+    if call.request.flag(BATCH_ATOMIC):
         return await _transaction(call, view, operations)
     return await _bulk(call, view, operations)
 
@@ -149,16 +150,29 @@ def _bystander() -> dict[str, Any]:
 
 async def _bulk(call: Call, view: ContainerView, operations: list[Operation]) -> Response:
     within = _range(call, view, operations)
-    results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
+    if call.request.headers.get(BATCH_CONTINUE_ON_ERROR, b"").lower() == b"false":
+        results = await _up_to_a_failure(call, view, operations)
+    else:
+        results = await asyncio.gather(*(_one(call, view, operation) for operation in operations))
     failed = any(result["statusCode"] >= 400 for result in results)
     # Java reads one session token from an answer, so that of the range which it named must stand alone.
     partition = None if within is None else within.lower
     return await _answer(call, view, partition, 207 if failed else 200, list(results))
 
 
+async def _up_to_a_failure(call: Call, view: ContainerView, operations: list[Operation]) -> list[dict[str, Any]]:
+    """Results of operations one after the other. Those after the first failure are not carried out, and answered 424."""
+    results: list[dict[str, Any]] = []
+    for operation in operations:
+        results.append(await _one(call, view, operation))
+        if results[-1]["statusCode"] >= 400:
+            break
+    return [*results, *(_bystander() for _ in operations[len(results) :])]
+
+
 def _range(call: Call, view: ContainerView, operations: list[Operation]) -> RangeView | None:
     """The range that is addressed, if any. Gone for a key outside of it: the client has other ranges in mind than there are."""
-    named = call.request.text(RANGE_ID)
+    named = call.request.text(PARTITION_KEY_RANGE_ID)
     if named is None:
         return None
     within = view.range_by_id(named)

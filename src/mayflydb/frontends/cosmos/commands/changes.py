@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands import all_versions
 from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.headers import A_IM, ETAG, IF_MODIFIED_SINCE, IF_NONE_MATCH, ITEM_COUNT
 from mayflydb.frontends.cosmos.pages import PAGE_BYTES
 from mayflydb.frontends.cosmos.resources import feed_body, item_body
 from mayflydb.frontends.cosmos.scopes import scope_of, spend
@@ -29,24 +30,24 @@ _LSN_DIGITS = 18
 
 async def read_feed(call: Call) -> Response:
     """GET …/docs with A-IM. The answer's etag is the checkpoint to go on from; 304 when nothing is new."""
-    mode = (call.request.text(b"a-im") or "").lower()
+    mode = (call.request.text(A_IM) or "").lower()
     if mode not in ("incremental feed", "full-fidelity feed"):
         raise BadRequest(f"The header A-IM must be 'Incremental Feed' or 'Full-Fidelity Feed', not '{mode[:100]}'.")
     view = await call.owner()
     lsn = await call.session_lsn(view)
-    start = _start(call.request.text(b"if-none-match"), lsn)
+    start = _start(call.request.text(IF_NONE_MATCH), lsn)
     scope, _ = scope_of(call, view, None)
     scope = Scope(scope.lower, scope.upper, Order.CHANGED)
     call.spending = spend(call, view, scope, budget.MISS)
     if mode == "full-fidelity feed":
         rows, reached = await all_versions.page(call, view, scope, start, lsn)
     else:
-        since = None if start is not None else _since(call.request.text(b"if-modified-since"))
+        since = None if start is not None else _since(call.request.text(IF_MODIFIED_SINCE))
         rows, reached = await _page(call, view, scope, start or 0, since, lsn)
-    headers = [*view.scope_headers(scope, lsn), (b"etag", b'"%d"' % reached)]
+    headers = [*view.scope_headers(scope, lsn), (ETAG, b'"%d"' % reached)]
     if not rows:
         return Response(304, b"", headers, budget.MISS)
-    headers.append((b"x-ms-item-count", b"%d" % len(rows)))
+    headers.append((ITEM_COUNT, b"%d" % len(rows)))
     size = sum(map(len, rows))
     return Response(
         200, feed_body(view.owner.rid, "Documents", rows), headers, budget.query(len(rows), size, len(rows))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands.account import empty_feed
-from mayflydb.frontends.cosmos.commands.query import CROSS_PARTITION, NOT_ALLOWED
-from mayflydb.frontends.cosmos.scopes import KEY
+from mayflydb.frontends.cosmos.commands.query import NOT_ALLOWED
+from mayflydb.frontends.cosmos.headers import ENABLE_CROSS_PARTITION, PARTITION_KEY
 from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, NotFound
 
 
 async def query(call: Call) -> Response:
     """POST …/conflicts with a query, which says where as a query over items does."""
-    if KEY not in call.request.headers and not call.request.flag(CROSS_PARTITION):
+    if PARTITION_KEY not in call.request.headers and not call.request.flag(ENABLE_CROSS_PARTITION):
         raise BadRequest(NOT_ALLOWED)
     return await empty_feed(call)
 

@@ -14,11 +14,22 @@ from mayflydb.frontends.cosmos import partition_key, policies
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata, statistics
 from mayflydb.frontends.cosmos.commands.offers import of_container
+from mayflydb.frontends.cosmos.headers import (
+    ETAG,
+    IF_NONE_MATCH,
+    INDEX_TRANSFORMATION_PROGRESS,
+    ITEM_COUNT,
+    LAZY_INDEXING_PROGRESS,
+    POPULATE_PARTITION_STATISTICS,
+    POPULATE_QUOTA_INFO,
+    RESOURCE_QUOTA,
+    RESOURCE_USAGE,
+)
 from mayflydb.frontends.cosmos.indexing import may_stand
 from mayflydb.frontends.cosmos.resources import container_body, database_rid, etag_matches, feed_body, owner, range_rows
 from mayflydb.frontends.cosmos.rules import rules_of
 from mayflydb.frontends.cosmos.views import ContainerView
-from mayflydb.frontends.cosmos.wire import STATISTICS, Response
+from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import NotFound, OwnerNotFound
 from mayflydb.model.instant import MINUTE, Span
 
@@ -67,24 +78,24 @@ async def read(call: Call) -> Response:
     """GET /dbs/{d}/colls/{c}."""
     view = await call.container()
     response = _answer(view, view.node)
-    if call.request.flag(STATISTICS):
+    if call.request.flag(POPULATE_PARTITION_STATISTICS):
         response.body = msgspec.json.encode(body_of(view.node) | {"statistics": await statistics.of_ranges(call, view)})
-    headers = [*response.headers, (b"x-ms-documentdb-collection-index-transformation-progress", b"100")]
+    headers = [*response.headers, (INDEX_TRANSFORMATION_PROGRESS, b"100")]
     if view.node.body["indexingPolicy"]["indexingMode"] == "lazy":
         # Queries lag behind nothing here: what is not indexed yet is scanned.
-        headers.append((b"x-ms-documentdb-collection-lazy-indexing-progress", b"100"))
+        headers.append((LAZY_INDEXING_PROGRESS, b"100"))
     headers += await _quota(call, view)
     response.headers = [*headers, *view.progress(await call.engine.lsn(view.id))]
     return response
 
 
 async def _quota(call: Call, view: ContainerView) -> list[tuple[bytes, bytes]]:
-    if not call.request.flag(b"x-ms-documentdb-populatequotainfo"):
+    if not call.request.flag(POPULATE_QUOTA_INFO):
         return []
     visible, kilobytes = await call.engine.insight.usage(view.node, call.now)
     usage = f"documentSize=0;documentsSize={kilobytes};documentsCount={visible};collectionSize={kilobytes};"
     quota = "documentSize=10240;documentsSize=10485760;documentsCount=-1;collectionSize=10485760;"
-    return [(b"x-ms-resource-quota", quota.encode()), (b"x-ms-resource-usage", usage.encode())]
+    return [(RESOURCE_QUOTA, quota.encode()), (RESOURCE_USAGE, usage.encode())]
 
 
 async def replace(call: Call) -> Response:
@@ -125,11 +136,11 @@ async def ranges(call: Call) -> Response:
     view, rows = await _ranges(call)
     # Ranges only ever become more while a container lives.
     etag = f'"{view.owner.rid}-{len(rows)}"'
-    headers = [(b"etag", etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
-    seen = call.request.text(b"if-none-match")
+    headers = [(ETAG, etag.encode()), *view.item_headers(None, await call.engine.lsn(view.id))]
+    seen = call.request.text(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen, etag):
         return Response(304, b"", headers, budget.METADATA)
-    headers.append((b"x-ms-item-count", b"%d" % len(rows)))
+    headers.append((ITEM_COUNT, b"%d" % len(rows)))
     body = feed_body(view.owner.rid, "PartitionKeyRanges", [msgspec.json.encode(row) for row in rows])
     return Response(200, body, headers, budget.METADATA)
 

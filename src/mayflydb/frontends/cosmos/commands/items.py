@@ -12,6 +12,7 @@ from mayflydb.engine.reads import record_at
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, STALE, Call
+from mayflydb.frontends.cosmos.headers import ETAG, IF_NONE_MATCH, ITEM_LSN
 from mayflydb.frontends.cosmos.partition_key import MISMATCH
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scopes import point_of
@@ -37,8 +38,8 @@ async def read(call: Call) -> Response:
     if record is None:
         raise NotFound(NOT_FOUND, headers=headers, charge=budget.MISS)
     etag = item_etag(view.owner, record)
-    headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
-    seen = call.request.text(b"if-none-match")
+    headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
+    seen = call.request.text(IF_NONE_MATCH)
     if seen is not None and etag_matches(seen, etag):
         return Response(304, b"", headers, budget.MISS)
     return Response(200, item_body(view.owner, record), headers, budget.point_read(len(record.value)))
@@ -125,7 +126,7 @@ async def _write(call: Call, view: ContainerView, command: Command) -> Response:
     view.reached = max(view.reached, record.lsn)
     headers = view.item_headers(command.partition, record.lsn)
     etag = item_etag(view.owner, record)
-    headers += ((b"etag", etag.encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
+    headers += ((ETAG, etag.encode()), (ITEM_LSN, b"%d" % record.lsn))
     body = b"" if call.request.minimal else item_body(view.owner, record)
     return Response(201 if written.created else 200, body, headers, budget.charge(written))
 

@@ -11,6 +11,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.catalog import Node
 from mayflydb.frontends.cosmos import continuation, queries
 from mayflydb.frontends.cosmos.calls import Call
+from mayflydb.frontends.cosmos.headers import CONTINUATION, ETAG, ITEM_COUNT, MAX_ITEM_COUNT
 from mayflydb.frontends.cosmos.resources import database_rid, feed_body
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response, owner_paths
@@ -20,7 +21,7 @@ PAGE = 100
 
 def page_size(call: Call, cap: int = 1000) -> int:
     """How many rows the client wants: -1 means as many as a page may have."""
-    wanted = call.request.number(b"x-ms-max-item-count")
+    wanted = call.request.number(MAX_ITEM_COUNT)
     if wanted is None:
         return PAGE
     return cap if wanted < 1 else min(wanted, cap)
@@ -61,7 +62,7 @@ def query(call: Call, name: str, owner: Owner, bodies: Sequence[dict[str, Any]])
 def answer(status: int, body: dict[str, Any], owner: Owner) -> Response:
     """One resource, with its etag and the names of its owner; the account has none."""
     paths = [] if owner is ACCOUNT else owner_paths(*owner)
-    return json_response(status, body, [(b"etag", body["_etag"].encode()), *paths], budget.METADATA)
+    return json_response(status, body, [(ETAG, body["_etag"].encode()), *paths], budget.METADATA)
 
 
 def removed(owner: Owner) -> Response:
@@ -71,15 +72,15 @@ def removed(owner: Owner) -> Response:
 
 def _page(call: Call, name: str, owner: Owner, rows: Sequence[Any], asked: tuple[str, Any]) -> Response:
     bound = continuation.binding(0, asked[0], asked[1], call.request.path.decode("latin-1"))
-    token = call.request.text(b"x-ms-continuation")
+    token = call.request.text(CONTINUATION)
     start = 0
     if token:
         (position,) = continuation.unseal(call.account.secret, bound, token)
         start = position if isinstance(position, int) else 0
     size = page_size(call)
     page = rows[start : start + size]
-    headers = [(b"x-ms-item-count", b"%d" % len(page)), *([] if owner is ACCOUNT else owner_paths(*owner))]
+    headers = [(ITEM_COUNT, b"%d" % len(page)), *([] if owner is ACCOUNT else owner_paths(*owner))]
     if start + size < len(rows):
-        headers.append((b"x-ms-continuation", continuation.seal(call.account.secret, bound, (start + size,)).encode()))
+        headers.append((CONTINUATION, continuation.seal(call.account.secret, bound, (start + size,)).encode()))
     body = feed_body(owner.rid, name, [msgspec.json.encode(row) for row in page])
     return Response(200, body, headers, budget.METADATA)

@@ -12,19 +12,29 @@ from mayflydb.engine.throughput import STANDARD, Throughput, loaded, stored
 from mayflydb.frontends.cosmos import throughput
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, SPACE, Call
 from mayflydb.frontends.cosmos.commands import metadata
+from mayflydb.frontends.cosmos.headers import (
+    ETAG,
+    MIGRATE_TO_AUTOPILOT,
+    MIGRATE_TO_MANUAL,
+    MIN_THROUGHPUT,
+    OFFER_AUTOPILOT,
+    OFFER_REPLACE_PENDING,
+    OFFER_THROUGHPUT,
+    OFFER_TYPE,
+)
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import RidKind, database_rid, offer_body, owner, parse_rid
 from mayflydb.frontends.cosmos.splitting import grown
 from mayflydb.frontends.cosmos.wire import Response, json_response
-from mayflydb.model.errors import BadRequest, NotFound
+from mayflydb.model.errors import BadRequest, NotFound, Unsupported
 
 
 def provisioned(call: Call) -> Throughput | None:
     """The throughput a create request asks for. BadRequest in a serverless account, where nothing has any."""
-    wanted = throughput.parse_headers(
-        call.request.text(b"x-ms-offer-throughput"), call.request.text(b"x-ms-cosmos-offer-autopilot-settings")
-    )
+    if level := call.request.text(OFFER_TYPE):
+        raise Unsupported(f"The offer type '{level[:100]}' is not supported by Mayfly: set offer throughput instead.")
+    wanted = throughput.parse_headers(call.request.text(OFFER_THROUGHPUT), call.request.text(OFFER_AUTOPILOT))
     if wanted is not None and call.account.serverless:
         kind = "database" if call.target.resource is Resource.DATABASE else "container"
         raise BadRequest(f"Setting offer throughput or autopilot on {kind} is not supported for serverless accounts.")
@@ -100,8 +110,8 @@ async def replace(call: Call) -> Response:
     wanted = throughput.parse_content(
         _content(call),
         _loaded(node) or STANDARD,
-        to_autoscale=call.request.flag(b"x-ms-cosmos-migrate-offer-to-autopilot"),
-        to_manual=call.request.flag(b"x-ms-cosmos-migrate-offer-to-manual-throughput"),
+        to_autoscale=call.request.flag(MIGRATE_TO_AUTOPILOT),
+        to_manual=call.request.flag(MIGRATE_TO_MANUAL),
     )
 
     def change(before: Node) -> Definition:
@@ -122,7 +132,7 @@ def _content(call: Call) -> object:
 
 def _answer(node: Node, is_database: bool) -> Response:
     body = body_of(node, is_database) or {}
-    headers = [(b"etag", body["_etag"].encode()), (b"x-ms-cosmos-min-throughput", b"400")]
+    headers = [(ETAG, body["_etag"].encode()), (MIN_THROUGHPUT, b"400")]
     # An offer is in force when it is answered, splits included.
-    headers.append((b"x-ms-offer-replace-pending", b"false"))
+    headers.append((OFFER_REPLACE_PENDING, b"false"))
     return json_response(200, body, headers, budget.METADATA)

@@ -15,6 +15,7 @@ from mayflydb.frontends.cosmos import partition_key, paths, policies, resource_t
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Call
 from mayflydb.frontends.cosmos.commands import metadata
 from mayflydb.frontends.cosmos.commands.users import user_of
+from mayflydb.frontends.cosmos.headers import EXPIRY_SECONDS
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.paths import Resource, Target
 from mayflydb.frontends.cosmos.resource_tokens import Grant
@@ -27,7 +28,7 @@ LIFE: Final = 3600
 """Seconds that a token lives if the request does not say."""
 
 LIVES: Final = range(600, 86_401)
-EXPIRY: Final = b"x-ms-documentdb-expiry-seconds"
+EXPIRY: Final = EXPIRY_SECONDS
 
 _KNOWN = frozenset({"id", "permissionMode", "resource", "resourcePartitionKey"})
 _GRANTED = (Resource.DATABASE, Resource.CONTAINER, Resource.ITEM)

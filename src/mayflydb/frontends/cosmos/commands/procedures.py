@@ -11,6 +11,7 @@ from mayflydb.engine import budget
 from mayflydb.engine.commands import Mode
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, stored
+from mayflydb.frontends.cosmos.headers import AUTHORIZATION, SCRIPT_ENABLE_LOGGING, SCRIPT_LOG
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.scopes import point_of
 from mayflydb.frontends.cosmos.scripting.attempts import Stage, transact
@@ -18,16 +19,13 @@ from mayflydb.frontends.cosmos.scripting.program import Left, Program, Surroundi
 from mayflydb.frontends.cosmos.wire import Headers, Response
 from mayflydb.model.errors import BadRequest, MayflyError
 
-LOGGING = b"x-ms-documentdb-script-enable-logging"
-LOG = b"x-ms-documentdb-script-log-results"
-
 
 def shown_headers(call: Call) -> dict[str, str]:
     """The headers of a request as its scripts may read them: all but those that let somebody in."""
     return {
         name.decode("latin-1"): value.decode("latin-1")
         for name, value in call.request.headers.items()
-        if name not in (b"authorization", b"cookie")
+        if name not in (AUTHORIZATION, b"cookie")
     }
 
 
@@ -37,7 +35,7 @@ async def execute(call: Call) -> Response:
     script = await stored(call, view, KINDS[Resource.STORED_PROCEDURE], call.target.id or "")
     arguments = _arguments(call)
     partition = point_of(call, view, budget.likely, Mode.READ, 0)
-    logs = call.request.flag(LOGGING)
+    logs = call.request.flag(SCRIPT_ENABLE_LOGGING)
     given = Surroundings("sproc", msgspec.Raw(msgspec.json.encode(arguments)), headers=shown_headers(call), logs=logs)
 
     async def work(stage: Stage) -> Left:
@@ -55,7 +53,7 @@ async def execute(call: Call) -> Response:
 
 
 def _log(text: object, wanted: bool) -> Headers:
-    return [(LOG, quote(text).encode())] if wanted and isinstance(text, str) else []
+    return [(SCRIPT_LOG, quote(text).encode())] if wanted and isinstance(text, str) else []
 
 
 def _arguments(call: Call) -> list[Any]:

@@ -14,12 +14,22 @@ from mayflydb.engine.engine import Scope
 from mayflydb.frontends.cosmos import queries
 from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.metadata import page_size
+from mayflydb.frontends.cosmos.headers import (
+    CONTINUATION,
+    ENABLE_CROSS_PARTITION,
+    ITEM_COUNT,
+    PARTITION_KEY,
+    POPULATE_QUERY_METRICS,
+    QUERY_EXECUTION_INFO,
+    QUERY_METRICS,
+    SUPPORTED_QUERY_FEATURES,
+)
 from mayflydb.frontends.cosmos.index_metrics import index_metrics
 from mayflydb.frontends.cosmos.pages import Page, Pager, Place
 from mayflydb.frontends.cosmos.partition_key import KeyValues
 from mayflydb.frontends.cosmos.resources import feed_body
 from mayflydb.frontends.cosmos.resuming import Resuming
-from mayflydb.frontends.cosmos.scopes import CONTINUATION, KEY, range_named, scope_of, spend
+from mayflydb.frontends.cosmos.scopes import range_named, scope_of, spend
 from mayflydb.frontends.cosmos.scripting.functions import Scans, caller, named_in
 from mayflydb.frontends.cosmos.scripting.sandbox import Budget
 from mayflydb.frontends.cosmos.scripting.threads import Remote
@@ -30,7 +40,6 @@ from mayflydb.query.cosmos_sql import Query, check_whole, compile_query
 from mayflydb.query.cosmos_sql import plan as make_plan
 
 EVERYTHING = "SELECT * FROM c"
-CROSS_PARTITION = b"x-ms-documentdb-query-enablecrosspartition"
 NOT_ALLOWED = (
     "Cross partition query is required but disabled. Please set x-ms-documentdb-query-enablecrosspartition to true, specify "
     "x-ms-documentdb-partitionkey, or revise your query to avoid this exception."
@@ -40,7 +49,7 @@ NEEDS_PLAN = (
     "that all newer clients will know how to handle gracefully. This exception is traced, but unless you see it bubble up as an "
     "exception (which only happens on older SDK clients), then you can safely ignore this message."
 )
-ORDER_OF_TIES = (b"x-ms-cosmos-query-execution-info", b'{"reverseRidEnabled":false,"reverseIndexScan":false}')
+ORDER_OF_TIES = (QUERY_EXECUTION_INFO, b'{"reverseRidEnabled":false,"reverseIndexScan":false}')
 """Rows with equal sort keys come by ascending rid, in descending order too.
 
 A client that goes on from a token of its own skips the rows before it by rid; without this header it takes rids to descend where
@@ -77,7 +86,7 @@ async def execute(call: Call) -> Response:
     scope, named = scope_of(call, view, None)
     if not named:
         scope = _scope_of_query(call, view, query)
-    elif KEY not in call.request.headers and scope != Scope():
+    elif PARTITION_KEY not in call.request.headers and scope != Scope():
         check_whole(query, len(view.ranges))
     return await _page(call, view, query, scope, (text, parameters), functions)
 
@@ -87,7 +96,7 @@ def _scope_of_query(call: Call, view: ContainerView, query: Query) -> Scope:
     keys = query.key_equalities(view.key.segments)
     if keys is not None and len(keys) == 1:
         return view.scope_of_key(_key_values(keys[0]))
-    if not call.request.flag(CROSS_PARTITION):
+    if not call.request.flag(ENABLE_CROSS_PARTITION):
         raise BadRequest(NOT_ALLOWED)
     if query.needs_merge and not call.account.direct:
         plan = msgspec.json.encode(_plan(view, query, ALL_FEATURES)).decode()
@@ -99,7 +108,7 @@ async def plan(call: Call) -> Response:
     """POST …/docs with x-ms-cosmos-is-query-plan-request: how a client is to run a query over all partitions."""
     view = await call.owner()
     text, parameters = queries.parse_body(call.request.body, call.account.limits)
-    listed = call.request.text(b"x-ms-cosmos-supported-query-features") or ""
+    listed = call.request.text(SUPPORTED_QUERY_FEATURES) or ""
     features = frozenset(feature.strip() for feature in listed.split(","))
     functions = await named_in(call.engine.reads, view.id, text)
     query = _compiled(call, view, text, parameters, functions)
@@ -135,14 +144,14 @@ async def _page(
     place = resuming.place(call.request.headers.get(CONTINUATION, b"").decode("latin-1"))
     started = monotonic_us()
     page = await _read_page(call, view, query, resuming.scope, place, functions)
-    headers = [*view.scope_headers(scope, lsn, range_named(call)), (b"x-ms-item-count", b"%d" % len(page.rows))]
-    if call.request.flag(b"x-ms-documentdb-populatequerymetrics"):
-        headers.append((b"x-ms-documentdb-query-metrics", _metrics(page, monotonic_us() - started)))
+    headers = [*view.scope_headers(scope, lsn, range_named(call)), (ITEM_COUNT, b"%d" % len(page.rows))]
+    if call.request.flag(POPULATE_QUERY_METRICS):
+        headers.append((QUERY_METRICS, _metrics(page, monotonic_us() - started)))
     if query.sort_paths():
         headers.append(ORDER_OF_TIES)
     headers += index_metrics(call.request, view, query, scope)
     if page.next is not None:
-        headers.append((b"x-ms-continuation", resuming.token(page.next).encode()))
+        headers.append((CONTINUATION, resuming.token(page.next).encode()))
     return Response(200, feed_body(view.owner.rid, "Documents", page.rows), headers, page.charge)
 
 

@@ -25,6 +25,7 @@ from mayflydb.frontends.cosmos.commands import (
     triggered,
     users,
 )
+from mayflydb.frontends.cosmos.headers import A_IM, CONTENT_TYPE, IS_BATCH, IS_QUERY, IS_QUERY_PLAN, IS_UPSERT
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.wire import Request, Response
 from mayflydb.model.errors import BadRequest, Unsupported
@@ -146,7 +147,7 @@ def command_for(request: Request) -> Command:
         return OPERATIONS[target.operation]
     if request.method == "POST" and target.is_feed and (special := _special(request)) is not None:
         return special
-    if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and b"a-im" in request.headers:
+    if target.resource is Resource.ITEM and target.is_feed and request.method == "GET" and A_IM in request.headers:
         return _CHANGES
     command = COMMANDS.get((target.resource, target.is_feed, request.method))
     if command is not None and target.operation is None:
@@ -174,15 +175,13 @@ def _special(request: Request) -> Command | None:
     """What a POST on a feed means other than create: plan, batch, query, upsert, in this order."""
     headers, resource = request.headers, request.target.resource
     if resource is Resource.ITEM:
-        if request.flag(b"x-ms-cosmos-is-query-plan-request"):
+        if request.flag(IS_QUERY_PLAN):
             return _PLAN
-        if request.flag(b"x-ms-cosmos-is-batch-request"):
+        if request.flag(IS_BATCH):
             return _BATCH
-    if request.flag(b"x-ms-documentdb-isquery") or headers.get(b"content-type", b"").startswith(
-        b"application/query+json"
-    ):
+    if request.flag(IS_QUERY) or headers.get(CONTENT_TYPE, b"").startswith(b"application/query+json"):
         return QUERIES.get(resource)
-    return UPSERTS.get(resource) if request.flag(b"x-ms-documentdb-is-upsert") else None
+    return UPSERTS.get(resource) if request.flag(IS_UPSERT) else None
 
 
 def _empty_or_refused(request: Request) -> Command:

@@ -13,6 +13,7 @@ from mayflydb.frontends.cosmos.calls import Call
 from mayflydb.frontends.cosmos.commands.items import address_of, partition_of
 from mayflydb.frontends.cosmos.commands.procedures import shown_headers
 from mayflydb.frontends.cosmos.commands.scripts import KINDS, OPERATIONS, TYPES, stored, word_of
+from mayflydb.frontends.cosmos.headers import ETAG, ITEM_LSN, POST_TRIGGER_INCLUDE, PRE_TRIGGER_INCLUDE
 from mayflydb.frontends.cosmos.paths import Resource
 from mayflydb.frontends.cosmos.resources import Address, item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of
@@ -24,8 +25,8 @@ from mayflydb.frontends.cosmos.wire import Response
 from mayflydb.model.errors import BadRequest, MayflyError, NotFound
 
 INCLUDE: Final = {
-    "pre": b"x-ms-documentdb-pre-trigger-include",
-    "post": b"x-ms-documentdb-post-trigger-include",
+    "pre": PRE_TRIGGER_INCLUDE,
+    "post": POST_TRIGGER_INCLUDE,
 }
 NOTHING: Final = msgspec.Raw(b'""')
 
@@ -166,7 +167,7 @@ def _answer(call: Call, view: ContainerView, done: Committed[Result], lsn: int) 
     body = None if done.result.body is None else done.final(done.result.body.encode())
     if written.mode is Mode.DELETE:
         return Response(204 if body is None else 200, body or b"", headers, charge)
-    headers += ((b"etag", item_etag(view.owner, record).encode()), (b"x-ms-item-lsn", b"%d" % record.lsn))
+    headers += ((ETAG, item_etag(view.owner, record).encode()), (ITEM_LSN, b"%d" % record.lsn))
     if body is None:
         body = b"" if call.request.minimal else item_body(view.owner, record)
     return Response(201 if written.created else 200, body, headers, charge)
