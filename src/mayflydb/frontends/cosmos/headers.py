@@ -13,7 +13,7 @@ import msgspec
 
 
 class Use(StrEnum):
-    """How a header of a request is treated."""
+    """The treatment of a header of a request."""
 
     HONOURED = "honoured"
     REFUSED = "refused"
