@@ -54,7 +54,7 @@ def test_what_another_node_holds(postgres: Cluster, runner: asyncio.Runner) -> N
             assert (one.read(Held(here)), asked(one, Held(here, purging))) == ((), ())
         assert (asked(one, Stands(tuple(numbers))), asked(one, Stands((*numbers, 99)))) == (True, False)
         one.run(release())
-        while len(other.read(Held(here)) or ()) > 1:
+        while len(other.run(other.store.read(Held(here))) or ()) > 1:
             pass
         assert other.read(Held(here)) == (LONG,)
         assert (asked(one, Stands(tuple(numbers))), asked(one, Stands((numbers[1],)))) == (False, True)
