@@ -36,7 +36,9 @@ INSTALL = 'pip install "mayflydb[demo]"'
 
 
 class Expired(msgspec.Struct, frozen=True):
-    """One record that age removed: `due` when it died, `purged_at` when it went, `reason` `default`, `item` or `index`.
+    """One record that age removed: `due` when it died, `purged_at` when it went.
+
+    `reason`: `default` (the container's), `item` (its own ttl), `index` (a date index) or `column` (a TTL column of a table).
 
     `id` of a document that is no string is extended JSON, an ObjectId its 24 digits. `pk` is the partition key's value, a list
     for a hierarchical key, `{}` where the item has no such property, None for documents of MongoDB.
