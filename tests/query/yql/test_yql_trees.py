@@ -14,6 +14,11 @@ EXPRESSIONS = [
     ("a OR (b OR c)", "a OR (b OR c)"),
     ("((a OR b)) OR c", "a OR b OR c"),
     ("NOT a = b", "NOT a == b"),
+    # Names of types in front of `<`, which would begin a type.
+    ("(list) < a > b", "(list) < a > b"),
+    ("`list` < a > b", "`list` < a > b"),
+    ("1 + (Dict) < a", "(1 + Dict) < a"),
+    ("a.list < $list < b", "a.`list` < $list < b"),
     ("NOT (a = b)", "NOT (a == b)"),
     ("a = b = c", "a == b == c"),
     ("a = (b = c)", "a == (b == c)"),
@@ -97,7 +102,7 @@ EXPRESSIONS = [
     ("{}", "{}"),
     # Names, parameters, access.
     ("key + value + timestamp + date + table + type", "key + value + timestamp + date + table + type"),
-    ("list < 3", "list < 3"),
+    ("list < 3", "(list) < 3"),
     ("struct.a", "struct.a"),
     ("`a b` + `c\\`d` + `e``f`", "`a b` + `c\\`d` + `e\\`f`"),
     ("$p + $`q r` + $`s`", "$p + $`q r` + $s"),

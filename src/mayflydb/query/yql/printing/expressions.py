@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any, Final
 
 from mayflydb.query.yql.parser import expressions as powers
+from mayflydb.query.yql.parser.type_names import COMPOSITE
 from mayflydb.query.yql.printing.names import function, literal, parameter, quote, quoted
 from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.syntax import (
@@ -50,6 +52,9 @@ _EQUALITY: Final = powers.CONDITION + 0.5
 _COALESCE: Final = powers.BITS - 0.5
 _ATOM: Final = powers.OPERAND + 1
 
+_LAST_NAME: Final = re.compile(r"(?<![\w$.:])\w+$")
+"""An unquoted name at the end of an expression: no parameter, member or part of a module's name."""
+
 _EQUALITIES: Final = frozenset({"==", "!=", "IS DISTINCT FROM", "IS NOT DISTINCT FROM"})
 _POWERS: Final[dict[str, float]] = {
     **powers.POWERS,
@@ -93,7 +98,11 @@ def _binary(node: Binary) -> str:
     left, right = power, float(int(power) + 1)
     if node.operator == "??":
         left, right = powers.SUM, power
-    return f"{expression(node.left, left)} {node.operator} {expression(node.right, right)}"
+    first = expression(node.left, left)
+    # `list < a > b` is read as the type List<a>.
+    if node.operator == "<" and (name := _LAST_NAME.search(first)) is not None and name[0].upper() in COMPOSITE:
+        first = f"({first})"
+    return f"{first} {node.operator} {expression(node.right, right)}"
 
 
 def _unary(node: Unary) -> str:
