@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.query.yql.parser import parse
-from mayflydb.query.yql.printing import write
+from query.yql.printing import write
 
 EXAMPLES = {
     "point read": "DECLARE $id AS Uint64; SELECT id, title, price FROM `shop/goods` WHERE id = $id;",

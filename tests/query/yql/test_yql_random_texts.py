@@ -9,7 +9,7 @@ import pytest
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.lexer import tokens
 from mayflydb.query.yql.parser import parse
-from mayflydb.query.yql.printing import write
+from query.yql.printing import write
 from query.yql.trees import Trees
 
 ROUNDS = 150

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from mayflydb.query.yql.parser import parse, read_type
-from mayflydb.query.yql.printing import write, write_query, write_type
+from query.yql.printing import write, write_query, write_type
 
 EXPRESSIONS = [
     # Precedence, loose to tight.

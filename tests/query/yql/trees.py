@@ -10,7 +10,7 @@ from mayflydb.query.yql import definitions as d
 from mayflydb.query.yql import statements as st
 from mayflydb.query.yql import syntax as s
 from mayflydb.query.yql.parser.calls import TYPES_OF
-from mayflydb.query.yql.printing import write_query
+from query.yql.printing import write_query
 
 T = TypeVar("T")
 AT = s.At(1, 1)

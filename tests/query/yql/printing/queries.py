@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from itertools import chain
 
-from mayflydb.query.yql.printing.expressions import WRITERS, call, commas, expression, item, order, query, window
-from mayflydb.query.yql.printing.names import names, parameter, quote
 from mayflydb.query.yql.syntax import (
     Compound,
     From,
@@ -20,6 +18,8 @@ from mayflydb.query.yql.syntax import (
     TableRef,
     Values,
 )
+from query.yql.printing.expressions import WRITERS, call, commas, expression, item, order, query, window
+from query.yql.printing.names import names, parameter, quote
 
 
 def _values(node: Values) -> str:

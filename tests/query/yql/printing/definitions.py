@@ -37,10 +37,10 @@ from mayflydb.query.yql.definitions import (
     UserSpec,
 )
 from mayflydb.query.yql.parser.expressions import COMPARISON
-from mayflydb.query.yql.printing.expressions import commas, expression, query
-from mayflydb.query.yql.printing.names import names, quote, text
-from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.syntax import TypeName
+from query.yql.printing.expressions import commas, expression, query
+from query.yql.printing.names import names, quote, text
+from query.yql.printing.type_names import type_name
 
 _SYSTEM_PERMISSION: Final = frozenset("abcdefghijklmnopqrstuvwxyz.")
 

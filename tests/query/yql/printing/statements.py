@@ -6,11 +6,6 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mayflydb.query.yql.definitions import ShowCreate
-from mayflydb.query.yql.printing.definitions import WRITERS as DEFINITIONS
-from mayflydb.query.yql.printing.expressions import binding, commas, expression, query
-from mayflydb.query.yql.printing.names import names, parameter, quote, text
-from mayflydb.query.yql.printing.queries import items, table
-from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.statements import (
     Action,
     Commit,
@@ -26,6 +21,11 @@ from mayflydb.query.yql.statements import (
     Write,
 )
 from mayflydb.query.yql.syntax import Binding, Compound, Item, Query, Select, SourceOf, Star, Values
+from query.yql.printing.definitions import WRITERS as DEFINITIONS
+from query.yql.printing.expressions import binding, commas, expression, query
+from query.yql.printing.names import names, parameter, quote, text
+from query.yql.printing.queries import items, table
+from query.yql.printing.type_names import type_name
 
 
 def statement(node: Statement) -> str:

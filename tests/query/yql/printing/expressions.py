@@ -8,8 +8,6 @@ from typing import Any, Final
 
 from mayflydb.query.yql.parser import expressions as powers
 from mayflydb.query.yql.parser.type_names import COMPOSITE
-from mayflydb.query.yql.printing.names import function, literal, parameter, quote, quoted
-from mayflydb.query.yql.printing.type_names import type_name
 from mayflydb.query.yql.syntax import (
     Apply,
     Argument,
@@ -46,6 +44,8 @@ from mayflydb.query.yql.syntax import (
     Values,
     Window,
 )
+from query.yql.printing.names import function, literal, parameter, quote, quoted
+from query.yql.printing.type_names import type_name
 
 _ANY: Final = powers.OR
 _EQUALITY: Final = powers.CONDITION + 0.5

@@ -5,12 +5,12 @@
 
 from __future__ import annotations
 
-from mayflydb.query.yql.printing.expressions import expression as write_expression
-from mayflydb.query.yql.printing.expressions import query as write_query
-from mayflydb.query.yql.printing.names import quote
-from mayflydb.query.yql.printing.statements import statement as write_statement
-from mayflydb.query.yql.printing.type_names import type_name as write_type
 from mayflydb.query.yql.statements import Script
+from query.yql.printing.expressions import expression as write_expression
+from query.yql.printing.expressions import query as write_query
+from query.yql.printing.names import quote
+from query.yql.printing.statements import statement as write_statement
+from query.yql.printing.type_names import type_name as write_type
 
 __all__ = ["quote", "write", "write_expression", "write_query", "write_statement", "write_type"]
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from mayflydb.query.yql.printing.names import is_plain, quote, quoted
 from mayflydb.query.yql.syntax import TypeName
+from query.yql.printing.names import is_plain, quote, quoted
 
 
 def type_name(node: TypeName) -> str:
