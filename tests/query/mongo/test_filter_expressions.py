@@ -11,8 +11,6 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.projection import compile_projection
 
-pytest.importorskip("mayflydb.query.mongo.expressions")
-
 ENV = Env(now=5, variables={"least": 3})
 DOCUMENT = {"_id": 1, "a": 4, "t": [1, 2], "x": [{"z": 1}, {"y": 9}]}
 

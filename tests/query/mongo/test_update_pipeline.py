@@ -12,9 +12,6 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import compile_update, upserted
 from mayflydb.query.mongo.values import encode
 
-pytest.importorskip("mayflydb.query.mongo.expressions")
-pytest.importorskip("mayflydb.query.mongo.projection")
-
 NOW = 1_700_000_000_123
 ENV = Env(NOW, {"step": 5})
 

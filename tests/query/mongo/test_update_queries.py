@@ -12,8 +12,6 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.update import compile_update
 from mayflydb.query.mongo.values import encode
 
-pytest.importorskip("mayflydb.query.mongo.filter")
-
 ENV = Env(0)
 
 
