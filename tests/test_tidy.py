@@ -47,6 +47,12 @@ WITH_ARGUMENT = {"gmtime": 1, "localtime": 1, "ctime": 1, "asctime": 1, "strftim
 SQL_TIME = re.compile(
     r"\bCURRENT_(?:TIMESTAMP|TIME|DATE)\b|\bnow\(\)|['\"]now['\"]|\bunixepoch\(|\bjulianday\(", re.IGNORECASE
 )
+DIALECTS = re.compile(
+    r"cosmos|mongo|\bydb\b|yql|defaultTtl|expireAfterSeconds|\b_ts\b|collMod|DyNumber|Resource Not Found|Owner resource",
+    re.IGNORECASE,
+)
+"""Words of protocols and their vendors, which engine, expiry, model and store do not use."""
+
 LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|NotImplementedError")
 MACHINE_PATHS = re.compile(r"(?<![\w.])/(?:home|root|Users|work|tmp|opt|usr/local)/\w+|[A-Z]:\\\\?Users\b")
 EXAMPLE_PATHS = re.compile(r"/home/(?:you|me|user)\b")
@@ -322,6 +328,17 @@ def test_the_store_of_the_engine_is_used_below_front_ends() -> None:
     above = [SOURCE / name for name in ("frontends", "admin", "metrics", "portal")]
     found = {name_of(path): look_at(path).stores for path in SOURCES if any(map(path.is_relative_to, above))}
     assert {name: lines for name, lines in found.items() if lines} == {}
+
+
+def test_the_core_has_no_words_of_front_ends() -> None:
+    found = [
+        f"{name_of(path)}:{number} {line.strip()}"
+        for package in ("engine", "expiry", "model", "store")
+        for path in sorted((SOURCE / package).rglob("*.py"))
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if DIALECTS.search(line)
+    ]
+    assert found == [], "the core states facts; front ends have words for them"
 
 
 def test_a_class_name_means_one_thing() -> None:

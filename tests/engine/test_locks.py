@@ -11,6 +11,7 @@ import pytest
 from engine.site import Site, create, delete, keys_of, partition_of, replace, upsert
 from engine.test_unique import UNIQUE
 from mayflydb.engine import locks
+from mayflydb.engine.catalog import OWNER_MISSING
 from mayflydb.engine.commands import Command
 from mayflydb.engine.locks import Patience
 from mayflydb.engine.snapshot import Snapshot
@@ -357,7 +358,7 @@ def test_a_reset_lets_go(site: Site) -> None:
     async def meet() -> None:
         waiting = await met(site, plain(site, replace(A, b"3")))
         await site.engine.reset()
-        with pytest.raises(Exception, match="Owner resource"):
+        with pytest.raises(Exception, match=OWNER_MISSING):
             await waiting
 
     site.run(meet())

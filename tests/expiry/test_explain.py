@@ -17,21 +17,21 @@ INVALID = "the item's own ttl is not valid"
 @pytest.mark.parametrize(
     ("life", "rules", "reason", "text", "seconds"),
     [
-        (Life(T), cosmos(3600), "default", "defaultTtl 3600 s after _ts", 3600),
-        (Life(T, 60), cosmos(3600), "item", "item ttl 60 s after _ts", 60),
-        (Life(T, 60), cosmos(-1), "item", "item ttl 60 s after _ts", 60),
+        (Life(T), cosmos(3600), "default", "default ttl 3600 s after the last write", 3600),
+        (Life(T, 60), cosmos(3600), "item", "own ttl 60 s after the last write", 60),
+        (Life(T, 60), cosmos(-1), "item", "own ttl 60 s after the last write", 60),
         (
             Life(T, IGNORED),
             cosmos(3600),
             "default",
-            "defaultTtl 3600 s after _ts; the item's own ttl is not valid and counts as absent",
+            "default ttl 3600 s after the last write; the item's own ttl is not valid and counts as absent",
             3600,
         ),
         (
             Life(T),
             (Rule("default", 1, True, True, T + 9 * SECOND),),
             "default",
-            "defaultTtl 1 s after _ts; not before 2030-01-01T00:00:09Z",
+            "default ttl 1 s after the last write; not before 2030-01-01T00:00:09Z",
             9,
         ),
         (Life(T), (Rule("index", 0),), "index", "index (0 s)", 0),

@@ -87,7 +87,7 @@ def test_ranges_of_rules_with_passes_end_at_the_last_one(second: int) -> None:
         (Life(T, dates=((16, T),)), (DATED,), "index", "index (10 s)"),
         (Life(T), (DATED,), "no-anchor", "there is no instant to count from"),
         (Life(None, dates=((16, T),)), (OWN, DATED), "index", "index (10 s)"),
-        (Life(T), (OWN, DATED), "default", "defaultTtl 70 s after _ts"),
+        (Life(T), (OWN, DATED), "default", "default ttl 70 s after the last write"),
     ],
 )
 def test_explanations_name_the_index(life: Life, rules: tuple[Rule, ...], reason: str, text: str) -> None:

@@ -98,7 +98,7 @@ def test_the_last_collection_takes_its_database_with_it(
 @pytest.mark.parametrize(
     ("id", "seconds", "reason", "text", "details"),
     [
-        ("default", 30, "default", "defaultTtl 30 s after _ts", {}),
+        ("default", 30, "default", "expireAfterSeconds 30 s after _ts", {}),
         ("own", 60, "item", "item ttl 60 s after _ts", {"own_ttl": "60", "ignored_ttl": None}),
         ("dated", 90, "index", "index at_1 (90 s)", {"own_ttl": "-1", "ignored_ttl": None}),
         ("never", None, "never", "item ttl -1: lives for ever", {"own_ttl": "-1", "ignored_ttl": None}),
@@ -106,7 +106,7 @@ def test_the_last_collection_takes_its_database_with_it(
             "5",
             30,
             "default",
-            "defaultTtl 30 s after _ts; the item's own ttl is not valid and counts as absent",
+            "expireAfterSeconds 30 s after _ts; the item's own ttl is not valid and counts as absent",
             {"own_ttl": "20.5", "ignored_ttl": "20.5 is no whole number; the index's 30 s count"},
         ),
     ],

@@ -125,7 +125,7 @@ class Outlook:
         for partition, key in place.targets.places(place.node, id, pk):
             record = await self._engine.get_stored(place.node.id, partition, key)
             if record is not None:
-                why = explain(record, place.node.rules, now, place.targets.names(place.node))
+                why = explain(record, place.node.rules, now, place.targets.names(place.node), place.targets.causes)
                 paused = place.node.definition.paused
                 details = place.targets.details(place.database, place.node, record)
                 reason, text = _refined(why, details)
@@ -156,7 +156,7 @@ class Outlook:
             place.target: place.targets.names(place.node) for place in {each[1]: each[3] for each in found}.values()
         }
         for when, target, record, place in found[:limit]:
-            why = explain(record, place.node.rules, now, names[target])
+            why = explain(record, place.node.rules, now, names[target], place.targets.causes)
             shown = {"deadline": shapes.time(when), "state": why.state, "reason": why.reason, "text": why.text}
             rows.append(self._named(place, record) | shown)
         return {"now": shapes.time(now), "records": rows}

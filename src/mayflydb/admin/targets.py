@@ -15,6 +15,7 @@ import msgspec
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.record import Record
 
@@ -54,6 +55,10 @@ class Targets(Protocol):
 
     def names(self, container: Node) -> Mapping[int, str]:
         """The names of date indexes, by slot."""
+
+    @property
+    def causes(self) -> Mapping[Cause, str]:
+        """The front end's words for causes of death, as in `expiry.explain.CAUSES`; only those that it has words for."""
 
     def proposal(self, database: str, container: Node, change: Change) -> Proposal:
         """What a change would come to. BadRequest or NotFound for one that cannot be."""

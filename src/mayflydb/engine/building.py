@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import Index, Node, Nodes, State, next_number, row_of, with_several
+from mayflydb.engine.catalog import OWNER_MISSING, Index, Node, Nodes, State, next_number, row_of, with_several
 from mayflydb.engine.decide import not_unique
 from mayflydb.engine.locks import Locked, Locks
 from mayflydb.engine.workspace import Workspace, repeated
@@ -117,7 +117,7 @@ class Build:
         def decide() -> Decision[tuple[tuple[Index, ...], bool]]:
             row = yield from ask(Load(self._container))
             if row is None:
-                raise OwnerNotFound("Owner resource does not exist")
+                raise OwnerNotFound(OWNER_MISSING)
             node = self._nodes.of(row)
             wanted = choose(node)
             if not wanted:

@@ -1,6 +1,6 @@
 """Spaces, databases and containers: what the catalogue's rows say.
 
-The tree is space (one per protocol: `cosmos`) > database > container. Rules live here and nowhere else, so that a change of
+The tree is space (one per protocol) > database > container. Rules live here and nowhere else, so that a change of
 retention is one row, whatever the container holds. What belongs to a database and is no container has its own space (see
 `companions`).
 """
@@ -19,12 +19,17 @@ from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import FIRST_ORDERED
 from mayflydb.store.interface import Children, Row, Store
 
+NODE_MISSING = "there is no such node in the catalogue"
+OWNER_MISSING = "the node above does not exist"
+NAME_TAKEN = "this name is taken below the same parent"
+"""Texts of refusals, as in `decide`."""
+
 ROOT = 0
 """The parent of all spaces."""
 
 
 def is_of_companions(space: str) -> bool:
-    """Whether a space holds what belongs to nodes of another one: its name is that one's and a word more (`cosmos users`)."""
+    """Whether a space holds what belongs to nodes of another one: its name is that one's and a word more (`shop users`)."""
     return " " in space
 
 

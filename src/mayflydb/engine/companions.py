@@ -1,6 +1,6 @@
 """Rows that belong to a node without lying below it: users and their permissions, which no listing of containers may meet.
 
-They are a tree of their own: space (`cosmos users`) > home, named by the id of the node it belongs to > row > row. Dropping
+They are a tree of their own: space (`shop users`) > home, named by the id of the node it belongs to > row > row. Dropping
 the node, or one above it, drops the home.
 """
 
@@ -11,8 +11,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, node_of, row_of
-from mayflydb.engine.definitions import NAME_TAKEN
+from mayflydb.engine.catalog import NAME_TAKEN, NODE_MISSING, OWNER_MISSING, ROOT, Definition, Node, node_of, row_of
 from mayflydb.model.errors import Conflict, NotFound, OwnerNotFound
 from mayflydb.model.instant import Instant
 from mayflydb.store.interface import Children, Decision, DropRow, Find, Load, NewId, Outcome, PutRow, Store, ask
@@ -89,7 +88,7 @@ class Companions:
         def decide() -> Decision[Node]:
             row = yield from ask(Load(id))
             if row is None:
-                raise NotFound("Resource Not Found")
+                raise NotFound(NODE_MISSING)
             other = yield from ask(Find(row.parent, name))
             if other is not None and other.id != id:
                 raise Conflict(NAME_TAKEN)
@@ -111,7 +110,7 @@ class Companions:
 
 def _check_parent(id: int) -> Generator[Any, Any, None]:
     if (yield from ask(Load(id))) is None:
-        raise OwnerNotFound("Owner resource does not exist")
+        raise OwnerNotFound(OWNER_MISSING)
 
 
 def _check_clash(node: Node, clash: Clash | None) -> Generator[Any, Any, None]:

@@ -13,10 +13,11 @@ from mayflydb.model.errors import BadRequest, Conflict, NotFound, PreconditionFa
 from mayflydb.model.instant import Instant, floor_to_second
 from mayflydb.model.record import Dates, Entry, Expiry, Record
 
-MISSING = "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found"
-TAKEN = "Entity with the specified id already exists in the system."
-NOT_UNIQUE = "Unique index constraint violation."
-STALE = "Operation cannot be performed because one of the specified precondition is not met."
+MISSING = "there is no such record"
+TAKEN = "there is a record with this key already"
+NOT_UNIQUE = "another record has this unique value"
+STALE = "the record has another version"
+"""Texts of refusals: each names one fact. Front ends that have words of their own for it look them up by these."""
 
 
 def judge(command: Command, current: Record | None, rules: Sequence[Rule], now: Instant) -> Record | None:

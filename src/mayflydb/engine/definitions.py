@@ -7,7 +7,17 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, Paused, row_of
+from mayflydb.engine.catalog import (
+    NAME_TAKEN,
+    NODE_MISSING,
+    OWNER_MISSING,
+    ROOT,
+    Definition,
+    Node,
+    Nodes,
+    Paused,
+    row_of,
+)
 from mayflydb.engine.catalog_changes import CatalogTransaction, below, companions_of
 from mayflydb.engine.ledger import Words, begun, is_ordered, noted, outlived
 from mayflydb.engine.reads import Steps
@@ -32,8 +42,6 @@ from mayflydb.store.interface import (
 )
 
 T = TypeVar("T")
-
-NAME_TAKEN = "Resource with specified id, name, or unique index already exists."
 
 
 class Definitions:
@@ -78,7 +86,7 @@ class Definitions:
         def decide() -> Decision[Node]:
             above = yield from ask(Load(parent))
             if above is None:
-                raise OwnerNotFound("Owner resource does not exist")
+                raise OwnerNotFound(OWNER_MISSING)
             if (yield from ask(Find(parent, name))) is not None:
                 raise Conflict(NAME_TAKEN)
             id = yield from ask(NewId())
@@ -100,7 +108,7 @@ class Definitions:
         def decide() -> Decision[Node]:
             row = yield from ask(Load(id))
             if row is None:
-                raise NotFound("Resource Not Found")
+                raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             after = msgspec.structs.replace(change(before), written=now, version=before.definition.version + 1)
             after = _stamped(before.definition.rules, after)
@@ -124,7 +132,7 @@ class Definitions:
         def decide() -> Decision[Node]:
             row = yield from ask(Load(id))
             if row is None:
-                raise NotFound("Resource Not Found")
+                raise NotFound(NODE_MISSING)
             before = self._nodes.of(row)
             rules = noticed(before.definition.rules, not_before)
             after = msgspec.structs.replace(before.definition, paused=paused, rules=rules)
@@ -153,9 +161,9 @@ class Definitions:
         def decide() -> Decision[Node]:
             row = yield from ask(Load(id))
             if row is None:
-                raise NotFound("Resource Not Found")
+                raise NotFound(NODE_MISSING)
             if (yield from ask(Load(parent))) is None:
-                raise OwnerNotFound("Owner resource does not exist")
+                raise OwnerNotFound(OWNER_MISSING)
             other = yield from ask(Find(parent, name))
             if other is not None and other.id not in (id, replacing):
                 raise Conflict(NAME_TAKEN)
@@ -194,7 +202,7 @@ class Definitions:
         def decide() -> Decision[None]:
             row = yield from ask(Load(id))
             if row is None:
-                raise NotFound("Resource Not Found")
+                raise NotFound(NODE_MISSING)
             node = self._nodes.of(row)
             if only_empty and (is_ordered(node) or unless(node) or (yield from ask(Children(id)))):
                 return Outcome((), None)

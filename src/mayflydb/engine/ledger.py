@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.engine.catalog import ROOT, Definition, Node, Nodes, row_of
+from mayflydb.engine.catalog import NODE_MISSING, ROOT, Definition, Node, Nodes, row_of
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.model.record import Kind, Version
@@ -126,7 +126,7 @@ class Ledger:
 
         def decide() -> Decision[None]:
             if (yield from ask(Load(id))) is None:
-                raise NotFound("Resource Not Found")
+                raise NotFound(NODE_MISSING)
             changes: list[Change] = []
             for each in (yield from self._below(id, apart)):
                 if self._remembers(each, orderer, history):

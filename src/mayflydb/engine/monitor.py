@@ -14,9 +14,6 @@ from mayflydb.store.interface import Decision, Load, Outcome, Set, Setting, Stor
 SLEEP = "ttl_monitor_sleep"
 ENABLED = "ttl_monitor_enabled"
 
-SPACE = "mongo"
-"""The space whose containers take part."""
-
 
 class Monitor:
     """One per store. `schedule` is for rules with `passes`; while it is not `enabled`, nothing is purged in its whole space.
@@ -25,9 +22,13 @@ class Monitor:
     space, since the process began.
     """
 
-    def __init__(self, store: Store, now: Instant, default: Span = MINUTE) -> None:
-        """`default`: microseconds between passes as long as nobody has set another number of them."""
+    def __init__(self, store: Store, now: Instant, default: Span = MINUTE, space: str = "") -> None:
+        """`space`: name of the space whose containers take part.
+
+        `default`: microseconds between passes as long as nobody has set another number of them.
+        """
         self._store = store
+        self._space = space
         self._default = default
         self._changed: Callable[[], Awaitable[None]] | None = None
         self._members: dict[int, bool] = {}
@@ -128,7 +129,7 @@ class Monitor:
                     break
                 name, parent = row.name, row.parent
             else:
-                self._members[container] = name == SPACE
+                self._members[container] = name == self._space
 
     def has(self, container: int) -> bool:
         """Whether a container, which it has met, lies in the space."""

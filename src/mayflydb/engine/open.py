@@ -30,18 +30,21 @@ async def open_engine(
     pass_interval: Span = MINUTE,
     cadence: Cadence = CADENCE,
     holds: Holds | None = None,
+    monitored: str = "",
 ) -> Engine:
     """An engine over that store and clock; the caller runs `engine.reaper.run()` as long as it serves.
 
     `lease`: where several nodes share the store. `budgets`: where requests are held to what was provisioned. `charge`: what
     purging costs. `pass_interval`: the monitor's, as long as nobody sets another one. `cadence`: how passes are
     made over containers with a schedule of their own. `holds`: what keeps other nodes from purging what is locked on this one.
+    `monitored`: the name of the space whose containers the monitor counts and
+    stops; none without a name.
     """
     nodes = Nodes()
     time = await Timekeeper.start(clock, store)
     meter = Meter()
     billing = Billing(charge, store, nodes, budgets, meter)
-    monitor = Monitor(store, clock.now(), pass_interval)
+    monitor = Monitor(store, clock.now(), pass_interval, monitored)
     await monitor.refresh(clock.now())
     reaper = Reaper(store, time, nodes, _limits(store, clock), billing, monitor, sweep_interval, lease, cadence, holds)
     definitions = Definitions(store, nodes, reaper.changed)

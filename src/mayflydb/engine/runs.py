@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import msgspec
 
-from mayflydb.engine.catalog import Definition, Nodes, Run, row_of
+from mayflydb.engine.catalog import NODE_MISSING, Definition, Nodes, Run, row_of
 from mayflydb.expiry.passes import TICK, Schedule, passed
 from mayflydb.model.errors import NotFound
 from mayflydb.model.instant import SECOND, Instant, Span
@@ -92,7 +92,7 @@ class Runs:
         """Write what came of a pass on demand: the next one is made an interval after it. NotFound if the container is gone."""
         row = yield from ask(Load(container))
         if row is None:
-            raise NotFound("Resource Not Found")
+            raise NotFound(NODE_MISSING)
         node = self._nodes.of(row)
         schedule = node.definition.schedule
         if schedule is not None:

@@ -22,7 +22,7 @@ from typing import Any, Final, TypeAlias, TypeVar
 import msgspec
 
 from mayflydb.engine.building import KeysOf
-from mayflydb.engine.catalog import Index
+from mayflydb.engine.catalog import OWNER_MISSING, Index
 from mayflydb.engine.commands import Command, Mode, Written
 from mayflydb.engine.engine import SCAN_BATCH, Batch, Engine, Scope, scan
 from mayflydb.engine.locks import TAKEN, Holder, Locked
@@ -390,7 +390,7 @@ class Snapshot:
         if part is None:
             row = await self._engine.store.read(Load(container))
             if row is None:
-                raise OwnerNotFound("Owner resource does not exist")
+                raise OwnerNotFound(OWNER_MISSING)
             lsn, seq = self._beginning(row)
             # Where a commit ends on several workers, one after the other, that lsn may be seen before all that belongs to it. A
             # read in the order of commits waits for those under way: what is read from here on is no older than the lsn.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import Any, TypeAlias, TypeVar
 
-from mayflydb.engine.catalog import Nodes
+from mayflydb.engine.catalog import OWNER_MISSING, Nodes
 from mayflydb.engine.locks import Holder, Locks
 from mayflydb.engine.past import Replaced
 from mayflydb.engine.workspace import Workspace
@@ -43,7 +43,7 @@ class Transaction:
         if space is None:
             row = yield from ask(Load(container))
             if row is None:
-                raise OwnerNotFound("Owner resource does not exist")
+                raise OwnerNotFound(OWNER_MISSING)
             space = self._spaces[container] = Workspace(
                 self._nodes.of(row), self.now, self._stamps, self._locks, self._holder
             )

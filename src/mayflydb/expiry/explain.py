@@ -29,21 +29,33 @@ class Explanation(msgspec.Struct, frozen=True):
 
 
 CAUSES: Mapping[Cause, str] = {
-    "default": "defaultTtl {} s after _ts",
-    "item": "item ttl {} s after _ts",
+    "default": "default ttl {} s after the last write",
+    "item": "own ttl {} s after the last write",
     "index": "index ({} s)",
     "column": "column + {}",
 }
+"""With a place for the span. A front end may have words of its own for some of them."""
 
 
-def explain(record: Mortal, rules: Sequence[Rule], now: Instant, names: Mapping[int, str] | None = None) -> Explanation:
-    """What the rules say of the record at `now`; of several, the one that kills first. `names` of date indexes, by slot."""
+def explain(
+    record: Mortal,
+    rules: Sequence[Rule],
+    now: Instant,
+    names: Mapping[int, str] | None = None,
+    causes: Mapping[Cause, str] = CAUSES,
+) -> Explanation:
+    """What the rules say of the record at `now`; of several, the one that kills first. `names` of date indexes, by slot.
+
+    `causes`: words of a front end for causes of death, as in CAUSES.
+    """
     death = killer(record, rules)
     if death is None:
         reason, text = _why_not(record, rules)
         return Explanation("alive", reason, text)
     deadline, rule = death
-    return Explanation(_state(record, rules, now), cause_of(record, rule), _how(record, rule, names or {}), deadline)
+    return Explanation(
+        _state(record, rules, now), cause_of(record, rule), _how(record, rule, names or {}, causes), deadline
+    )
 
 
 def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
@@ -52,7 +64,7 @@ def _state(record: Mortal, rules: Sequence[Rule], now: Instant) -> State:
     return "due" if due_at(record, rules, now) else "alive"
 
 
-def _how(record: Mortal, rule: Rule, names: Mapping[int, str]) -> str:
+def _how(record: Mortal, rule: Rule, names: Mapping[int, str], causes: Mapping[Cause, str]) -> str:
     cause = cause_of(record, rule)
     name = None if rule.slot is None else names.get(rule.slot)
     if cause == "column":
@@ -60,7 +72,7 @@ def _how(record: Mortal, rule: Rule, names: Mapping[int, str]) -> str:
     elif name is not None:
         text = f"index {name} ({rule.after} s)"
     else:
-        text = CAUSES[cause].format(record.override if cause == "item" else rule.after)
+        text = causes.get(cause, CAUSES[cause]).format(record.override if cause == "item" else rule.after)
     if rule.overrides and record.override == IGNORED:
         text += "; the item's own ttl is not valid and counts as absent"
     if rule.not_before is not None:

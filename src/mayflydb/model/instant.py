@@ -27,7 +27,7 @@ def from_seconds(seconds: int) -> Instant:
 
 
 def to_seconds(instant: Instant) -> int:
-    """Whole seconds since the epoch, floored; what Cosmos DB calls `_ts`."""
+    """Whole seconds since the epoch, floored."""
     return instant // SECOND
 
 

@@ -113,7 +113,7 @@ class ItemsPage:
 def described(place: Place, record: Record, rules: Sequence[Rule], now: Instant) -> dict[str, Any]:
     """A line of the grid."""
     id, pk = place.targets.identity(place.node, record.partition, record.key)
-    why = explain(record, rules, now, place.targets.names(place.node))
+    why = explain(record, rules, now, place.targets.names(place.node), place.targets.causes)
     return {
         "id": id,
         "pk": msgspec.json.encode(pk).decode("utf-8", "replace"),

@@ -191,7 +191,9 @@ class Server:
         passes = ttl.mongo_sweep_interval
         runs = Cadence(ttl.ydb_tick, ttl.ydb_retry_interval, ttl.ydb_removal)
         every, charge, holds = ttl.sweep_interval, ttl.charge, opened.holds
-        engine = await open_engine(store, clock, every, opened.lease, budgets, charge, passes, runs, holds)
+        engine = await open_engine(
+            store, clock, every, opened.lease, budgets, charge, passes, runs, holds, MongoTargets.space
+        )
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
         self._reaping.add_done_callback(_reaper_ended)

@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from mayflydb.engine import catalog, decide
 from mayflydb.model import errors as kinds
 
 
@@ -38,6 +39,23 @@ ANSWERS: Final[dict[type[kinds.MayflyError], Answer]] = {
     kinds.TimedOut: Answer(408, "RequestTimeout"),
 }
 """Total: every kind has its own row. A `status` and `code` in an error's detail win (410 Gone has no kind of its own)."""
+
+
+TEXTS: Final[dict[str, str]] = {
+    decide.MISSING: "Resource Not Found. Learn more: https://aka.ms/cosmosdb-tsg-not-found",
+    decide.TAKEN: "Entity with the specified id already exists in the system.",
+    decide.NOT_UNIQUE: "Unique index constraint violation.",
+    decide.STALE: "Operation cannot be performed because one of the specified precondition is not met.",
+    catalog.NODE_MISSING: "Resource Not Found",
+    catalog.OWNER_MISSING: "Owner resource does not exist",
+    catalog.NAME_TAKEN: "Resource with specified id, name, or unique index already exists.",
+}
+"""The service's words for the engine's refusals, by the text of the engine."""
+
+
+def text_of(error: kinds.MayflyError) -> str:
+    """The message of an error as clients read it."""
+    return TEXTS.get(error.message, error.message)
 
 
 class Rendered(msgspec.Struct, frozen=True, gc=False):
@@ -76,10 +94,10 @@ def render(error: kinds.MayflyError, activity_id: str, request_uri: str, server:
 def message_text(error: kinds.MayflyError, answer: Answer) -> str:
     """The message without its tail. Clients look for plain text in 401, 403 and "needs a plan", for JSON in all others."""
     if answer.status in (401, 403) or answer.substatus == 1004:
-        return error.message
+        return text_of(error)
     if isinstance(error, kinds.BadQuery) and (query := _query_error(error)) is not None:
         return "Message: " + _json({"errors": [query]}).decode()
-    return "Message: " + _json({"Errors": [error.message]}).decode()
+    return "Message: " + _json({"Errors": [text_of(error)]}).decode()
 
 
 def _query_error(error: kinds.BadQuery) -> dict[str, object] | None:

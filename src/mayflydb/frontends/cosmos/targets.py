@@ -10,6 +10,7 @@ import msgspec
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.rules import Cause
 from mayflydb.frontends.cosmos.caller import Caller
 from mayflydb.frontends.cosmos.headers import IF_MATCH
 from mayflydb.frontends.cosmos.partition_key import (
@@ -33,6 +34,7 @@ class CosmosTargets:
     """What the admin API needs to know about this front end's containers."""
 
     space = "cosmos"
+    causes: Mapping[Cause, str] = {"default": "defaultTtl {} s after _ts", "item": "item ttl {} s after _ts"}
     separator = "/"
     databases = None
     keeps_empty = True

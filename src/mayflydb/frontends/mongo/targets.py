@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.record import Record
 
@@ -23,6 +24,7 @@ class MongoTargets:
     """What the admin API needs to know about collections, and how it changes their TTL indexes."""
 
     space = "mongo"
+    causes: Mapping[Cause, str] = {"default": "expireAfterSeconds {} s after _ts", "item": "item ttl {} s after _ts"}
     separator = "."
     databases = None
     keeps_empty = False

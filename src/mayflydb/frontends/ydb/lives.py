@@ -10,7 +10,6 @@ import msgspec
 
 from mayflydb.engine.catalog import Node, next_number
 from mayflydb.engine.proposals import Change, Proposal
-from mayflydb.expiry.columns import anchor_of
 from mayflydb.frontends.ydb.rows import Layout, partition_of
 from mayflydb.frontends.ydb.schemes import paths
 from mayflydb.frontends.ydb.schemes.catalog import Schemes
@@ -22,6 +21,7 @@ from mayflydb.frontends.ydb.schemes.specs import AlterSpec, DropTtl, TtlSpec
 from mayflydb.frontends.ydb.schemes.ttl import COUNTS, DATES, rule_of
 from mayflydb.frontends.ydb.schemes.views import table_view
 from mayflydb.frontends.ydb.tables import StoredColumn, TableBody, TtlSettings, Unit
+from mayflydb.frontends.ydb.ttl_columns import anchor_of
 from mayflydb.model.durations import format_iso
 from mayflydb.model.errors import BadRequest, NotFound
 from mayflydb.model.instant import SECOND, to_rfc3339

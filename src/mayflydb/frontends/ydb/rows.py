@@ -17,8 +17,8 @@ import msgspec
 from mayflydb.engine.building import KeysOf, entry
 from mayflydb.engine.catalog import Definition, Index
 from mayflydb.engine.commands import Draft
-from mayflydb.expiry.columns import anchor_of
 from mayflydb.frontends.ydb.tables import TableBody, TableView, is_primary
+from mayflydb.frontends.ydb.ttl_columns import anchor_of
 from mayflydb.model.errors import WriteConflict
 from mayflydb.model.order import HASH_BYTES, LONGEST_ORDERED
 from mayflydb.model.record import Dates, Entry, Record

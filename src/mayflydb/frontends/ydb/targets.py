@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from mayflydb.engine.catalog import Node
 from mayflydb.engine.proposals import Change, Proposal
+from mayflydb.expiry.rules import Cause
 from mayflydb.model.errors import BadRequest, Unsupported
 from mayflydb.model.record import Record
 
@@ -19,6 +20,7 @@ class YdbTargets:
     """What the admin API needs to know about tables, and how it changes their TTL."""
 
     space = "ydb"
+    causes: Mapping[Cause, str] = {}
     separator = "/"
     keeps_empty = True
 

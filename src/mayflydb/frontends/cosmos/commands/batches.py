@@ -15,6 +15,7 @@ from mayflydb.frontends.cosmos import errors, partition_key
 from mayflydb.frontends.cosmos import patch as patches
 from mayflydb.frontends.cosmos.calls import Call, version_of
 from mayflydb.frontends.cosmos.commands.items import partition_of, patch_change
+from mayflydb.frontends.cosmos.errors import text_of
 from mayflydb.frontends.cosmos.headers import BATCH_ATOMIC, BATCH_CONTINUE_ON_ERROR, PARTITION_KEY_RANGE_ID
 from mayflydb.frontends.cosmos.resources import item_body, item_etag
 from mayflydb.frontends.cosmos.scopes import point_of, spend
@@ -251,7 +252,7 @@ def _result(view: ContainerView, written: Written, quiet: bool) -> dict[str, Any
 def _failure(error: MayflyError) -> dict[str, Any]:
     answer = errors.answer_of(error)
     charged = 0.0 if isinstance(error, Throttled) else budget.MISS
-    result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": error.message}
+    result: dict[str, Any] = {"statusCode": answer.status, "requestCharge": charged, "message": text_of(error)}
     if answer.substatus:
         result["subStatusCode"] = answer.substatus
     if isinstance(error, Throttled):

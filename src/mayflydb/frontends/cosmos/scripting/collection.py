@@ -14,6 +14,7 @@ from mayflydb.engine.engine import Scope
 from mayflydb.engine.reads import Reads
 from mayflydb.frontends.cosmos import continuation, errors, queries
 from mayflydb.frontends.cosmos.calls import NOT_FOUND, Account, version_of
+from mayflydb.frontends.cosmos.errors import text_of
 from mayflydb.frontends.cosmos.pages import Pager, Place
 from mayflydb.frontends.cosmos.resources import Address, etag_matches, item_body, item_etag, item_number
 from mayflydb.frontends.cosmos.scripting.functions import caller, named_in
@@ -186,7 +187,7 @@ def _with_id(text: bytes) -> bytes:
 
 
 def _failed(error: MayflyError) -> bytes:
-    message = error.message
+    message = text_of(error)
     if isinstance(error, BadQuery):
         message = f"{message} ({error.detail['code']})" if "code" in error.detail else message
     return msgspec.json.encode({"error": {"number": errors.answer_of(error).status, "message": message}})

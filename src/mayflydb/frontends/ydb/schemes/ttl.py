@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from mayflydb.expiry.columns import DATE_TYPES, NUMBER_TYPES
 from mayflydb.expiry.rules import Rule, column_rule
 from mayflydb.frontends.ydb.schemes.faults import Invalid
 from mayflydb.frontends.ydb.schemes.specs import TtlSpec
 from mayflydb.frontends.ydb.tables import TtlSettings
+from mayflydb.frontends.ydb.ttl_columns import DATE_TYPES, NUMBER_TYPES
 from mayflydb.model.instant import SECOND, Instant, Span
 from mayflydb.query.yql.types import Primitive, Type, bare
 

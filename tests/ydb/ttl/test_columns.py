@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from expiry.golden import Life, T, check_life
-from mayflydb.expiry.columns import DATE_TYPES, NUMBER_TYPES, UNITS, anchor_of, is_ttl_column
 from mayflydb.expiry.rules import Rule
+from mayflydb.frontends.ydb.ttl_columns import DATE_TYPES, NUMBER_TYPES, UNITS, anchor_of, is_ttl_column
 from mayflydb.model.instant import DAY, MILLISECOND, SECOND, from_rfc3339
 
 SLOT = 17

@@ -33,11 +33,11 @@ UNITS: Final[Mapping[str, Span | None]] = {
     "MICROSECONDS": 1,
     "NANOSECONDS": None,
 }
-"""What one is; None: a thousandth of a microsecond."""
+"""Microseconds of one unit; None: a thousandth of one."""
 
 
 def is_ttl_column(type_name: str, unit: str | None) -> bool:
-    """Whether a column of this type, by its name without `?`, may say when rows die."""
+    """True if a column of this type, by its name without `?`, may be a TTL column."""
     return type_name in DATE_TYPES if unit is None else type_name in NUMBER_TYPES and unit in UNITS
 
 
@@ -51,11 +51,11 @@ def anchor_of(type_name: str, unit: str | None, value: Any) -> Instant | None:
         raise ValueError(f"no TTL column: {type_name} in {unit}")
     if value is None:
         return None
-    instant = value * DATE_TYPES[type_name] if unit is None else _counted(type_name, unit, value)
+    instant = value * DATE_TYPES[type_name] if unit is None else _count_to_instant(type_name, unit, value)
     return None if instant > DATE_LIMIT else max(-DATE_LIMIT, instant)
 
 
-def _counted(type_name: str, unit: str, value: Any) -> Instant:
+def _count_to_instant(type_name: str, unit: str, value: Any) -> Instant:
     size = UNITS[unit]
     # YDB compares integers in nanoseconds rounded down, decimal numbers as they are: these are due at the next whole one.
     whole: int = value if type_name != "DyNumber" else math.ceil(value)
