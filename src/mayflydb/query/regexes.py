@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, AnyStr, Final, Generic
 
@@ -10,6 +11,43 @@ if TYPE_CHECKING:
 
 LETTERS: Final = frozenset("imsx")
 """Flags: case does not count, lines have ends, a dot is any character, blanks and comments are left out."""
+
+_LITERAL: Final = r"(?:[^\\\[\](){}.*+?^$|#]|\\x[0-9a-fA-F]{2}|\\[^\w\s]|\[[^\]\\^]\])"
+"""One character that stands for itself: plain, escaped, or alone in a class."""
+
+_TOKEN: Final = re.compile(
+    rf"(?P<run>{_LITERAL}{{65,}})"
+    r"|\(\?#[^)]*\)"
+    r"|\(\?(?:[=!>|:]|<[=!]|[A-Za-z0-9-]*[:)]|P?[<'=>&][^>')]*|.)"
+    r"|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]"
+    r"|\{[^}]*\}"
+    r"|\\.|.",
+    re.DOTALL,
+)
+"""A run of literals, or what no run begins in: a comment, the opening of a group, a class, a count, an escape, a character."""
+
+_UNIT: Final = re.compile(_LITERAL, re.DOTALL)
+
+LONGEST_LITERAL: Final = 64
+"""Literals that the library may take together. To look for n of them it builds tables in time n³, which no limit stops."""
+
+
+def _cut(token: re.Match[str]) -> str:
+    text: str = token[0]
+    if token["run"] is None:
+        return text
+    # A quantifier may follow the last one, and belongs to it alone.
+    units: list[str] = _UNIT.findall(text)
+    last = units.pop()
+    starts = range(0, len(units), LONGEST_LITERAL)
+    return "".join(f"(?>{''.join(units[start : start + LONGEST_LITERAL])})" for start in starts) + last
+
+
+def cut_literals(pattern: AnyStr) -> AnyStr:
+    """An equal expression in which long runs of literals are cut into atomic groups, which the library leaves apart."""
+    if isinstance(pattern, bytes):
+        return _TOKEN.sub(_cut, pattern.decode("latin-1")).encode("latin-1")
+    return _TOKEN.sub(_cut, pattern)
 
 
 class LimitedPattern(Generic[AnyStr]):
@@ -66,6 +104,6 @@ def compile_limited(
         flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[letter]
     try:
         # Callers keep what they compile; the library's own cache would hold it a second time.
-        return LimitedPattern(regex.compile(pattern, flags, cache_pattern=False), seconds, too_slow)
+        return LimitedPattern(regex.compile(cut_literals(pattern), flags, cache_pattern=False), seconds, too_slow)
     except (regex.error, RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from None
