@@ -224,7 +224,7 @@ PARTICIPLES: dict[str, int] = {
     "query/cosmos_sql": 59,
     "query/mongo": 93,
     "query/yql": 156,
-    "serving": 10,
+    "serving": 4,
     "sockets": 4,
     "store": 30,
 }

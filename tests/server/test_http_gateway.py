@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mayflydb.http.messages import Request, Response
-from mayflydb.serving.http_gateway import Gate, Hosts, Readiness
+from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
 
 KNOWN = [
     "localhost", "localhost:8081", "LOCALHOST", "127.0.0.1:8081", "192.168.0.7", "[::1]:8081", "[fe80::1]", "mayfly",
@@ -34,13 +34,13 @@ def ready() -> Readiness:
     return Readiness("virtual", "ok", "ok", "ok")
 
 
-def opened(token: bytes | None = None, readiness: Readiness | None = None, health: Any = healthy) -> Gate:
-    gate = Gate(Hosts(["db.test"]), readiness or ready(), token)
+def opened(token: bytes | None = None, readiness: Readiness | None = None, health: Any = healthy) -> HttpGateway:
+    gate = HttpGateway(Hosts(["db.test"]), readiness or ready(), token)
     gate.open(cosmos, lambda: portal, health, "<p>page</p>")
     return gate
 
 
-def ask(gate: Gate, method: str, path: str, **headers: str | None) -> tuple[int, dict[str, str], str]:
+def ask(gate: HttpGateway, method: str, path: str, **headers: str | None) -> tuple[int, dict[str, str], str]:
     given = {"host": "localhost", **headers}
     fields = {name.encode(): value.encode() for name, value in given.items() if value is not None}
     answer = asyncio.run(gate(Request(method, path.encode(), fields)))
@@ -141,7 +141,7 @@ def test_the_token_is_not_for_these(path: str) -> None:
 
 @pytest.mark.parametrize("path", ["/dbs", "/", "/_mayfly/info", "/metrics"])
 def test_until_it_is_ready_a_server_says_so(path: str) -> None:
-    gate = Gate(Hosts([]), Readiness("real"))
+    gate = HttpGateway(Hosts([]), Readiness("real"))
     status, headers, body = ask(gate, "GET", path, authorization="x")
     assert (status, headers["retry-after"]) == (503, "1")
     assert json.loads(body)["message"] == "Mayfly is starting."

@@ -201,13 +201,13 @@ ASKED = ["HTTP", "HTTPS", "MongoDB", "MongoDB with TLS", "gRPC", "gRPC with TLS"
 )
 def test_every_listener_is_asked_and_answers(settings: dict[str, Any], asked: list[str], monkeypatch: Patch) -> None:
     found: list[str] = []
-    failure = listener_checks.Proof.failure
+    failure = listener_checks.ListenerCheck.failure
 
-    async def watched(proof: listener_checks.Proof) -> str | None:
-        found.append(proof.name.partition(" on ")[0])
-        return await failure(proof)
+    async def watched(check: listener_checks.ListenerCheck) -> str | None:
+        found.append(check.name.partition(" on ")[0])
+        return await failure(check)
 
-    monkeypatch.setattr(listener_checks.Proof, "failure", watched)
+    monkeypatch.setattr(listener_checks.ListenerCheck, "failure", watched)
     with serve(memory=True, **settings) as server:
         document = Http(port_of(server)).get("ready")
     assert sorted(set(found), key=ASKED.index) == asked
@@ -217,15 +217,15 @@ def test_every_listener_is_asked_and_answers(settings: dict[str, Any], asked: li
 def test_a_server_that_was_not_proved_is_not_ready(monkeypatch: Patch) -> None:
     """While it is asked, its own answer is 503."""
     seen: list[int] = []
-    failure = listener_checks.Proof.failure
+    failure = listener_checks.ListenerCheck.failure
 
-    async def watched(proof: listener_checks.Proof) -> str | None:
-        place = int(proof.name.rpartition(":")[2])
-        if proof.part == "cosmos":
+    async def watched(check: listener_checks.ListenerCheck) -> str | None:
+        place = int(check.name.rpartition(":")[2])
+        if check.part == "cosmos":
             seen.append((await asyncio.to_thread(Http(place), "GET", "/_mayfly/ready")).status)
-        return await failure(proof)
+        return await failure(check)
 
-    monkeypatch.setattr(listener_checks.Proof, "failure", watched)
+    monkeypatch.setattr(listener_checks.ListenerCheck, "failure", watched)
     with serve(memory=True, **ALL, host="127.0.0.1") as server:
         assert Http(port_of(server))("GET", "/_mayfly/ready").status == 200
     assert seen == [503, 503]

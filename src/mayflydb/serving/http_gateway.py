@@ -1,4 +1,4 @@
-"""The one door for HTTP: who may come in, and which application answers. Nothing of Starlette is loaded before it is needed."""
+"""The HTTP gateway: checks of host, origin and token, and the choice of the application that answers. It loads Starlette late."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ class Readiness(msgspec.Struct):
         return ready, {"ready": ready, **parts}
 
 
-class Gate:
+class HttpGateway:
     """The handler that the listener serves. `open` it when the applications behind it can answer."""
 
     def __init__(self, hosts: Hosts, readiness: Readiness, token: bytes | None = None) -> None:
@@ -118,7 +118,7 @@ class Gate:
         origin = request.headers.get(b"origin")
         if origin is not None and request.method not in ("GET", "HEAD") and not _same(origin, host):
             return _refusal(403, "Refused", f"a page of {origin.decode('latin-1')} may not change anything here")
-        if request.path in PAGES and _reads_pages(request) and self._admitted(authorization):
+        if request.path in PAGES and _reads_pages(request) and self._is_admitted(authorization):
             return await self._portal()(request)
         return await self._answer(request, authorization)
 
@@ -130,7 +130,7 @@ class Gate:
             return await self._ready()
         if path in PAGES and self._page:
             return _response(200, self._page, _HTML, _PAGE_HEADERS)
-        if path not in CERTIFICATES and not self._admitted(authorization):
+        if path not in CERTIFICATES and not self._is_admitted(authorization):
             hint = "send the token that the server's log tells the place of: Authorization: Bearer ..."
             challenge = ((b"www-authenticate", b"Bearer"),)
             return _refusal(401, "Not authenticated", "this server asks for a token", hint, challenge)
@@ -153,7 +153,7 @@ class Gate:
         hint = f"serve with --allow-host {name}" if host else "send a Host header"
         return _refusal(403, "Refused", f"requests to {name} are not answered here", hint)
 
-    def _admitted(self, authorization: bytes | None) -> bool:
+    def _is_admitted(self, authorization: bytes | None) -> bool:
         if self._token is None:
             return True
         scheme, _, token = (authorization or b"").partition(b" ")

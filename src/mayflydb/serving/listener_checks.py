@@ -26,7 +26,7 @@ _LIST_ENDPOINTS = "/Ydb.Discovery.V1.DiscoveryService/ListEndpoints"
 Part = Literal["cosmos", "mongo", "ydb"]
 
 
-class Unproven(Exception):
+class CheckFailed(Exception):
     """A listener answered something else than its protocol says."""
 
 
@@ -43,7 +43,7 @@ class Place(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
-class Proof(NamedTuple):
+class ListenerCheck(NamedTuple):
     """One listener: the part of the readiness that it belongs to, its setting, its name (`HTTPS on 127.0.0.1:8081`)."""
 
     part: Part
@@ -58,7 +58,7 @@ class Proof(NamedTuple):
                 await self.ask()
         except TimeoutError:
             return f"{self.name} did not answer within {PATIENCE:g} seconds"
-        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, Unproven) as error:
+        except (OSError, EOFError, ValueError, asyncio.LimitOverrunError, CheckFailed) as error:
             return f"{self.name} does not answer as it should: {str(error) or type(error).__name__}"
         return None
 
@@ -68,7 +68,7 @@ async def ask_http(place: Place, fields: Mapping[str, str]) -> None:
     body = b"{}"
     own = {"host": place.address, "expect": "100-continue", "content-length": str(len(body)), "connection": "close"}
     head = "\r\n".join(["GET / HTTP/1.1", *(f"{name}: {value}" for name, value in {**own, **fields}.items()), "", ""])
-    async with _connected(place) as (reader, writer):
+    async with _connect(place) as (reader, writer):
         writer.write(head.encode("latin-1"))
         _expect(await _head(reader), b"100")
         writer.write(body)
@@ -77,7 +77,7 @@ async def ask_http(place: Place, fields: Mapping[str, str]) -> None:
         length = int(answer.lower().partition(b"\r\ncontent-length:")[2].partition(b"\r\n")[0])
         account = json.loads(await reader.readexactly(min(length, LONGEST)))
     if "writableLocations" not in account:
-        raise Unproven("it gave another document than the account")
+        raise CheckFailed("it gave another document than the account")
 
 
 async def ask_mongo(place: Place) -> None:
@@ -85,14 +85,14 @@ async def ask_mongo(place: Place) -> None:
     from bson import decode, encode
 
     command = encode({"hello": 1, "$db": "admin"})
-    async with _connected(place) as (reader, writer):
+    async with _connect(place) as (reader, writer):
         writer.write(_MESSAGE.pack(_MESSAGE.size + len(command), 1, 0, 2013, 0, 0) + command)
         length, _, request, opcode, _, kind = _MESSAGE.unpack(await reader.readexactly(_MESSAGE.size))
         if (request, opcode, kind) != (1, 2013, 0) or not _MESSAGE.size < length < LONGEST:
-            raise Unproven("it gave another message than the answer")
+            raise CheckFailed("it gave another message than the answer")
         reply = decode(await reader.readexactly(length - _MESSAGE.size))
     if reply.get("ok") != 1 or not reply.get("isWritablePrimary"):
-        raise Unproven(f"hello was refused: {reply.get('errmsg', 'no reason given')}")
+        raise CheckFailed(f"hello was refused: {reply.get('errmsg', 'no reason given')}")
 
 
 async def ask_ydb(place: Place, database: str, enforced: bool) -> None:
@@ -115,16 +115,16 @@ async def ask_ydb(place: Place, database: str, enforced: bool) -> None:
         except grpc.aio.AioRpcError as error:
             if enforced and error.code() == grpc.StatusCode.UNAUTHENTICATED:
                 return
-            raise Unproven(error.details() or error.code().name) from None
+            raise CheckFailed(error.details() or error.code().name) from None
     operation = message("Ydb.Discovery.ListEndpointsResponse").FromString(answer).operation
     if not operation.ready or operation.status != message("Ydb.StatusIds").SUCCESS:
-        raise Unproven(f"ListEndpoints came to status {operation.status}")
+        raise CheckFailed(f"ListEndpoints came to status {operation.status}")
 
 
 def _expect(head: bytes, status: bytes) -> None:
     line = head.partition(b"\r\n")[0]
     if line.split(b" ")[:2] != [b"HTTP/1.1", status]:
-        raise Unproven(line[:100].decode("latin-1"))
+        raise CheckFailed(line[:100].decode("latin-1"))
 
 
 async def _head(reader: StreamReader) -> bytes:
@@ -132,7 +132,7 @@ async def _head(reader: StreamReader) -> bytes:
 
 
 @asynccontextmanager
-async def _connected(place: Place) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
+async def _connect(place: Place) -> AsyncIterator[tuple[StreamReader, StreamWriter]]:
     context = None
     if place.trusted is not None:
         context = ssl.create_default_context(cadata=place.trusted.decode("ascii"))

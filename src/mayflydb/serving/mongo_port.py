@@ -20,7 +20,7 @@ from mayflydb.config.values import COMPRESSORS
 from mayflydb.engine.engine import Engine
 from mayflydb.engine.ledger import Bell
 from mayflydb.model.instant import Instant
-from mayflydb.serving.listener_checks import Place, Proof, ask_mongo
+from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_mongo
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address, make_secret, places, read_password, take, within_reach
 from mayflydb.sockets.listener import CertificateSource, Introduce, Listener, Room
@@ -104,11 +104,12 @@ class MongoPort:
         # The words that waits for containers of MongoDB look for.
         log.info("Waiting for connections of MongoDB's clients on %s", self.address)
 
-    def proofs(self, trusted: bytes | None) -> list[Proof]:
+    def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
         """What shows that it answers. `trusted`: the authority, PEM, where TLS is asked for as well."""
         at = [*places(self._sockets), *(places(self._sockets, trusted) if trusted else ())]
         return [
-            Proof("mongo", "mongo.port", f"{_wire(each)} on {each.address}", partial(ask_mongo, each)) for each in at
+            ListenerCheck("mongo", "mongo.port", f"{_wire(each)} on {each.address}", partial(ask_mongo, each))
+            for each in at
         ]
 
     async def close(self, grace: float) -> None:

@@ -17,15 +17,15 @@ from mayflydb.sockets.listener import bind
 
 def take(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
     """Listening sockets. StartFailed names `setting` when the port is taken, and `flag`, which picks a free one with 0."""
-    return _taken(host, port, setting, flag, listening=True)
+    return _bind(host, port, setting, flag, listening=True)
 
 
 def reserve(host: str, port: int, setting: str, flag: str) -> list[socket.socket]:
     """Sockets that hold a port for whoever will listen there. Errors as in `take`."""
-    return _taken(host, port, setting, flag, listening=False)
+    return _bind(host, port, setting, flag, listening=False)
 
 
-def _taken(host: str, port: int, setting: str, flag: str, *, listening: bool) -> list[socket.socket]:
+def _bind(host: str, port: int, setting: str, flag: str, *, listening: bool) -> list[socket.socket]:
     try:
         return bind(host, port, listening=listening)
     except socket.gaierror as error:

@@ -46,8 +46,8 @@ from mayflydb.model.errors import MayflyError
 from mayflydb.model.instant import SECOND, Instant, floor_to_second, to_rfc3339
 from mayflydb.moving.copy import is_unfinished
 from mayflydb.serving.certificates import Authority, user_data_directory
-from mayflydb.serving.http_gateway import Gate, Hosts, Readiness
-from mayflydb.serving.listener_checks import Place, Proof, ask_http
+from mayflydb.serving.http_gateway import Hosts, HttpGateway, Readiness
+from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_http
 from mayflydb.serving.logs import configure
 from mayflydb.serving.mongo_port import MongoPort, contracts
 from mayflydb.serving.options import options_from
@@ -108,8 +108,8 @@ class Server:
             *settings.server.allow_hosts,
             *settings.server.advertised_names,
         )
-        gate = Gate(Hosts(names), self._readiness, _admin_token(sockets, self._data))
-        self._listener = Listener(gate, self._tls)
+        gateway = HttpGateway(Hosts(names), self._readiness, _admin_token(sockets, self._data))
+        self._listener = Listener(gateway, self._tls)
         self._listener.serve(sockets)
         self._endpoint = f"{settings.server.scheme}://{address(sockets[0])}"
         try:
@@ -124,7 +124,7 @@ class Server:
         spaces: tuple[Targets, ...] = (CosmosTargets(caller), mongo, ydb)
         self.admin = Admin(engine, spaces, travel, settings.storage.shared, self.info, self._ca_pem)
         portal = self._portal(self.admin, caller)
-        gate.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
+        gateway.open(cosmos, portal, self.admin.upkeep.health, _page(settings))
         if self._mongo is not None:
             await self._mongo.serve(engine, self._tls, await engine.now())
         if self._ydb is not None:
@@ -136,15 +136,15 @@ class Server:
         """Ask each listener as its clients do. StartFailed names the one that does not answer as it should."""
         trusted = await self._authority()
         at = [*places(sockets), *(places(sockets, trusted) if trusted else ())]
-        proofs = [_http_proof(each, caller) for each in at]
+        checks = [_http_check(each, caller) for each in at]
         for port in (self._mongo, self._ydb):
             if port is not None:
-                proofs += port.proofs(trusted)
-        failures = await asyncio.gather(*(proof.failure() for proof in proofs))
-        failed = [(proof, failure) for proof, failure in zip(proofs, failures, strict=True) if failure is not None]
-        for part in {proof.part for proof in proofs}:
+                checks += port.checks(trusted)
+        failures = await asyncio.gather(*(check.failure() for check in checks))
+        failed = [(check, failure) for check, failure in zip(checks, failures, strict=True) if failure is not None]
+        for part in {check.part for check in checks}:
             setattr(
-                self._readiness, part, "; ".join(failure for proof, failure in failed if proof.part == part) or "ok"
+                self._readiness, part, "; ".join(failure for check, failure in failed if check.part == part) or "ok"
             )
         if failed:
             raise StartFailed("; ".join(failure for _, failure in failed), setting=failed[0][0].setting)
@@ -196,7 +196,7 @@ class Server:
         )
         await prove(engine)
         self._reaping = asyncio.create_task(engine.reaper.run(), name="reaper")
-        self._reaping.add_done_callback(_reaper_ended)
+        self._reaping.add_done_callback(_log_end_of_reaper)
         self._readiness.store = self._readiness.seed = "ok"
         return engine
 
@@ -231,9 +231,9 @@ class Server:
 
         def portal() -> Handler:
             if not made:
-                from mayflydb.serving.web_app import portal_app
+                from mayflydb.serving.web_app import web_app
 
-                made.append(portal_app(admin, cosmos))
+                made.append(web_app(admin, cosmos))
             return made[0]
 
         return portal
@@ -335,11 +335,13 @@ class Server:
 # --- the parts -----------------------------------------------------------------------------------------------------------
 
 
-def _http_proof(place: Place, caller: Caller) -> Proof:
+def _http_check(place: Place, caller: Caller) -> ListenerCheck:
     async def ask() -> None:
         await ask_http(place, caller.signed("GET", b"/"))
 
-    return Proof("cosmos", "server.port", f"{'HTTP' if place.trusted is None else 'HTTPS'} on {place.address}", ask)
+    return ListenerCheck(
+        "cosmos", "server.port", f"{'HTTP' if place.trusted is None else 'HTTPS'} on {place.address}", ask
+    )
 
 
 def _port(place: str) -> int:
@@ -489,7 +491,7 @@ def _page(settings: Settings) -> str:
     )
 
 
-def _reaper_ended(task: asyncio.Task[None]) -> None:
+def _log_end_of_reaper(task: asyncio.Task[None]) -> None:
     if not task.cancelled() and (error := task.exception()) is not None:
         log.critical("the reaper stopped: nothing is purged until the server is started again", exc_info=error)
 
@@ -527,7 +529,7 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGTERM, stopping.set)
-    loop.add_signal_handler(signal.SIGINT, _interrupted, stopping)
+    loop.add_signal_handler(signal.SIGINT, _interrupt, stopping)
     server = Server(settings, os.environ)
     configure(settings.server.log_format, settings.server.log_level, lambda: _moved(server))
     told = asyncio.create_task(stopping.wait())
@@ -546,7 +548,7 @@ async def _serve(settings: Settings, announcer: Callable[[Announcement], None]) 
     return 0
 
 
-def _interrupted(stopping: asyncio.Event) -> None:
+def _interrupt(stopping: asyncio.Event) -> None:
     if stopping.is_set():
         _leave_at_once()
     stopping.set()

@@ -1,4 +1,4 @@
-"""The portal, a Starlette application: the admin API, the certificate, metrics, and the pages."""
+"""One Starlette application of the admin API, the certificate, metrics and the pages."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ PEM = "application/x-pem-file"
 Endpoint = Callable[[Request], Awaitable[Response]]
 
 
-def portal_app(admin: Admin, cosmos: Cosmos) -> Handler:
+def web_app(admin: Admin, cosmos: Cosmos) -> Handler:
     """Routes from the table of operations, and the few answers that are not JSON."""
     routes: list[BaseRoute] = [
         Route(f"/_mayfly/{operation.path}", _endpoint(operation), methods=[operation.method])

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from mayflydb.announcement import StartFailed
 from mayflydb.config.settings import TtlSettings, YdbSettings
 from mayflydb.engine.engine import Engine
-from mayflydb.serving.listener_checks import Place, Proof, ask_ydb
+from mayflydb.serving.listener_checks import ListenerCheck, Place, ask_ydb
 from mayflydb.serving.options import options_from
 from mayflydb.serving.ports import address, make_secret, places, read_password, reserve, within_reach
 from mayflydb.version import __version__
@@ -32,7 +32,7 @@ log = logging.getLogger("mayflydb.ydb")
 Credentials = Callable[[], tuple[bytes, bytes]]
 """Gives private key and chain of certificates, both PEM; OSError or ValueError where there are none."""
 
-UNSHAKEN = ("GRPC_ENABLE_FORK_SUPPORT", "0")
+DISABLE_GRPC_FORK_HANDLERS = ("GRPC_ENABLE_FORK_SUPPORT", "0")
 """What gRPC looks for when it is loaded. Its handlers for forks crash some children of a process in which it has threads."""
 
 
@@ -44,7 +44,7 @@ class YdbPort:
 
         They are held, but nobody can connect before they are served: clients take a port that is open for one that answers.
         """
-        os.environ.setdefault(*UNSHAKEN)
+        os.environ.setdefault(*DISABLE_GRPC_FORK_HANDLERS)
         self._settings = settings
         self._ttl = ttl
         self._app: YdbApp | None = None
@@ -109,7 +109,7 @@ class YdbPort:
 
         door = Door(app, Entrance(sockets[0].getsockname()[1], pair is not None))
         for each in sockets:
-            place = _bound(each)
+            place = _address_of(each)
             try:
                 door.bind(place, pair)
             except OSError:
@@ -122,16 +122,16 @@ class YdbPort:
         self._doors.append(door)
         await door.open()
 
-    def proofs(self, trusted: bytes | None) -> list[Proof]:
+    def checks(self, trusted: bytes | None) -> list[ListenerCheck]:
         """What shows that it answers. `trusted`: the authority, PEM, which is needed where TLS is served."""
         plain, encrypted = self._places
         return [
-            *(self._proof("ydb.port", "gRPC", each) for each in plain),
-            *(self._proof("ydb.tls_port", "gRPC with TLS", each._replace(trusted=trusted)) for each in encrypted),
+            *(self._check("ydb.port", "gRPC", each) for each in plain),
+            *(self._check("ydb.tls_port", "gRPC with TLS", each._replace(trusted=trusted)) for each in encrypted),
         ]
 
-    def _proof(self, setting: str, wire: str, place: Place) -> Proof:
-        return Proof(
+    def _check(self, setting: str, wire: str, place: Place) -> ListenerCheck:
+        return ListenerCheck(
             "ydb", setting, f"{wire} on {place.address}", partial(ask_ydb, place, self.database, self._enforced)
         )
 
@@ -191,6 +191,6 @@ def _signing_key(password: str) -> bytes:
     return hashlib.scrypt(password.encode(), salt=b"mayfly ydb tokens", n=1 << 14, r=8, p=1, dklen=32)
 
 
-def _bound(reserved: socket.socket) -> str:
+def _address_of(reserved: socket.socket) -> str:
     host, port = reserved.getsockname()[:2]
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

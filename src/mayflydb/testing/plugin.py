@@ -42,7 +42,7 @@ def pytest_load_initial_conftests(early_config: pytest.Config) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    # Before a test loads gRPC: see `serving.ydb_port.UNSHAKEN`.
+    # Before a test loads gRPC: see `serving.ydb_port.DISABLE_GRPC_FORK_HANDLERS`.
     os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
     config.addinivalue_line(
         "markers", "mayfly(start): the time at which the test's clock stands, such as 2026-01-01T00:00:00Z"
