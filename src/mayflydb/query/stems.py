@@ -5,14 +5,14 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Final
 
-_LONGEST: Final = 64
+_MAX_STEMMED_LENGTH: Final = 64
 """No word of a language is longer; what is gets compared as it is."""
 
 
 @lru_cache(maxsize=1 << 15)
 def stem(word: str, algorithm: str) -> str:
     """The stem of a word in small letters, by the algorithm of that name (`english`, ...)."""
-    if len(word) > _LONGEST:
+    if len(word) > _MAX_STEMMED_LENGTH:
         return word
     import snowballstemmer
 

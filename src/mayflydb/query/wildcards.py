@@ -7,10 +7,10 @@ from typing import Final, Protocol, TypeAlias
 
 Matcher: TypeAlias = Callable[[str], bool]
 
-LONGEST_SEGMENT: Final = 4096
+MAX_SEGMENT_LENGTH: Final = 4096
 """Characters between two `%` when `_` or brackets are among them: each costs a bit per character of the text."""
 
-_REMEMBERED_MASKS: Final = 1024
+_MAX_CACHED_MASKS: Final = 1024
 
 
 class Characters(Protocol):
@@ -36,20 +36,20 @@ class _AnyCharacter:
 ANY: Final = _AnyCharacter()
 
 
-class TooLong(ValueError):
+class SegmentTooLong(ValueError):
     """A segment with wildcards for characters has more than LONGEST_SEGMENT of them."""
 
 
 def match_segments(segments: Sequence[Segment]) -> Matcher:
     """The matcher of texts that consist of the segments with anything between them; raises TooLong."""
     if all(type(element) is str for segment in segments for element in segment):
-        return _plain(["".join(map(str, segment)) for segment in segments])
-    if max(map(len, segments)) > LONGEST_SEGMENT:
-        raise TooLong
-    return _general(segments)
+        return _match_plain(["".join(map(str, segment)) for segment in segments])
+    if max(map(len, segments)) > MAX_SEGMENT_LENGTH:
+        raise SegmentTooLong
+    return _match_general(segments)
 
 
-def _plain(parts: list[str]) -> Matcher:
+def _match_plain(parts: list[str]) -> Matcher:
     """Without wildcards for single characters, strings do the searching."""
     if len(parts) == 1:
         return parts[0].__eq__
@@ -70,7 +70,7 @@ def _plain(parts: list[str]) -> Matcher:
     return matches
 
 
-def _general(segments: Sequence[Segment]) -> Matcher:
+def _match_general(segments: Sequence[Segment]) -> Matcher:
     first, last = segments[0], segments[-1]
     middle = [_Search(segment) for segment in segments[1:-1] if segment]
     exact = len(segments) == 1
@@ -122,7 +122,7 @@ class _Search:
             mask = masks.get(character)
             if mask is None:
                 mask = self._mask(character)
-                if len(masks) < _REMEMBERED_MASKS:
+                if len(masks) < _MAX_CACHED_MASKS:
                     masks[character] = mask
             prefixes = (prefixes << 1 | 1) & mask
             if prefixes & self.done:

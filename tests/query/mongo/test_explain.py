@@ -6,7 +6,14 @@ import pytest
 from bson import Int64
 
 from mayflydb.query.mongo.env import Env
-from mayflydb.query.mongo.indexes.explain import Asked, Counted, execution_stats, explanation, parsed, stages
+from mayflydb.query.mongo.indexes.explain import (
+    ExplainedCommand,
+    RunCounts,
+    execution_stats,
+    explanation,
+    format_query,
+    stages,
+)
 from mayflydb.query.mongo.indexes.planner import plan
 from mayflydb.query.mongo.indexes.specs import parse_spec
 from mayflydb.query.mongo.values import Document
@@ -30,16 +37,16 @@ FETCH = {"stage": "FETCH", "filter": {"a": {"$eq": 1}}, "inputStage": IXSCAN}
 @pytest.mark.parametrize(
     ("asked", "expected"),
     [
-        (Asked({}), {"stage": "COLLSCAN", "direction": "forward"}),
-        (Asked({"c": 1}), {"stage": "COLLSCAN", "filter": {"c": {"$eq": 1}}, "direction": "forward"}),
-        (Asked({"_id": 1}), {"stage": "IDHACK"}),
-        (Asked({"_id": {"$in": []}}), {"stage": "EOF"}),
-        (Asked({"a": 1}), FETCH),
-        (Asked({"a": 1}, "count"), {"stage": "COUNT", "inputStage": FETCH}),
-        (Asked({"a": 1}, "delete"), {"stage": "DELETE", "inputStage": FETCH}),
-        (Asked({"a": 1}, sort={"b": -1}), FETCH),
+        (ExplainedCommand({}), {"stage": "COLLSCAN", "direction": "forward"}),
+        (ExplainedCommand({"c": 1}), {"stage": "COLLSCAN", "filter": {"c": {"$eq": 1}}, "direction": "forward"}),
+        (ExplainedCommand({"_id": 1}), {"stage": "IDHACK"}),
+        (ExplainedCommand({"_id": {"$in": []}}), {"stage": "EOF"}),
+        (ExplainedCommand({"a": 1}), FETCH),
+        (ExplainedCommand({"a": 1}, "count"), {"stage": "COUNT", "inputStage": FETCH}),
+        (ExplainedCommand({"a": 1}, "delete"), {"stage": "DELETE", "inputStage": FETCH}),
+        (ExplainedCommand({"a": 1}, sort={"b": -1}), FETCH),
         (
-            Asked({"a": 1}, sort={"c": 1}, limit=5, skip=2),
+            ExplainedCommand({"a": 1}, sort={"c": 1}, limit=5, skip=2),
             {
                 "stage": "LIMIT",
                 "limitAmount": Int64(5),
@@ -58,22 +65,22 @@ FETCH = {"stage": "FETCH", "filter": {"a": {"$eq": 1}}, "inputStage": IXSCAN}
             },
         ),
         (
-            Asked({"a": 1}, projection={"a": 1}),
+            ExplainedCommand({"a": 1}, projection={"a": 1}),
             {"stage": "PROJECTION_SIMPLE", "transformBy": {"a": 1}, "inputStage": FETCH},
         ),
         (
-            Asked({"a": 1}, projection={"a.b": 1}),
+            ExplainedCommand({"a": 1}, projection={"a.b": 1}),
             {"stage": "PROJECTION_DEFAULT", "transformBy": {"a.b": 1}, "inputStage": FETCH},
         ),
     ],
 )
-def test_the_stages_of_a_plan(asked: Asked, expected: Document) -> None:
+def test_the_stages_of_a_plan(asked: ExplainedCommand, expected: Document) -> None:
     assert stages(plan(asked.query, asked.sort, None, [A], Env(0), ()), asked) == expected
 
 
 def test_a_run_is_counted() -> None:
-    asked = Asked({"a": 1})
-    found = execution_stats(plan(asked.query, None, None, [A], Env(0), ()), asked, Counted(2, 4, 3, 1, 7))
+    asked = ExplainedCommand({"a": 1})
+    found = execution_stats(plan(asked.query, None, None, [A], Env(0), ()), asked, RunCounts(2, 4, 3, 1, 7))
     assert [found[name] for name in ("nReturned", "totalKeysExamined", "totalDocsExamined", "hiddenByTtl")] == [
         2,
         4,
@@ -86,8 +93,10 @@ def test_a_run_is_counted() -> None:
 
 
 def test_the_whole_answer_has_the_order_of_the_servers() -> None:
-    asked = Asked({})
-    found = explanation(plan({}, None, None, [], Env(0)), asked, "db.c", {"find": "c"}, {"host": "h"}, Counted(0, 0, 0))
+    asked = ExplainedCommand({})
+    found = explanation(
+        plan({}, None, None, [], Env(0)), asked, "db.c", {"find": "c"}, {"host": "h"}, RunCounts(0, 0, 0)
+    )
     assert list(found) == ["explainVersion", "queryPlanner", "executionStats", "command", "serverInfo", "ok"]
 
 
@@ -105,4 +114,4 @@ def test_the_whole_answer_has_the_order_of_the_servers() -> None:
     ],
 )
 def test_a_query_as_it_was_understood(query: Document, expected: Document) -> None:
-    assert parsed(query) == expected
+    assert format_query(query) == expected

@@ -12,7 +12,7 @@ from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timesta
 from evaluating import NOW, check, evaluate, refused, typed
 from mayflydb.query.calendar import days_of
 from mayflydb.query.mongo import dates
-from mayflydb.query.mongo.date_formats import iso
+from mayflydb.query.mongo.date_formats import format_iso
 
 D = Decimal128
 
@@ -375,7 +375,7 @@ def test_the_calendar_agrees_with_pythons(chance: Random) -> None:
 def test_text_that_was_written_is_read_again(chance: Random) -> None:
     for _ in range(200):
         date = DatetimeMS(chance.randrange(-30_000_000_000_000, 200_000_000_000_000))
-        assert evaluate({"$toDate": iso(int(date))}) == typed(date)
+        assert evaluate({"$toDate": format_iso(int(date))}) == typed(date)
 
 
 @pytest.mark.parametrize("year", [10_400, 12_000, 200_000_000])

@@ -11,7 +11,15 @@ from bson import DatetimeMS, Decimal128, Int64, ObjectId, Regex, Timestamp
 
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.indexes.key_bytes import EMPTY_ARRAY, descending, encode_value, text
-from mayflydb.query.mongo.indexes.keys import EARLIEST, LATEST, LONGEST, compile_keys, hashed, keys_of, run_of
+from mayflydb.query.mongo.indexes.keys import (
+    EARLIEST,
+    LATEST,
+    MAX_KEY_SIZE,
+    compile_keys,
+    hash_value,
+    keys_of,
+    truncated_prefix,
+)
 from mayflydb.query.mongo.indexes.specs import IndexSpec, parse_spec
 from mayflydb.query.mongo.values import Document, order_key
 
@@ -120,8 +128,8 @@ def test_collations_fold_what_they_do_not_tell_apart() -> None:
 
 
 def test_hashed_keys() -> None:
-    assert keys_of(spec({"a": "hashed", "b": 1}), {"b": 2}) == [hashed(None) + encode_value(2)]
-    assert hashed(5) == hashed(5.0) != hashed(5.5)
+    assert keys_of(spec({"a": "hashed", "b": 1}), {"b": 2}) == [hash_value(None) + encode_value(2)]
+    assert hash_value(5) == hash_value(5.0) != hash_value(5.5)
 
 
 @pytest.mark.parametrize(
@@ -183,9 +191,9 @@ def test_long_keys_are_cut_and_stay_different() -> None:
     index = compile_keys(spec({"a": 1, "b": 1}))
     long = ["x" * 600, "x" * 599 + "y", "x" * 10_000]
     keys = [key for value in long for key in index.of({"a": value, "b": 1})]
-    assert {len(key) for key in keys} == {LONGEST} and len(set(keys)) == 3
-    assert {run_of(key) for key in keys} == {keys[0][:488]}
-    assert run_of(index.of({"a": "x" * 300})[0]) is None
+    assert {len(key) for key in keys} == {MAX_KEY_SIZE} and len(set(keys)) == 3
+    assert {truncated_prefix(key) for key in keys} == {keys[0][:488]}
+    assert truncated_prefix(index.of({"a": "x" * 300})[0]) is None
     low, high = index.of({"a": "w" * 600}), index.of({"a": "y"})
     assert low < keys[:1] < high
 
@@ -202,7 +210,7 @@ def test_keys_order_as_values_but_for_runs(chance: random.Random) -> None:
             for way, x, y in zip(ways, left, right, strict=True):
                 expected = expected or way * ((order_key(x) > order_key(y)) - (order_key(x) < order_key(y)))
             assert (a == b) == (expected == 0)
-            if run_of(a) is None or run_of(a) != run_of(b):
+            if truncated_prefix(a) is None or truncated_prefix(a) != truncated_prefix(b):
                 assert (a > b) - (a < b) == expected
 
 

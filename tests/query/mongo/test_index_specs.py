@@ -8,8 +8,15 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, MinKey, Regex
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.indexes.changes import modify, target, to_drop
-from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, Profile, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, target
+from mayflydb.query.mongo.indexes.specs import (
+    ID,
+    IndexSpec,
+    Profile,
+    check_against_existing,
+    compare_with_existing,
+    parse_spec,
+)
 from mayflydb.query.mongo.values import Document
 
 INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
@@ -168,7 +175,9 @@ def test_profiles() -> None:
     assert not parse_spec({"key": {"_ts": 1}, "name": "x"}, "cosmos").is_cosmos_ttl("cosmos")
     custom = parse_spec(ttl(5), "cosmos", custom_path=True)
     with pytest.raises(MqlError):
-        check_beside(parse_spec(ttl(5, {"_ts": 1}), "cosmos"), [ID, custom], "db.c", "cosmos", custom_path=True)
+        check_against_existing(
+            parse_spec(ttl(5, {"_ts": 1}), "cosmos"), [ID, custom], "db.c", "cosmos", custom_path=True
+        )
 
 
 # --- createIndexes: the rest -----------------------------------------------------------------------------------------------
@@ -303,9 +312,9 @@ def test_the_collection_s_collation_is_inherited() -> None:
 def test_a_collection_has_at_most_64_indexes() -> None:
     many = [ID, *(parse_spec({"key": {f"f{n}": 1}, "name": f"f{n}"}) for n in range(63))]
     spec = parse_spec(index({"a": 1}))
-    check_beside(spec, many[:-1], "db.c")
+    check_against_existing(spec, many[:-1], "db.c")
     with pytest.raises(MqlError, match=r"add index fails, too many indexes for db.c key:{ a: 1 }") as refused:
-        check_beside(spec, many, "db.c")
+        check_against_existing(spec, many, "db.c")
     assert refused.value.code == 67
 
 
@@ -509,7 +518,7 @@ def test_indexes_that_coll_mod_finds() -> None:
 )
 def test_indexes_to_drop(which: Any, names: list[str]) -> None:
     other = parse_spec({"key": {"b": -1}, "name": "b"})
-    assert [each.name for each in to_drop(which, [ID, EXISTING, other])] == names
+    assert [each.name for each in indexes_to_drop(which, [ID, EXISTING, other])] == names
 
 
 @pytest.mark.parametrize(
@@ -526,6 +535,6 @@ def test_indexes_to_drop(which: Any, names: list[str]) -> None:
 )
 def test_indexes_that_cannot_be_dropped(which: Any, code: int, message: str | None) -> None:
     with pytest.raises(MqlError) as refused:
-        to_drop(which, [ID, EXISTING, TWICE])
+        indexes_to_drop(which, [ID, EXISTING, TWICE])
     assert refused.value.code == code
     assert message in (None, str(refused.value))

@@ -9,19 +9,19 @@ import pytest
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId
 
 from mayflydb.query.mongo.indexes.key_bytes import id_key
-from mayflydb.query.mongo.indexes.key_values import value_of
+from mayflydb.query.mongo.indexes.key_values import decode_key
 from query.mongo.test_key_bytes import VALUES, a_value
 
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_a_value_read_back_has_the_same_key(value: Any) -> None:
-    assert id_key(value_of(id_key(value))) == id_key(value)
+    assert id_key(decode_key(id_key(value))) == id_key(value)
 
 
 def test_so_has_any(chance: random.Random) -> None:
     for _ in range(2000):
         key = id_key(a_value(chance))
-        assert id_key(value_of(key)) == key
+        assert id_key(decode_key(key)) == key
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_so_has_any(chance: random.Random) -> None:
     ids=repr,
 )
 def test_the_plainest_value(value: Any, read: Any) -> None:
-    found = value_of(id_key(value))
+    found = decode_key(id_key(value))
     assert (found, type(found)) == (read, type(read))
 
 
@@ -57,4 +57,4 @@ def test_the_plainest_value(value: Any, read: Any) -> None:
 )
 def test_what_is_no_key(key: bytes) -> None:
     with pytest.raises(ValueError, match=r"no key|not found"):
-        value_of(key)
+        decode_key(key)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mayflydb.query.mongo.paths import extract, fields_of, index_of, located, lookup, split
+from mayflydb.query.mongo.paths import extract, fields_of, index_of, locate_values, lookup, split
 from mayflydb.query.mongo.values import MISSING, order_key
 
 
@@ -47,7 +47,7 @@ def test_positions_are_of_the_same_values(chance: Random) -> None:
         parts = ("a", *(chance.choice(("a", "b", "0", "1")) for _ in range(chance.randrange(4))))
         for spread in (True, False):
             expected = sorted(map(order_key, lookup(document, parts, spread)))
-            assert sorted(order_key(found) for found, _ in located(document, parts, spread)) == expected
+            assert sorted(order_key(found) for found, _ in locate_values(document, parts, spread)) == expected
 
 
 @pytest.mark.parametrize(

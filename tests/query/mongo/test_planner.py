@@ -13,7 +13,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.indexes.key_bytes import id_key
-from mayflydb.query.mongo.indexes.keys import compile_keys, run_of
+from mayflydb.query.mongo.indexes.keys import compile_keys, truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.sort import compile_sort
@@ -318,7 +318,7 @@ def test_walks_give_the_order_that_is_asked_for(chance: random.Random) -> None:
             continue
         walks += 1
         keys, wanted = compile_sort(sort, env), compile_filter(query, env)
-        long = {n for key, n in held[index.name] if run_of(key) is not None}
+        long = {n for key, n in held[index.name] if truncated_prefix(key) is not None}
         places = [n for n in dict.fromkeys(read(found, documents, held)) if wanted.matches(documents[n])]
         assert len(places) == sum(map(wanted.matches, documents))
         order = [keys.key(documents[n]) for n in places if n not in long]

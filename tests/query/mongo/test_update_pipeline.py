@@ -9,7 +9,7 @@ from bson import DatetimeMS, Int64
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.update import compile_update, upserted
+from mayflydb.query.mongo.update import build_upsert, compile_update
 from mayflydb.query.mongo.values import encode
 
 NOW = 1_700_000_000_123
@@ -108,4 +108,4 @@ def test_a_stage_that_no_update_has_is_refused_by_name() -> None:
 
 def test_an_upsert_runs_the_pipeline_on_what_the_query_says() -> None:
     update = compile_update([{"$set": {"n": {"$add": [{"$ifNull": ["$n", 0]}, 1]}}}], ENV)
-    assert upserted({"key": "k"}, update, ENV, lambda: 7) == {"_id": 7, "key": "k", "n": 1}
+    assert build_upsert({"key": "k"}, update, ENV, lambda: 7) == {"_id": 7, "key": "k", "n": 1}

@@ -9,7 +9,7 @@ from bson import Int64, ObjectId, Regex
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.update import compile_update, upserted
+from mayflydb.query.mongo.update import build_upsert, compile_update
 from mayflydb.query.mongo.values import encode
 
 ENV = Env(0)
@@ -83,7 +83,7 @@ OID = ObjectId("0123456789abcdef01234567")
 )
 def test_an_upsert_inserts_this_document_or_is_refused(query: Any, update: Any, after: Any) -> None:
     try:
-        got: Any = encode(upserted(query, compile_update(update, ENV), ENV, lambda: OID))
+        got: Any = encode(build_upsert(query, compile_update(update, ENV), ENV, lambda: OID))
     except MqlError as refusal:
         got = refusal.code
     assert got == (after if isinstance(after, int) else encode(after))

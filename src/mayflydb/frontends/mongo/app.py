@@ -183,7 +183,7 @@ def _taken_apart(message: Message) -> tuple[Document, dict[str, list[bytes]]]:
     if present:
         data, sequences = _without_arrays(data, dict(sequences), {ARRAYS[mark] for mark in present})
     else:
-        raw.check_ends(data)
+        raw.check_document_size(data)
     raw.check_depth(data)
     body = decode(data)
     if message.opcode == OP_QUERY:
@@ -206,7 +206,7 @@ def _without_arrays(
             raise MqlError(40413, f"BSON field '{command}.{name}' is a duplicate field")
         sequences[name] = raw.documents(data[element.value : element.end], f"{command}.{name}")
         taken.append(element)
-    return raw.without(data, taken), sequences
+    return raw.remove_elements(data, taken), sequences
 
 
 def _database_of(message: Message, name: str, body: Document) -> str:

@@ -29,9 +29,9 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.order import HASH_BYTES
 from mayflydb.model.record import Record
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.indexes.changes import modify, target, to_drop
+from mayflydb.query.mongo.indexes.changes import indexes_to_drop, modify, target
 from mayflydb.query.mongo.indexes.keys import keys_of
-from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_beside, compare_with_existing, parse_spec
+from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, check_against_existing, compare_with_existing, parse_spec
 from mayflydb.query.mongo.values import Document, decode
 
 log = logging.getLogger(__name__)
@@ -112,7 +112,7 @@ class Indexing:
             if spec.is_id or compare_with_existing(spec, existing) == "same":
                 continue
             contract = collection.contract
-            check_beside(spec, existing, collection.namespace, contract.profile, contract.custom_path)
+            check_against_existing(spec, existing, collection.namespace, contract.profile, contract.custom_path)
             missing.append(spec)
             existing.append(spec)
         return missing
@@ -184,7 +184,7 @@ class Indexing:
         return await self._in_turn(collection, lambda current: self._drop(current, which, now))
 
     async def _drop(self, collection: Collection, which: Any, now: Instant) -> Dropped:
-        names = {spec.name for spec in to_drop(which, [ID, *collection.specs])}
+        names = {spec.name for spec in indexes_to_drop(which, [ID, *collection.specs])}
         numbers = {live.number: live.slot for live in collection.indexes if live.spec.name in names}
         ts = collection.ts is not None and collection.ts.name in names
 

@@ -22,7 +22,7 @@ from mayflydb.model.instant import to_rfc3339
 from mayflydb.model.record import IGNORED, Record
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.indexes.changes import modify
-from mayflydb.query.mongo.indexes.key_values import value_of
+from mayflydb.query.mongo.indexes.key_values import decode_key
 from mayflydb.query.mongo.indexes.keys import compile_keys
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec, parse_spec
 from mayflydb.query.mongo.paths import lookup, split
@@ -37,7 +37,7 @@ OBJECT_ID_DIGITS: Final = 24
 
 def id_text(key: bytes) -> str:
     """An `_id` as people write it: a string as it is, an ObjectId as its 24 digits, anything else as extended JSON."""
-    value = value_of(key)
+    value = decode_key(key)
     if type(value) is str:
         return value
     if type(value) is ObjectId:

@@ -21,7 +21,7 @@ from mayflydb.model.record import Record
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
-from mayflydb.query.mongo.indexes.keys import run_of
+from mayflydb.query.mongo.indexes.keys import truncated_prefix
 from mayflydb.query.mongo.indexes.planner import Plan, plan
 from mayflydb.query.mongo.indexes.specs import ID
 from mayflydb.query.mongo.sort import Sort, compile_sort
@@ -278,7 +278,7 @@ class Run:
             return [record for _, record in pairs]
         out: list[Record] = []
         for key, record in pairs:
-            run = run_of(key)
+            run = truncated_prefix(key)
             if self._held and run != self._key:
                 out += self.rest()
             if run is None:

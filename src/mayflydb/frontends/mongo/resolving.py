@@ -17,7 +17,7 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import compile_expression, depends_on, frame_of
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.filter import asks_text, compile_filter, text_search
+from mayflydb.query.mongo.filter import compile_filter, has_text_search, text_search
 from mayflydb.query.mongo.sort import compile_sort
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document
@@ -60,7 +60,7 @@ def select(
     """
     # An operand that is a document may be one that no filter takes, so it is compiled to be checked.
     needless = by_place and exact_id(query, env, hint) is not None and type(query["_id"]) is not dict
-    text = text_index(collection) if asks_text(query) else None
+    text = text_index(collection) if has_text_search(query) else None
     search = text_search(query, text) if text is not None else None
     score = None if search is None else search.score
     by = None if order is None or "$natural" in order else order

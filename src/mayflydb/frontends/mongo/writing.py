@@ -24,7 +24,7 @@ from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.indexes.specs import IndexSpec
 from mayflydb.query.mongo.paths import lookup, split
-from mayflydb.query.mongo.update import Update, upserted
+from mayflydb.query.mongo.update import Update, build_upsert
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.validator import failure_details
 from mayflydb.query.mongo.values import MISSING, Document, Value, decode, encode, shell
@@ -38,7 +38,7 @@ class Updated(msgspec.Struct, frozen=True):
 
     matched: int = 0
     modified: int = 0
-    upserted: Value = MISSING
+    build_upsert: Value = MISSING
     before: Document | None = None
     after: Document | None = None
 
@@ -137,7 +137,7 @@ class Writer:
         self, space: DecisionSpace, query: Document, update: Update, make_id: Callable[[], Any]
     ) -> Steps[Updated]:
         """Insert what the query and the update say together."""
-        document = upserted(query, update, self._env, make_id)
+        document = build_upsert(query, update, self._env, make_id)
         check_id(document["_id"])
         raw = encode(document)
         if len(raw) > LARGEST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from mayflydb.query.cosmos_sql.faults import bad_query
-from mayflydb.query.wildcards import ANY, LONGEST_SEGMENT, Element, Matcher, TooLong, match_segments
+from mayflydb.query.wildcards import ANY, MAX_SEGMENT_LENGTH, Element, Matcher, SegmentTooLong, match_segments
 
 
 class CharacterSet:
@@ -30,9 +30,9 @@ def like(pattern: str, escape: str | None) -> Matcher:
         raise bad_query("The ESCAPE of LIKE must be a single character.", 0, 0)
     try:
         return match_segments(_segments(pattern, escape))
-    except TooLong:
+    except SegmentTooLong:
         raise bad_query(
-            f"A LIKE pattern with _ or [] may hold {LONGEST_SEGMENT} characters between two %.", 0, 0
+            f"A LIKE pattern with _ or [] may hold {MAX_SEGMENT_LENGTH} characters between two %.", 0, 0
         ) from None
 
 

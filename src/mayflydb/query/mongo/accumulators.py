@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeAlias
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
-from mayflydb.query.mongo.expressions.core import Codes, arguments
+from mayflydb.query.mongo.expressions.core import ArgumentCodes, arguments
 from mayflydb.query.mongo.expressions.ordering import Ranking, compile_ranking
 from mayflydb.query.mongo.expressions.statistics import check_method, count_of, numbers_in, shares_of
 from mayflydb.query.mongo.faults import MqlError
@@ -26,20 +26,20 @@ class Accumulator(Protocol):
         """What they come to; it may be asked for again after more documents."""
 
 
-class MakeAccumulator(Protocol):
+class AccumulatorFactory(Protocol):
     """Begins a group. `key`: the group's `_id`, which the `n` of `$firstN` and the like may read."""
 
     def __call__(self, key: Value = MISSING) -> Accumulator: ...
 
 
-_Maker: TypeAlias = Callable[[str, Value, Env, Collection[str]], MakeAccumulator]
+_Compiler: TypeAlias = Callable[[str, Value, Env, Collection[str]], AccumulatorFactory]
 
 
-def compile_accumulator(name: str, spec: Value, env: Env, variables: Collection[str] = ()) -> MakeAccumulator:
+def compile_accumulator(name: str, spec: Value, env: Env, variables: Collection[str] = ()) -> AccumulatorFactory:
     """For `{name: spec}`, with `$` in the name. MqlError 15952 for an unknown accumulator, 238 for `$accumulator`."""
     if name == "$accumulator":
         raise MqlError(238, "$accumulator is not supported: there is no JavaScript here")
-    maker = _MAKERS.get(name)
+    maker = _COMPILERS.get(name)
     if maker is None:
         raise MqlError(15952, f"unknown group operator '{name}'")
     return maker(name, spec, env, variables)
@@ -60,7 +60,7 @@ class _State(Protocol):
     def add(self, value: Value) -> None: ...
 
 
-class _Folding:
+class _Fold:
     """Values go into a state as they come."""
 
     __slots__ = ("_operand", "_result", "_state")
@@ -77,7 +77,7 @@ class _Folding:
         return self._result(self._state)
 
 
-class _Ends:
+class _EndState:
     """The first or the last value, null if it was missing."""
 
     __slots__ = ("_empty", "_last", "value")
@@ -93,7 +93,7 @@ class _Ends:
             self._empty = False
 
 
-class _Pushed:
+class _PushState:
     """All values; missing ones do not count."""
 
     __slots__ = ("values",)
@@ -106,7 +106,7 @@ class _Pushed:
             self.values.append(value)
 
 
-class _Distinct:
+class _DistinctState:
     """Each value once; missing ones do not count."""
 
     __slots__ = ("_key", "found")
@@ -120,7 +120,7 @@ class _Distinct:
             self.found.setdefault(self._key(value), value)
 
 
-class _Merged:
+class _MergeState:
     """Documents over one another."""
 
     __slots__ = ("document",)
@@ -138,19 +138,19 @@ class _Merged:
         self.document.update(value)
 
 
-def _folding(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Maker:
-    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+def _fold_into(make: Callable[[Env], _State], result: Callable[..., Value]) -> _Compiler:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
         operand = _operand(name, spec, env, variables)
-        return lambda key=MISSING: _Folding(operand, make(env), result)
+        return lambda key=MISSING: _Fold(operand, make(env), result)
 
     return maker
 
 
-def _count(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+def _count(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     if spec != {}:
         raise MqlError(9, "$count takes no arguments, i.e. $count:{}")
     one = compile_expression(1, env)
-    return lambda key=MISSING: _Folding(one, Sum(), _total)
+    return lambda key=MISSING: _Fold(one, Sum(), _total)
 
 
 def _total(state: _State) -> Number:
@@ -161,7 +161,7 @@ def _total(state: _State) -> Number:
 # --- several values --------------------------------------------------------------------------------------------------
 
 
-class _Gathered:
+class _ValueList:
     """All values (null for missing ones), from which the result is picked."""
 
     __slots__ = ("_operand", "_pick", "_values")
@@ -179,19 +179,19 @@ class _Gathered:
         return self._pick(self._values)
 
 
-_N: Final = Codes(5787900, 5787901, {"n": 5787906, "input": 5787907})
+_N: Final = ArgumentCodes(5787900, 5787901, {"n": 5787906, "input": 5787907})
 _Pick: TypeAlias = Callable[[list[Value], int, Env], list[Value]]
 
 
-def _several(pick: _Pick) -> _Maker:
-    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+def _pick_several(pick: _Pick) -> _Compiler:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
         given = arguments(name, spec, ("n", "input"), (), _N)
         count = compile_expression(given["n"], env)
         operand = compile_expression(given["input"], env, variables)
 
         def make(key: Value = MISSING) -> Accumulator:
             most = count_of(count(frame_of(key, env)))
-            return _Gathered(operand, lambda values: pick(values, most, env))
+            return _ValueList(operand, lambda values: pick(values, most, env))
 
         return make
 
@@ -202,31 +202,31 @@ def _key_of(env: Env) -> Callable[[Value], OrderKey]:
     return env.collation.order_key
 
 
-_P: Final = Codes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
+_P: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
 
 
-def _percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+def _percentile(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
     fields = ("input", "method") if name == "$median" else ("input", "p", "method")
     given = arguments(name, spec, fields, (), _P)
     check_method(name, given["method"])
     operand = compile_expression(given["input"], env, variables)
     if name == "$median":
-        return lambda key=MISSING: _Gathered(operand, lambda values: percentile(numbers_in(values), 0.5))
+        return lambda key=MISSING: _ValueList(operand, lambda values: percentile(numbers_in(values), 0.5))
     shares = shares_of(compile_expression(given["p"], env)(frame_of({}, env)))
 
     def pick(values: list[Value]) -> list[float | None]:
         ordered = numbers_in(values)
         return [percentile(ordered, share) for share in shares]
 
-    return lambda key=MISSING: _Gathered(operand, pick)
+    return lambda key=MISSING: _ValueList(operand, pick)
 
 
 # --- by an order of their own ----------------------------------------------------------------------------------------
 
-_KEPT_AT_LEAST: Final = 64
+_MIN_BUFFER: Final = 64
 
 
-class _Ranked:
+class _RankedOutputs:
     """The outputs that come first, or last, by a ranking of the documents; what cannot be among them is let go in between."""
 
     __slots__ = ("_items", "_last", "_most", "_output", "_ranking", "_single")
@@ -242,7 +242,7 @@ class _Ranked:
     def add(self, frame: Frame) -> None:
         value = self._output(frame)
         self._items.append((self._ranking.keys(frame.current), None if value is MISSING else value))
-        if len(self._items) >= 2 * max(self._most, _KEPT_AT_LEAST):
+        if len(self._items) >= 2 * max(self._most, _MIN_BUFFER):
             self._items = self._best()
 
     def _best(self) -> list[tuple[tuple[OrderKey, ...], Value]]:
@@ -256,11 +256,11 @@ class _Ranked:
         return values
 
 
-def _ranked(last: bool, several: bool) -> _Maker:
-    codes = Codes(5788001, 5788002, {"n": 5788003, "output": 5788004, "sortBy": 5788005})
+def _rank_outputs(last: bool, several: bool) -> _Compiler:
+    codes = ArgumentCodes(5788001, 5788002, {"n": 5788003, "output": 5788004, "sortBy": 5788005})
     required = ("n", "sortBy", "output") if several else ("sortBy", "output")
 
-    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> MakeAccumulator:
+    def maker(name: str, spec: Value, env: Env, variables: Collection[str]) -> AccumulatorFactory:
         given = arguments(name, spec, required, (), codes)
         if type(given["sortBy"]) is not dict:
             raise MqlError(10065, "invalid parameter: expected an object (sortBy)")
@@ -269,37 +269,37 @@ def _ranked(last: bool, several: bool) -> _Maker:
         count = compile_expression(given["n"], env) if several else None
 
         def make(key: Value = MISSING) -> Accumulator:
-            return _Ranked(ranking, output, count_of(count(frame_of(key, env))) if count else None, last)
+            return _RankedOutputs(ranking, output, count_of(count(frame_of(key, env))) if count else None, last)
 
         return make
 
     return maker
 
 
-_MAKERS: Final[Mapping[str, _Maker]] = {
-    "$sum": _folding(lambda env: Sum(), Sum.result),
-    "$avg": _folding(lambda env: Sum(), Sum.average),
-    "$min": _folding(lambda env: Extreme(_key_of(env), False), lambda state: state.value),
-    "$max": _folding(lambda env: Extreme(_key_of(env), True), lambda state: state.value),
-    "$first": _folding(lambda env: _Ends(False), lambda state: state.value),
-    "$last": _folding(lambda env: _Ends(True), lambda state: state.value),
-    "$push": _folding(lambda env: _Pushed(), lambda state: list(state.values)),
-    "$addToSet": _folding(lambda env: _Distinct(_key_of(env)), lambda state: list(state.found.values())),
-    "$mergeObjects": _folding(lambda env: _Merged(), lambda state: dict(state.document)),
-    "$stdDevPop": _folding(lambda env: Deviation(), lambda state: state.result(False)),
-    "$stdDevSamp": _folding(lambda env: Deviation(), lambda state: state.result(True)),
+_COMPILERS: Final[Mapping[str, _Compiler]] = {
+    "$sum": _fold_into(lambda env: Sum(), Sum.result),
+    "$avg": _fold_into(lambda env: Sum(), Sum.average),
+    "$min": _fold_into(lambda env: Extreme(_key_of(env), False), lambda state: state.value),
+    "$max": _fold_into(lambda env: Extreme(_key_of(env), True), lambda state: state.value),
+    "$first": _fold_into(lambda env: _EndState(False), lambda state: state.value),
+    "$last": _fold_into(lambda env: _EndState(True), lambda state: state.value),
+    "$push": _fold_into(lambda env: _PushState(), lambda state: list(state.values)),
+    "$addToSet": _fold_into(lambda env: _DistinctState(_key_of(env)), lambda state: list(state.found.values())),
+    "$mergeObjects": _fold_into(lambda env: _MergeState(), lambda state: dict(state.document)),
+    "$stdDevPop": _fold_into(lambda env: Deviation(), lambda state: state.result(False)),
+    "$stdDevSamp": _fold_into(lambda env: Deviation(), lambda state: state.result(True)),
     "$count": _count,
-    "$firstN": _several(lambda values, count, env: values[:count]),
-    "$lastN": _several(lambda values, count, env: values[-count:]),
-    "$minN": _several(lambda values, count, env: first_by(values, count, _key_of(env), False)),
-    "$maxN": _several(lambda values, count, env: first_by(values, count, _key_of(env), True)),
+    "$firstN": _pick_several(lambda values, count, env: values[:count]),
+    "$lastN": _pick_several(lambda values, count, env: values[-count:]),
+    "$minN": _pick_several(lambda values, count, env: first_by(values, count, _key_of(env), False)),
+    "$maxN": _pick_several(lambda values, count, env: first_by(values, count, _key_of(env), True)),
     "$percentile": _percentile,
     "$median": _percentile,
-    "$top": _ranked(False, False),
-    "$bottom": _ranked(True, False),
-    "$topN": _ranked(False, True),
-    "$bottomN": _ranked(True, True),
+    "$top": _rank_outputs(False, False),
+    "$bottom": _rank_outputs(True, False),
+    "$topN": _rank_outputs(False, True),
+    "$bottomN": _rank_outputs(True, True),
 }
 
-NAMES: Final = frozenset(_MAKERS)
+NAMES: Final = frozenset(_COMPILERS)
 """All accumulators, with `$`."""

@@ -53,7 +53,7 @@ class Collation(msgspec.Struct, frozen=True):
         if not document:
             return SIMPLE
         for name, value in document.items():
-            _check(name, value)
+            _check_option(name, value)
         locale = document.get("locale")
         if locale is None:
             raise MqlError(40414, "BSON field 'collation.locale' is missing but a required field")
@@ -113,7 +113,7 @@ _ARRAY: Final = order_key([])[0]
 _OBJECT: Final = order_key({})[0]
 
 
-def _check(name: str, value: Value) -> None:
+def _check_option(name: str, value: Value) -> None:
     """Whether an option exists and has a value it can have."""
     if name in ("locale", "version"):
         expected: type = str
@@ -139,18 +139,18 @@ _NUMBER: Final = _DIGIT + 0x200000
 
 _ASCII_MARKS: Final = "_-,;:!?.'\"()[]{}@*/\\&#%"
 _ASCII_SIGNS: Final = "`^+<=>|~"
-_EXPANDED: Final = {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
-_STRUCK: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H"}
+_LIGATURES: Final = {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
+_STROKE_LETTERS: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H"}
 """Letters with a stroke, which Unicode does not decompose but sorts as if it did."""
 _STROKE: Final = 0x338
 
 
 def _key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
     # Long texts would fill the cache with what nobody asks for again.
-    return (_short_key if len(text) <= _LONGEST_CACHED else _long_key)(text, strength, numeric)
+    return (_cached_sort_key if len(text) <= _MAX_CACHED_LENGTH else _sort_key)(text, strength, numeric)
 
 
-def _long_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
+def _sort_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
     letters: list[int] = []
     accents: list[int] = []
     cases: list[int] = []
@@ -161,12 +161,12 @@ def _long_key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...],
         letters.append(weight)
         accents.extend((0, *marks))
         cases.append(case)
-    primary = tuple(_joined_digits(letters) if numeric else letters)
+    primary = tuple(_encode_digit_runs(letters) if numeric else letters)
     return (primary, tuple(accents), tuple(cases))[:strength]
 
 
-_LONGEST_CACHED: Final = 128
-_short_key = lru_cache(maxsize=16384)(_long_key)
+_MAX_CACHED_LENGTH: Final = 128
+_cached_sort_key = lru_cache(maxsize=16384)(_sort_key)
 
 
 def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
@@ -179,9 +179,9 @@ def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
     base, form = "", 0
     marks: tuple[int, ...] = ()
     for original in text:
-        stroke = original in _STRUCK
-        spelt = _STRUCK.get(original) or _EXPANDED.get(original) or unicodedata.normalize("NFKD", original)
-        other = original in _EXPANDED or spelt != unicodedata.normalize("NFD", original)
+        stroke = original in _STROKE_LETTERS
+        spelt = _STROKE_LETTERS.get(original) or _LIGATURES.get(original) or unicodedata.normalize("NFKD", original)
+        other = original in _LIGATURES or spelt != unicodedata.normalize("NFD", original)
         for character in spelt:
             if unicodedata.combining(character):
                 marks = (*marks, ord(character))
@@ -215,7 +215,7 @@ def _weight(character: str) -> int:
     return {"P": _MARK, "S": _SIGN, "N": _DIGIT}.get(category[0], _LETTER) + code
 
 
-def _joined_digits(weights: list[int]) -> Iterator[int]:
+def _encode_digit_runs(weights: list[int]) -> Iterator[int]:
     """Each run of digits as its number of digits and these, so that numbers come in their order."""
     run: list[int] = []
     for weight in [*weights, 0]:

@@ -60,14 +60,14 @@ _WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
 
 
 _SPECIFIER: Final = re.compile("%(.?)", re.DOTALL)
-_WRITTEN: Final = frozenset((*_WRITE, "%", "z", "Z"))
+_WRITE_SPECIFIERS: Final = frozenset((*_WRITE, "%", "z", "Z"))
 _PERCENT: Final = "%\0"
 """Stands for `%%` while other letters are written. No format has it: a zero byte is no letter."""
-_LONGEST_KEPT: Final = 1024
+_MAX_CACHED_FORMAT: Final = 1024
 """Longer formats are read anew each time."""
 
 
-def _letters(layout: str, known: frozenset[str]) -> Mapping[str, int]:
+def _count_specifiers(layout: str, known: frozenset[str]) -> Mapping[str, int]:
     """How often each letter stands behind `%`. MqlError 18535 and 18536 for a format that is none."""
     rest = layout.replace("%%", "")
     counts = {letter: count for letter in known - {"%"} if (count := rest.count(f"%{letter}"))}
@@ -79,12 +79,14 @@ def _letters(layout: str, known: frozenset[str]) -> Mapping[str, int]:
     return counts
 
 
-_kept_letters = lru_cache(maxsize=256)(_letters)
+_cached_specifiers = lru_cache(maxsize=256)(_count_specifiers)
 
 
-def write(instant: int, layout: str, zone: Zone) -> str:
+def format_date(instant: int, layout: str, zone: Zone) -> str:
     """MqlError 18537 for years that have not four digits."""
-    letters = (_kept_letters if len(layout) <= _LONGEST_KEPT else _letters)(layout, _WRITTEN)
+    letters = (_cached_specifiers if len(layout) <= _MAX_CACHED_FORMAT else _count_specifiers)(
+        layout, _WRITE_SPECIFIERS
+    )
     offset = zone.offset(instant)
     parts = parts_of(instant + offset)
     if not 0 <= parts.year <= 9999:
@@ -102,19 +104,19 @@ def _offset(letter: str, offset: int) -> str:
     return str(-minutes if offset < 0 else minutes)
 
 
-def iso(instant: int) -> str:
+def format_iso(instant: int) -> str:
     """A date as `$toString` writes it."""
-    return write(instant, ISO, UTC_ZONE)
+    return format_date(instant, ISO, UTC_ZONE)
 
 
 # --- reading ---------------------------------------------------------------------------------------------------------
 
 
-class Unreadable(Exception):
+class DateParseError(Exception):
     """A text that is no date, and why."""
 
 
-_SHORT: Final = {name[:3].lower(): index for index, name in enumerate(MONTH_NAMES, 1)}
+_MONTH_NUMBERS: Final = {name[:3].lower(): index for index, name in enumerate(MONTH_NAMES, 1)}
 _OFFSET: Final = r"[+-]\d\d(?::?\d\d)?"
 
 _READ: Final[Mapping[str, str]] = {
@@ -135,7 +137,7 @@ _READ: Final[Mapping[str, str]] = {
     "Z": r"(?P<Z>[+-]\d+)",
     "%": "%",
 }
-_READABLE: Final = frozenset(_READ)
+_READ_SPECIFIERS: Final = frozenset(_READ)
 _PARTS: Final = re.compile("%.|[^%]+", re.DOTALL)
 
 _DATE: Final = r"(?P<Y>\d{4})-?(?P<m>\d{2})(?:-?(?P<d>\d{2}))?"
@@ -144,7 +146,7 @@ _COMPACT: Final = r"(?P<H>\d{2})(?P<M>\d{2})(?:(?P<S>\d{2})(?:[.,](?P<L>\d{1,9})
 _ZONE: Final = rf"\s*(?P<z>{_OFFSET}|[A-Za-z]+(?:/[A-Za-z_]+)*)"
 _WORDS: Final = r"(?:[A-Za-z]{3,9},?\s+)?"
 
-_FREE: Final = tuple(
+_COMMON_FORMATS: Final = tuple(
     re.compile(pattern)
     for pattern in (
         rf"{_DATE}(?:(?:T|t|\s+){_TIME}(?:{_ZONE})?)?",
@@ -157,24 +159,28 @@ _FREE: Final = tuple(
 """Ways to write a date, each with an optional time and zone."""
 
 
-def _reader(layout: str) -> re.Pattern[str]:
-    if any(count > 1 for count in _letters(layout, _READABLE).values()):
+def _compile_format(layout: str) -> re.Pattern[str]:
+    if any(count > 1 for count in _count_specifiers(layout, _READ_SPECIFIERS).values()):
         raise MqlError(18536, f"a format specifier is used twice in '{layout}'")
     return re.compile("".join(_READ[part[1]] if part[0] == "%" else re.escape(part) for part in _PARTS.findall(layout)))
 
 
-_kept_reader = lru_cache(maxsize=256)(_reader)
+_cached_pattern = lru_cache(maxsize=256)(_compile_format)
 
 
-def read(text: str, layout: str | None, zone: Zone | None) -> int:
+def parse_date(text: str, layout: str | None, zone: Zone | None) -> int:
     """The instant a text stands for. Unreadable if it does for none; `zone`: where its clock is, unless it says so itself."""
     stripped = text.strip() if layout is None else text
-    patterns = _FREE if layout is None else ((_kept_reader if len(layout) <= _LONGEST_KEPT else _reader)(layout),)
+    patterns = (
+        _COMMON_FORMATS
+        if layout is None
+        else ((_cached_pattern if len(layout) <= _MAX_CACHED_FORMAT else _compile_format)(layout),)
+    )
     for pattern in patterns:
         match = pattern.fullmatch(stripped)
         if match is not None:
             return _instant({name: part for name, part in match.groupdict().items() if part is not None}, zone)
-    raise Unreadable("an unexpected character, or an incomplete date")
+    raise DateParseError("an unexpected character, or an incomplete date")
 
 
 def _instant(found: Mapping[str, str], zone: Zone | None) -> int:
@@ -182,20 +188,20 @@ def _instant(found: Mapping[str, str], zone: Zone | None) -> int:
     for letter, unit, limit in (("H", HOUR, 23), ("M", MINUTE, 59), ("S", SECOND, 59)):
         number = int(found.get(letter, 0))
         if number > limit:
-            raise Unreadable(f"{number} is out of range")
+            raise DateParseError(f"{number} is out of range")
         local += number * unit
     local += int(found.get("L", "0").ljust(3, "0")[:3])
-    own = _own_zone(found)
+    own = _zone_in_text(found)
     if own is None:
         return (zone or UTC_ZONE).instant(local)
     if zone is not None:
-        raise Unreadable(
+        raise DateParseError(
             "you cannot pass in a date/time string with time zone information together with a timezone argument"
         )
     return own.instant(local)
 
 
-def _own_zone(found: Mapping[str, str]) -> Zone | None:
+def _zone_in_text(found: Mapping[str, str]) -> Zone | None:
     if "Z" in found:
         minutes = int(found["Z"])
         return zone_of(f"{'-' if minutes < 0 else '+'}{abs(minutes) // 60:02}:{abs(minutes) % 60:02}")
@@ -205,25 +211,25 @@ def _own_zone(found: Mapping[str, str]) -> Zone | None:
     try:
         return zone_of("UTC" if name in ("z", "Z") else name)
     except MqlError as error:
-        raise Unreadable(str(error)) from None
+        raise DateParseError(str(error)) from None
 
 
 def _days(found: Mapping[str, str]) -> int:
     if "G" in found:
         week = int(found.get("V", 1))
         if not 1 <= week <= 53:
-            raise Unreadable(f"there is no week {week}")
+            raise DateParseError(f"there is no week {week}")
         return iso_days(int(found["G"]), week, int(found.get("u", 1)))
     if "Y" not in found:
-        raise Unreadable("an incomplete date/time string has been found, with elements missing")
+        raise DateParseError("an incomplete date/time string has been found, with elements missing")
     year = int(found["Y"])
     if "j" in found:
         if not 1 <= int(found["j"]) <= days_of(year + 1, 1, 1) - days_of(year, 1, 1):
-            raise Unreadable("the day of the year is out of range")
+            raise DateParseError("the day of the year is out of range")
         return days_of(year, 1, 1) + int(found["j"]) - 1
     name = found.get("b") or found.get("B")
-    month = _SHORT.get(name[:3].lower(), 0) if name else int(found.get("m", 1))
+    month = _MONTH_NUMBERS.get(name[:3].lower(), 0) if name else int(found.get("m", 1))
     day = int(found.get("d", 1))
     if not 1 <= month <= 12 or not 1 <= day <= month_length(year, month):
-        raise Unreadable("the month or the day is out of range")
+        raise DateParseError("the month or the day is out of range")
     return days_of(year, month, day)

@@ -26,9 +26,9 @@ _CYCLE: Final = CYCLE * DAY
 """400 years."""
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
-FIXED: Final[Mapping[str, int]] = {"millisecond": 1, "second": SECOND, "minute": MINUTE, "hour": HOUR}
-MONTHS: Final[Mapping[str, int]] = {"month": 1, "quarter": 3, "year": 12}
-UNITS: Final = frozenset({*FIXED, "day", "week", *MONTHS})
+FIXED_UNITS: Final[Mapping[str, int]] = {"millisecond": 1, "second": SECOND, "minute": MINUTE, "hour": HOUR}
+MONTH_UNITS: Final[Mapping[str, int]] = {"month": 1, "quarter": 3, "year": 12}
+UNITS: Final = frozenset({*FIXED_UNITS, "day", "week", *MONTH_UNITS})
 
 
 class Parts(msgspec.Struct, frozen=True):
@@ -80,7 +80,7 @@ def iso_days(year: int, week: int, day: int) -> int:
     return fourth - weekday(fourth) + 7 * (week - 1) + day
 
 
-def checked(milliseconds: int, name: str) -> int:
+def check_range(milliseconds: int, name: str) -> int:
     """MqlError 15 outside an int64."""
     if not INT64_MIN <= milliseconds <= INT64_MAX:
         raise MqlError(15, f"date overflow in {name}")
@@ -113,7 +113,7 @@ class Zone(msgspec.Struct, frozen=True):
         """What the clock is ahead of UTC by, in milliseconds."""
         if self.rules is None:
             return self.fixed
-        moment = _EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=_in_cycle(instant))
+        moment = _EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=_shift_into_range(instant))
         return _milliseconds(moment.astimezone(self.rules).utcoffset())
 
     def local(self, instant: int) -> int:
@@ -124,11 +124,11 @@ class Zone(msgspec.Struct, frozen=True):
         """When the clock shows that: the first time, where it does twice; later by the gap, where it never does."""
         if self.rules is None:
             return local - self.fixed
-        moment = (_EPOCH + timedelta(milliseconds=_in_cycle(local))).replace(tzinfo=self.rules)
+        moment = (_EPOCH + timedelta(milliseconds=_shift_into_range(local))).replace(tzinfo=self.rules)
         return local - _milliseconds(moment.utcoffset())
 
 
-def _in_cycle(milliseconds: int) -> int:
+def _shift_into_range(milliseconds: int) -> int:
     if milliseconds < _FIRST:
         return milliseconds + (_FIRST - milliseconds + _CYCLE - 1) // _CYCLE * _CYCLE
     if milliseconds > _LAST:
@@ -163,14 +163,14 @@ def zone_of(name: str) -> Zone:
 # --- arithmetic ------------------------------------------------------------------------------------------------------
 
 
-def unit_of(name: str, unit: str) -> str:
+def check_unit(name: str, unit: str) -> str:
     """MqlError 9 for what is no unit. `name`: the operator."""
     if unit not in UNITS:
         raise failed_to_parse(f"{name} parameter 'unit' value cannot be recognized as a time unit: {unit}")
     return unit
 
 
-def first_weekday(name: str, day: str) -> int:
+def parse_weekday(name: str, day: str) -> int:
     """1 for Monday to 7, from `monday`, `Mon`, ... MqlError 9 for what is no day. `name`: the operator."""
     lowered = day.lower()
     for index, each in enumerate(WEEKDAYS):
@@ -181,12 +181,12 @@ def first_weekday(name: str, day: str) -> int:
 
 def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
     """A later (or earlier) instant: months and days on the clock of the zone, at the last day of a month that is too short."""
-    if unit in FIXED:
-        return instant + amount * FIXED[unit]
+    if unit in FIXED_UNITS:
+        return instant + amount * FIXED_UNITS[unit]
     days, of_day = divmod(zone.local(instant), DAY)
-    if unit in MONTHS:
+    if unit in MONTH_UNITS:
         year, month, day = date_of(days)
-        months = year * 12 + month - 1 + amount * MONTHS[unit]
+        months = year * 12 + month - 1 + amount * MONTH_UNITS[unit]
         year, month = months // 12, months % 12 + 1
         days = days_of(year, month, min(day, month_length(year, month)))
     else:
@@ -197,13 +197,13 @@ def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
 def difference(start: int, end: int, unit: str, zone: Zone, first_day: int = 7) -> int:
     """How many boundaries of the unit lie between two instants; weeks begin on `first_day`."""
     if unit in ("millisecond", "second", "minute"):
-        return end // FIXED[unit] - start // FIXED[unit]
+        return end // FIXED_UNITS[unit] - start // FIXED_UNITS[unit]
     one, other = zone.local(start), zone.local(end)
     if unit == "hour":
         moved = (zone.offset(start) - zone.offset(end)) / HOUR
         return other // HOUR - one // HOUR + int(moved)
-    if unit in MONTHS:
-        return _months(other) // MONTHS[unit] - _months(one) // MONTHS[unit]
+    if unit in MONTH_UNITS:
+        return _months(other) // MONTH_UNITS[unit] - _months(one) // MONTH_UNITS[unit]
     if unit == "week":
         return _week(other // DAY, first_day) - _week(one // DAY, first_day)
     return other // DAY - one // DAY
@@ -218,26 +218,26 @@ def _week(days: int, first_day: int) -> int:
     return (days + 4 - first_day) // 7
 
 
-_START: Final = days_of(2000, 1, 1)
+_BIN_ORIGIN: Final = days_of(2000, 1, 1)
 
 
 def truncate(instant: int, unit: str, size: int, zone: Zone, first_day: int = 7) -> int:
     """The beginning of the bin of `size` units the instant lies in; bins are counted from 2000."""
-    if unit in FIXED:
-        start = zone.instant(_START * DAY)
-        width = size * FIXED[unit]
+    if unit in FIXED_UNITS:
+        start = zone.instant(_BIN_ORIGIN * DAY)
+        width = size * FIXED_UNITS[unit]
         return start + (instant - start) // width * width
     local = zone.local(instant)
-    if unit in MONTHS:
-        width = size * MONTHS[unit]
+    if unit in MONTH_UNITS:
+        width = size * MONTH_UNITS[unit]
         months = 24000 + (_months(local) - 24000) // width * width
         return zone.instant(days_of(months // 12, months % 12 + 1, 1) * DAY)
-    first = _START if unit == "day" else _START + (first_day - weekday(_START)) % 7
+    first = _BIN_ORIGIN if unit == "day" else _BIN_ORIGIN + (first_day - weekday(_BIN_ORIGIN)) % 7
     width = size * (7 if unit == "week" else 1)
     return zone.instant((first + (local // DAY - first) // width * width) * DAY)
 
 
-PART: Final[Mapping[str, Callable[[Parts], int]]] = {
+PARTS_BY_OPERATOR: Final[Mapping[str, Callable[[Parts], int]]] = {
     "$year": lambda parts: parts.year,
     "$month": lambda parts: parts.month,
     "$week": lambda parts: parts.week,

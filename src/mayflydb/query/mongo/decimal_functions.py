@@ -8,22 +8,22 @@ from typing import Final
 
 from mayflydb.query.mongo.decimal_powers import DECIMAL
 
-_MORE: Final = Context(prec=80, traps=[])
+_WORK_CONTEXT: Final = Context(prec=80, traps=[])
 _PI: Final = Decimal(
     "3.14159265358979323846264338327950288419716939937510582097494459230781640628620899862803482534211706798"
 )
 _NAN: Final = Decimal("NaN")
 
 
-def _rounded(function: Callable[[Decimal], Decimal]) -> Callable[[Decimal], Decimal]:
+def _round_result(function: Callable[[Decimal], Decimal]) -> Callable[[Decimal], Decimal]:
     def outer(value: Decimal) -> Decimal:
-        with localcontext(_MORE):
+        with localcontext(_WORK_CONTEXT):
             return DECIMAL.plus(function(value))
 
     return outer
 
 
-def _turned(value: Decimal) -> Decimal:
+def _reduce_angle(value: Decimal) -> Decimal:
     """The angle within a half turn of 0, with as many more digits as the angle is large."""
     if value.adjusted() > 300:
         return _NAN
@@ -52,10 +52,10 @@ def pi(digits: int) -> Decimal:
 
 
 def _series(value: Decimal, term: Decimal, first: int) -> Decimal:
-    total, square, count = term, _MORE.multiply(value, value), first
+    total, square, count = term, _WORK_CONTEXT.multiply(value, value), first
     while True:
-        term = _MORE.divide(_MORE.multiply(-term, square), Decimal(count * (count + 1)))
-        grown = _MORE.add(total, term)
+        term = _WORK_CONTEXT.divide(_WORK_CONTEXT.multiply(-term, square), Decimal(count * (count + 1)))
+        grown = _WORK_CONTEXT.add(total, term)
         if grown == total:
             return total
         total, count = grown, count + 2
@@ -64,19 +64,19 @@ def _series(value: Decimal, term: Decimal, first: int) -> Decimal:
 def _sin(value: Decimal) -> Decimal:
     if not value.is_finite():
         return _NAN
-    angle = _turned(value)
+    angle = _reduce_angle(value)
     return _series(angle, angle, 2) if angle.is_finite() and angle else angle
 
 
 def _cos(value: Decimal) -> Decimal:
     if not value.is_finite():
         return _NAN
-    angle = _turned(value)
+    angle = _reduce_angle(value)
     return _series(angle, Decimal(1), 1) if angle.is_finite() else angle
 
 
 def _tan(value: Decimal) -> Decimal:
-    return _MORE.divide(_sin(value), _cos(value))
+    return _WORK_CONTEXT.divide(_sin(value), _cos(value))
 
 
 def _atan(value: Decimal) -> Decimal:
@@ -89,23 +89,23 @@ def _atan(value: Decimal) -> Decimal:
         return value
     small, doublings = value, 0
     while abs(small) > Decimal("0.05"):
-        root = _MORE.sqrt(_MORE.add(1, _MORE.multiply(small, small)))
-        small = _MORE.divide(small, _MORE.add(1, root))
+        root = _WORK_CONTEXT.sqrt(_WORK_CONTEXT.add(1, _WORK_CONTEXT.multiply(small, small)))
+        small = _WORK_CONTEXT.divide(small, _WORK_CONTEXT.add(1, root))
         doublings += 1
     power = total = small
-    square, count = _MORE.multiply(small, small), 1
+    square, count = _WORK_CONTEXT.multiply(small, small), 1
     while True:
-        power = _MORE.multiply(-power, square)
+        power = _WORK_CONTEXT.multiply(-power, square)
         count += 2
-        grown = _MORE.add(total, _MORE.divide(power, Decimal(count)))
+        grown = _WORK_CONTEXT.add(total, _WORK_CONTEXT.divide(power, Decimal(count)))
         if grown == total:
-            return _MORE.multiply(total, Decimal(1 << doublings))
+            return _WORK_CONTEXT.multiply(total, Decimal(1 << doublings))
         total = grown
 
 
 def atan2(y: Decimal, x: Decimal) -> Decimal:
     """The angle of a point, from -pi to pi."""
-    with localcontext(_MORE):
+    with localcontext(_WORK_CONTEXT):
         return DECIMAL.plus(_atan2(y, x))
 
 
@@ -119,32 +119,32 @@ def _atan2(y: Decimal, x: Decimal) -> Decimal:
     elif not x:
         angle = _PI / 2
     else:
-        angle = abs(_atan(_MORE.divide(y, x)))
-        angle = angle if x > 0 else _MORE.subtract(_PI, angle)
+        angle = abs(_atan(_WORK_CONTEXT.divide(y, x)))
+        angle = angle if x > 0 else _WORK_CONTEXT.subtract(_PI, angle)
     return angle.copy_sign(y)
 
 
 def _asin(value: Decimal) -> Decimal:
-    other = _MORE.sqrt(_MORE.multiply(_MORE.subtract(1, value), _MORE.add(1, value)))
-    return _atan(_MORE.divide(value, other)) if other else (_PI / 2).copy_sign(value)
+    other = _WORK_CONTEXT.sqrt(_WORK_CONTEXT.multiply(_WORK_CONTEXT.subtract(1, value), _WORK_CONTEXT.add(1, value)))
+    return _atan(_WORK_CONTEXT.divide(value, other)) if other else (_PI / 2).copy_sign(value)
 
 
 def _acos(value: Decimal) -> Decimal:
-    return _MORE.subtract(_PI / 2, _asin(value)) if not value.is_nan() else value
+    return _WORK_CONTEXT.subtract(_PI / 2, _asin(value)) if not value.is_nan() else value
 
 
 def _sinh(value: Decimal) -> Decimal:
-    return _MORE.divide(_MORE.subtract(_exp(value), _exp(-value)), 2) if value else value
+    return _WORK_CONTEXT.divide(_WORK_CONTEXT.subtract(_exp(value), _exp(-value)), 2) if value else value
 
 
 def _cosh(value: Decimal) -> Decimal:
-    return _MORE.divide(_MORE.add(_exp(value), _exp(-value)), 2)
+    return _WORK_CONTEXT.divide(_WORK_CONTEXT.add(_exp(value), _exp(-value)), 2)
 
 
 def _tanh(value: Decimal) -> Decimal:
     if abs(value) > 100:
         return Decimal(1).copy_sign(value)
-    return _MORE.divide(_sinh(value), _cosh(value))
+    return _WORK_CONTEXT.divide(_sinh(value), _cosh(value))
 
 
 def _exp(value: Decimal) -> Decimal:
@@ -155,27 +155,29 @@ def _asinh(value: Decimal) -> Decimal:
     if not value.is_finite() or not value:
         return value
     size = abs(value)
-    root = _WIDE.sqrt(_WIDE.add(1, _WIDE.multiply(size, size)))
-    return _WIDE.ln(_WIDE.add(size, root)).copy_sign(value)
+    root = _WIDE_CONTEXT.sqrt(_WIDE_CONTEXT.add(1, _WIDE_CONTEXT.multiply(size, size)))
+    return _WIDE_CONTEXT.ln(_WIDE_CONTEXT.add(size, root)).copy_sign(value)
 
 
 def _acosh(value: Decimal) -> Decimal:
     if not value.is_finite():
         return value
-    root = _WIDE.sqrt(_WIDE.multiply(_WIDE.subtract(value, 1), _WIDE.add(value, 1)))
-    return _WIDE.ln(_WIDE.add(value, root))
+    root = _WIDE_CONTEXT.sqrt(_WIDE_CONTEXT.multiply(_WIDE_CONTEXT.subtract(value, 1), _WIDE_CONTEXT.add(value, 1)))
+    return _WIDE_CONTEXT.ln(_WIDE_CONTEXT.add(value, root))
 
 
 def _atanh(value: Decimal) -> Decimal:
     if value.is_nan() or not value:
         return value
-    return _WIDE.divide(_WIDE.ln(_WIDE.divide(_WIDE.add(1, value), _WIDE.subtract(1, value))), 2)
+    return _WIDE_CONTEXT.divide(
+        _WIDE_CONTEXT.ln(_WIDE_CONTEXT.divide(_WIDE_CONTEXT.add(1, value), _WIDE_CONTEXT.subtract(1, value))), 2
+    )
 
 
-_WIDE: Final = Context(prec=120, Emax=999999, Emin=-999999, traps=[])
+_WIDE_CONTEXT: Final = Context(prec=120, Emax=999999, Emin=-999999, traps=[])
 
 FUNCTIONS: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
-    name: _rounded(function)
+    name: _round_result(function)
     for name, function in {
         "$sin": _sin,
         "$cos": _cos,
@@ -189,8 +191,8 @@ FUNCTIONS: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
         "$asinh": _asinh,
         "$acosh": _acosh,
         "$atanh": _atanh,
-        "$degreesToRadians": lambda value: _MORE.divide(_MORE.multiply(value, _PI), 180),
-        "$radiansToDegrees": lambda value: _MORE.divide(_MORE.multiply(value, Decimal(180)), _PI),
+        "$degreesToRadians": lambda value: _WORK_CONTEXT.divide(_WORK_CONTEXT.multiply(value, _PI), 180),
+        "$radiansToDegrees": lambda value: _WORK_CONTEXT.divide(_WORK_CONTEXT.multiply(value, Decimal(180)), _PI),
     }.items()
 }
 """Of numbers within the function's domain."""

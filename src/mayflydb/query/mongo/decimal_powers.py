@@ -28,7 +28,7 @@ def _power_of_two(power: int) -> Decimal:
     return _EXACT.power(_TWO, power)
 
 
-def _binary(value: Decimal) -> Decimal:
+def _round_to_binary(value: Decimal) -> Decimal:
     """The nearest number of 113 bits."""
     if not value or not value.is_finite():
         return value
@@ -38,7 +38,7 @@ def _binary(value: Decimal) -> Decimal:
     return _EXACT.multiply(_EXACT.divide(value, unit).to_integral_value(ROUND_HALF_EVEN, _EXACT), unit)
 
 
-def _decimal(value: Decimal) -> Decimal:
+def _round_to_decimal(value: Decimal) -> Decimal:
     """A number of 113 bits as a decimal of 34 digits, of fewer if they tell all of it."""
     near = DECIMAL.plus(value)
     if near != value:
@@ -48,9 +48,9 @@ def _decimal(value: Decimal) -> Decimal:
 
 # --- exponentials ----------------------------------------------------------------------------------------------------
 
-_FAR: Final = Decimal(11000)
+_EXPONENT_LIMIT: Final = Decimal(11000)
 """Where the library's binary numbers end: powers beyond are computed with an exponent that is this much smaller."""
-_LN_2: Final = _binary(_EXACT.ln(_TWO))
+_LN_2: Final = _round_to_binary(_EXACT.ln(_TWO))
 
 
 def exponential(value: Decimal, base: Decimal | None = None) -> Decimal:
@@ -63,17 +63,17 @@ def exponential(value: Decimal, base: Decimal | None = None) -> Decimal:
         return _ONE
     if value.copy_abs() > 25000:
         return _LEAST_ZERO if value < 0 else _INFINITY
-    high = _binary(value)
-    low = _binary(_EXACT.subtract(value, high))
-    away = _FAR.copy_sign(value) if high.copy_abs() > _FAR else _ZERO
-    high = _binary(_EXACT.subtract(high, away))
+    high = _round_to_binary(value)
+    low = _round_to_binary(_EXACT.subtract(value, high))
+    away = _EXPONENT_LIMIT.copy_sign(value) if high.copy_abs() > _EXPONENT_LIMIT else _ZERO
+    high = _round_to_binary(_EXACT.subtract(high, away))
     if base is None:
-        raised = _binary(_EXACT.exp(high))
-        rest = _binary(_EXACT.multiply(raised, low))
+        raised = _round_to_binary(_EXACT.exp(high))
+        rest = _round_to_binary(_EXACT.multiply(raised, low))
     else:
-        raised = _binary(_EXACT.power(base, high))
-        rest = _binary(_EXACT.multiply(_binary(_EXACT.multiply(raised, _LN_2)), low))
-    result = _decimal(_binary(_EXACT.add(raised, rest)))
+        raised = _round_to_binary(_EXACT.power(base, high))
+        rest = _round_to_binary(_EXACT.multiply(_round_to_binary(_EXACT.multiply(raised, _LN_2)), low))
+    result = _round_to_decimal(_round_to_binary(_EXACT.add(raised, rest)))
     if not away:
         return result
     return DECIMAL.multiply(result, DECIMAL.plus(_EXACT.exp(away) if base is None else _EXACT.power(base, away)))
@@ -86,16 +86,16 @@ def _power_of_ten(value: Decimal) -> Decimal:
     if value.copy_abs() > 6400:
         return _LEAST_ZERO if value < 0 else _INFINITY
     places = value.to_integral_value(ROUND_HALF_EVEN)
-    rest = _binary(DECIMAL.subtract(value, places))
-    return DECIMAL.scaleb(_decimal(_binary(_EXACT.power(_TEN, rest))), places)
+    rest = _round_to_binary(DECIMAL.subtract(value, places))
+    return DECIMAL.scaleb(_round_to_decimal(_round_to_binary(_EXACT.power(_TEN, rest))), places)
 
 
 # --- logarithms ------------------------------------------------------------------------------------------------------
 
 _SHIFT: Final = 4464
 """Powers of ten beyond this one are none of the library's binary numbers: larger and smaller ones are moved by so many places."""
-_SHIFT_LN: Final = _binary(_EXACT.multiply(Decimal(_SHIFT), _EXACT.ln(_TEN)))
-_ONE_BY_LN_10: Final = _binary(_EXACT.divide(_ONE, _EXACT.ln(_TEN)))
+_SHIFT_LN: Final = _round_to_binary(_EXACT.multiply(Decimal(_SHIFT), _EXACT.ln(_TEN)))
+_ONE_BY_LN_10: Final = _round_to_binary(_EXACT.divide(_ONE, _EXACT.ln(_TEN)))
 
 
 def natural_log(value: Decimal) -> Decimal:
@@ -103,7 +103,7 @@ def natural_log(value: Decimal) -> Decimal:
     if value.is_infinite():
         return value
     log, shift = _log(value)
-    return _decimal(_binary(_EXACT.add(log, _SHIFT_LN.copy_sign(shift))) if shift else log)
+    return _round_to_decimal(_round_to_binary(_EXACT.add(log, _SHIFT_LN.copy_sign(shift))) if shift else log)
 
 
 def decimal_log(value: Decimal) -> Decimal:
@@ -111,8 +111,8 @@ def decimal_log(value: Decimal) -> Decimal:
     if value.is_infinite():
         return value
     log, shift = _log(value)
-    log = _binary(_EXACT.multiply(log, _ONE_BY_LN_10))
-    return _decimal(_binary(_EXACT.add(log, shift)))
+    log = _round_to_binary(_EXACT.multiply(log, _ONE_BY_LN_10))
+    return _round_to_decimal(_round_to_binary(_EXACT.add(log, shift)))
 
 
 def _log(value: Decimal) -> tuple[Decimal, Decimal]:
@@ -122,13 +122,13 @@ def _log(value: Decimal) -> tuple[Decimal, Decimal]:
         shift = _SHIFT
     elif value < Decimal((0, (1,), -_SHIFT)):
         shift = -_SHIFT
-    near = _binary(_EXACT.scaleb(value, -shift))
-    log = _binary(_EXACT.ln(near))
+    near = _round_to_binary(_EXACT.scaleb(value, -shift))
+    log = _round_to_binary(_EXACT.ln(near))
     distance = _EXACT.subtract(near, _ONE)
     if not shift and distance.copy_abs() < _HALF:
         # Close to 1 the rounding of the number itself counts, and is taken back.
-        error = _binary(_EXACT.subtract(distance, _binary(DECIMAL.subtract(value, _ONE))))
-        log = _binary(_EXACT.subtract(log, _binary(_EXACT.divide(error, near))))
+        error = _round_to_binary(_EXACT.subtract(distance, _round_to_binary(DECIMAL.subtract(value, _ONE))))
+        log = _round_to_binary(_EXACT.subtract(log, _round_to_binary(_EXACT.divide(error, near))))
     return log, Decimal(shift)
 
 

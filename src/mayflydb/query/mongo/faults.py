@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from mayflydb.model.errors import BadRequest
 
-NAMES: Final[Mapping[int, str]] = {
+CODE_NAMES: Final[Mapping[int, str]] = {
     1: "InternalError",
     2: "BadValue",
     4: "NoSuchKey",
@@ -124,7 +124,7 @@ NAMES: Final[Mapping[int, str]] = {
 
 def name_of(code: int) -> str:
     """`codeName` of a code; those without a name are `Location<code>`."""
-    return NAMES.get(code, f"Location{code}")
+    return CODE_NAMES.get(code, f"Location{code}")
 
 
 class MqlError(BadRequest):

@@ -19,7 +19,7 @@ from mayflydb.query.mongo.values import INT32_MAX, INT32_MIN, INT64_MAX, INT64_M
 Number: TypeAlias = int | Int64 | float | Decimal128
 
 _NAN: Final = Decimal("NaN")
-_FIFTEEN: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
+_DOUBLE_CONTEXT: Final = Context(prec=15, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, traps=[])
 _WIDE: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
 
 
@@ -33,8 +33,8 @@ def decimal_of(value: Number) -> Decimal:
     number = Decimal(value)
     if not number.is_finite() or not number:
         return number
-    number = _FIFTEEN.create_decimal(number)
-    return _FIFTEEN.quantize(number, Decimal((0, (1,), number.adjusted() - 14)))
+    number = _DOUBLE_CONTEXT.create_decimal(number)
+    return _DOUBLE_CONTEXT.quantize(number, Decimal((0, (1,), number.adjusted() - 14)))
 
 
 def decimal128(number: Decimal) -> Decimal128:
@@ -224,7 +224,7 @@ def _to_whole(value: Number, step: Callable[[float], int], rounding: str) -> Num
     return value
 
 
-def rounded(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Number:
+def round_to(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Number:
     """To `place` digits after the point (before it, where negative), of the same type if it fits."""
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
@@ -246,9 +246,9 @@ def rounded(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Numbe
     return whole(int(number), type(value) is Int64)
 
 
-def truncated(value: Number, place: int) -> Number:
+def truncate_to(value: Number, place: int) -> Number:
     """`rounded` towards 0."""
-    return rounded(value, place, ROUND_DOWN)
+    return round_to(value, place, ROUND_DOWN)
 
 
 def square_root(value: Number) -> Number:
@@ -272,7 +272,7 @@ def exponential(value: Number) -> Number:
 
 def natural_log(value: Number) -> Number:
     """MqlError 28766 unless positive."""
-    _positive(value, 28766, "$ln")
+    _check_positive(value, 28766, "$ln")
     if type(value) is Decimal128 and not is_nan(value):
         return Decimal128(decimal_powers.natural_log(value.to_decimal()))
     return math.log(double_of(value))
@@ -280,7 +280,7 @@ def natural_log(value: Number) -> Number:
 
 def decimal_log(value: Number) -> Number:
     """To base 10. MqlError 28761 unless positive."""
-    _positive(value, 28761, "$log10")
+    _check_positive(value, 28761, "$log10")
     if type(value) is Decimal128 and not is_nan(value):
         return Decimal128(decimal_powers.decimal_log(value.to_decimal()))
     return math.log10(double_of(value))
@@ -288,7 +288,7 @@ def decimal_log(value: Number) -> Number:
 
 def log(value: Number, base: Number) -> Number:
     """MqlError 28758 for a number that is not positive, 28759 for a base that is not or is 1."""
-    _positive(value, 28758, "$log")
+    _check_positive(value, 28758, "$log")
     if _sign(base) <= 0 or _sign(subtract(base, 1)) == 0:
         raise MqlError(28759, f"$log's base must be a positive number not equal to 1, but is {plain(base)}")
     if Decimal128 in (type(value), type(base)):
@@ -297,7 +297,7 @@ def log(value: Number, base: Number) -> Number:
     return math.log(double_of(value)) / math.log(double_of(base))
 
 
-def _positive(value: Number, code: int, name: str) -> None:
+def _check_positive(value: Number, code: int, name: str) -> None:
     if _sign(value) <= 0 and not is_nan(value):
         raise MqlError(code, f"{name}'s argument must be a positive number, but is {plain(value)}")
 

@@ -49,7 +49,7 @@ def natural(name: str, value: Value) -> int:
     return number
 
 
-def truncated(value: Any) -> int | None:
+def truncate(value: Any) -> int | None:
     """A number towards zero; None for NaN and the infinite ones."""
     if type(value) is Decimal128:
         value = value.to_decimal()
@@ -75,7 +75,7 @@ def _types(operand: Value) -> frozenset[str]:
         return types_of_alias(operand)
     if not is_number(operand):
         raise MqlError(14, "type must be represented as a number or a string")
-    number = truncated(operand)
+    number = truncate(operand)
     found = _TYPES_BY_NUMBER.get(number) if number is not None and float(number) == _as_float(operand) else None
     if found is None:
         raise bad_value(f"Invalid numerical type code: {shell(operand)}")
@@ -95,7 +95,7 @@ def _as_float(value: Any) -> float:
     return float(value.to_decimal()) if type(value) is Decimal128 else float(value)
 
 
-def of_types(names: frozenset[str]) -> Callable[[Value], bool]:
+def type_test(names: frozenset[str]) -> Callable[[Value], bool]:
     """Whether a value is of one of these types."""
     return lambda value: type_name(value) in names
 
@@ -116,7 +116,7 @@ def bit_mask(path: str, operand: Value) -> int:
 
 def _position(index: int, value: Any) -> int:
     shown = f"{index}: {shell(value)}"
-    number = truncated(value) if is_number(value) else None
+    number = truncate(value) if is_number(value) else None
     if number is None or _as_float(value) != number:
         raise bad_value(f"bit positions must be an integer but got: {shown}")
     if number > INT32_MAX or number < -INT32_MAX:
@@ -124,10 +124,10 @@ def _position(index: int, value: Any) -> int:
     if number < 0:
         raise bad_value(f"bit positions must be >= 0 but got: {shown}")
     # A mask longer than any document holds only bits that are clear; its upper end is as good as any of them.
-    return min(number, _LONGEST_BITS)
+    return min(number, _MAX_BITS)
 
 
-_LONGEST_BITS: Final = 8 * 17 * 1024 * 1024
+_MAX_BITS: Final = 8 * 17 * 1024 * 1024
 
 
 def bits_of(value: Any) -> int | None:
@@ -136,7 +136,7 @@ def bits_of(value: Any) -> int | None:
         return int.from_bytes(value, "little")
     if not is_number(value):
         return None
-    number = truncated(value)
+    number = truncate(value)
     if number is None or not INT64_MIN <= number <= INT64_MAX or _as_float(value) != float(number):
         return None
     return number

@@ -105,13 +105,13 @@ def _in_array(array: list[Value], parts: Parts, at: int, spread: bool, found: li
         _in_document(fields, parts, at + 1, spread, found)
 
 
-def located(document: Document, parts: Parts, spread: bool = True) -> Iterator[tuple[Value, int | None]]:
+def locate_values(document: Document, parts: Parts, spread: bool = True) -> Iterator[tuple[Value, int | None]]:
     """`lookup`, each with the index in the outermost array that was walked implicitly; None if none was."""
     value: Any = document.get(parts[0], MISSING)
     rest = parts[1:]
     if type(value) is list:
         if rest:
-            yield from _located_in_array(value, rest, spread)
+            yield from _locate_in_array(value, rest, spread)
             return
         if spread:
             yield from ((each, index) for index, each in enumerate(value))
@@ -119,25 +119,25 @@ def located(document: Document, parts: Parts, spread: bool = True) -> Iterator[t
     elif not rest:
         yield value, None
     elif (fields := fields_of(value)) is not None:
-        yield from located(fields, rest, spread)
+        yield from locate_values(fields, rest, spread)
     else:
         yield MISSING, None
 
 
-def _located_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator[tuple[Value, int | None]]:
+def _locate_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator[tuple[Value, int | None]]:
     chosen, rest = index_of(parts[0]), parts[1:]
     for index, each in enumerate(array):
         fields = fields_of(each)
         if fields is not None:
-            yield from ((value, index) for value, _ in located(fields, parts, spread))
+            yield from ((value, index) for value, _ in locate_values(fields, parts, spread))
         if index != chosen:
             continue
         if not rest:
             yield each, None
         elif fields is not None:
-            yield from located(fields, rest, spread)
+            yield from locate_values(fields, rest, spread)
         elif type(each) is list:
-            yield from _located_in_array(each, rest, spread)
+            yield from _locate_in_array(each, rest, spread)
 
 
 def extract(document: Document, parts: Parts) -> Value:

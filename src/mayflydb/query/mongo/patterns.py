@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEARCH_SECONDS: Final = 0.05
-LONGEST_PATTERN: Final = 16384
+MAX_PATTERN_LENGTH: Final = 16384
 """Characters; the server counts 16384 bytes as well."""
 
 _LETTERS: Final = ((re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.UNICODE, "u"), (re.VERBOSE, "x"))
@@ -42,50 +42,50 @@ def compile_pattern(pattern: str, letters: str = "") -> LimitedPattern[str]:
     flags = letters.replace("u", "")
     if not LETTERS.issuperset(flags):
         raise MqlError(51108, f"invalid flag in regex options: {letters}")
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > MAX_PATTERN_LENGTH:
         raise _invalid("regular expression is too large")
     if "\0" in pattern:
         raise MqlError(2, "Regular expression cannot contain an embedded null byte")
     try:
-        return compile_limited(_Rewriter(pattern, "x" in letters).run(), flags, SEARCH_SECONDS, _slow)
+        return compile_limited(_Rewriter(pattern, "x" in letters).run(), flags, SEARCH_SECONDS, _timeout_error)
     except ValueError as error:
         raise _invalid(str(error)) from None
 
 
-def _slow() -> MqlError:
+def _timeout_error() -> MqlError:
     return MqlError(51156, "Error occurred while executing the regular expression: match limit exceeded")
 
 
 def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
     """Whether a value is a string with a match, or this very regular expression."""
-    literal = _literal(pattern, letters)
+    literal = _parse_literal(pattern, letters)
     if literal is not None:
         anchored, text = literal
-        found: Callable[[str], bool] = (
+        has_match: Callable[[str], bool] = (
             (lambda value: value.startswith(text)) if anchored else (lambda value: text in value)
         )
     else:
         compiled = compile_pattern(pattern, letters)
 
-        def found(value: str) -> bool:
+        def has_match(value: str) -> bool:
             return compiled.search(value) is not None
 
     own = frozenset(letters)
 
     def test(value: Value) -> bool:
         if type(value) is str:
-            return found(value)
+            return has_match(value)
         return type(value) is Regex and value.pattern == pattern and frozenset(letters_of(value)) == own
 
     return test
 
 
-def _literal(pattern: str, letters: str) -> tuple[bool, str] | None:
+def _parse_literal(pattern: str, letters: str) -> tuple[bool, str] | None:
     """(anchored, text) of a pattern that is only text, perhaps after `^`; None for others."""
     anchored = pattern.startswith("^")
     text = pattern[anchored:]
     plain = text.isascii() and text.replace("_", "").replace("-", "").replace(" ", "").replace("/", "").isalnum()
-    return (anchored, text) if plain and set(letters) <= {"s", "u"} and len(pattern) <= LONGEST_PATTERN else None
+    return (anchored, text) if plain and set(letters) <= {"s", "u"} and len(pattern) <= MAX_PATTERN_LENGTH else None
 
 
 def _invalid(reason: str) -> MqlError:
@@ -131,14 +131,14 @@ _ASSERTIONS: Final = {
     "N": "[^\\n]",
 }
 # Letters that mean something to `regex` only, or something else than to PCRE.
-_REFUSED: Final = frozenset("mMLCUulG")
+_REJECTED_ESCAPES: Final = frozenset("mMLCUulG")
 _COUNT: Final = re.compile(r"\{\d+(?:,\d*)?\}")
 _INLINE: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?\)")
-_SCOPED: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?:")
+_FLAGGED_GROUP: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?:")
 _SET_NAME: Final = re.compile(r"\[:(\^?)(\w+):\]")
 _HEX: Final = re.compile(r"\\x\{([0-9A-Fa-f]{1,6})\}")
 _BARE_HEX: Final = re.compile(r"\\x([0-9A-Fa-f]{0,2})")
-_NAMED: Final = re.compile(r"\\k(?:<(\w+)>|'(\w+)'|\{(\w+)\})")
+_NAMED_REFERENCE: Final = re.compile(r"\\k(?:<(\w+)>|'(\w+)'|\{(\w+)\})")
 _GROUP: Final = re.compile(r"\\g(?:\{(-?\w+)\}|(-?\d+))")
 
 
@@ -197,7 +197,7 @@ class _Rewriter:
                 raise ValueError("missing ) after (?# comment")
             self.at = end + 1
             return
-        scoped = _SCOPED.match(self.pattern, self.at)
+        scoped = _FLAGGED_GROUP.match(self.pattern, self.at)
         if scoped is not None:
             self.open.append(([], _verbose(scoped, verbose)))
             self._emit(scoped.group(), len(scoped.group()))
@@ -239,7 +239,7 @@ class _Rewriter:
             self._emit(_ASSERTIONS[following], 2)
         elif following == "g" and (group := _GROUP.match(self.pattern, self.at)) is not None:
             self._emit(self._reference(group[1] or group[2]), len(group.group()))
-        elif following == "k" and (named := _NAMED.match(self.pattern, self.at)) is not None:
+        elif following == "k" and (named := _NAMED_REFERENCE.match(self.pattern, self.at)) is not None:
             self._emit(self._reference(named[1] or named[2] or named[3]), len(named.group()))
         elif following in "pP":
             self._property()
@@ -261,7 +261,7 @@ class _Rewriter:
 
     def _character(self, following: str) -> None:
         """An escape that stands for one character, in a set or outside."""
-        if following in _REFUSED:
+        if following in _REJECTED_ESCAPES:
             raise ValueError(f"unrecognized or unsupported escape \\{following}")
         code = _HEX.match(self.pattern, self.at)
         if code is not None:

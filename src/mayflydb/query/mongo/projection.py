@@ -12,12 +12,12 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.paths import Parts
 from mayflydb.query.mongo.projection_spec import (
-    Computed,
-    Kept,
+    ArraySlice,
+    ComputedField,
+    ElementMatch,
+    FieldFlag,
     Leaf,
-    Matched,
-    Positional,
-    Sliced,
+    PositionalField,
     Tree,
     parse_projection,
 )
@@ -46,21 +46,21 @@ def compile_projection(
         return Projection(lambda document: document)
     parsed = parse_projection(spec, env, filter, score, find)
     tree, inclusion = parsed.tree, parsed.inclusion
-    simple = all(isinstance(leaf, Kept) for leaf in tree.values())
+    simple = all(isinstance(leaf, FieldFlag) for leaf in tree.values())
     if simple and inclusion:
-        names = frozenset(name for name, leaf in tree.items() if leaf == Kept(True))
+        names = frozenset(name for name, leaf in tree.items() if leaf == FieldFlag(True))
         return Projection(lambda document: {n: v for n, v in document.items() if n in names})
     if simple:
         dropped = frozenset(tree)
         return Projection(lambda document: {n: v for n, v in document.items() if n not in dropped})
-    walk = _Walk(tree, inclusion)
+    walk = _Projector(tree, inclusion)
     apply: Callable[[Document], Document] = walk.document
     if parsed.positional is not None:
-        apply = _positional(apply, parsed.positional, filter)
+        apply = _apply_positional(apply, parsed.positional, filter)
     return Projection(apply)
 
 
-class _Walk(msgspec.Struct, frozen=True):
+class _Projector(msgspec.Struct, frozen=True):
     """Applies a tree to documents."""
 
     tree: Tree
@@ -87,24 +87,24 @@ class _Walk(msgspec.Struct, frozen=True):
 
     def value(self, value: Value, leaf: Leaf, root: Document) -> Value:
         """What is left of one field; MISSING for nothing. Computed fields come later, unless they replace one."""
-        if isinstance(leaf, Kept):
+        if isinstance(leaf, FieldFlag):
             return value if leaf.kept else MISSING
-        if isinstance(leaf, Sliced):
+        if isinstance(leaf, ArraySlice):
             return leaf.of(value) if type(value) is list else value
         if isinstance(leaf, dict):
-            return self.nested(value, leaf, root)
-        if isinstance(leaf, Positional):
+            return self.project_nested(value, leaf, root)
+        if isinstance(leaf, PositionalField):
             return value
         if self.inclusion:
             return MISSING
         return leaf.value(root)
 
-    def nested(self, value: Value, tree: Tree, root: Document) -> Value:
+    def project_nested(self, value: Value, tree: Tree, root: Document) -> Value:
         """The projection of what stands under a nested path: documents, those in arrays too; scalars only by exclusions."""
         if type(value) is dict:
             return self.fields(value, tree, root)
         if type(value) is list:
-            kept = [self.nested(each, tree, root) for each in value]
+            kept = [self.project_nested(each, tree, root) for each in value]
             return [each for each in kept if each is not MISSING]
         if _computes(tree):
             return self.fields({}, tree, root)
@@ -112,7 +112,7 @@ class _Walk(msgspec.Struct, frozen=True):
 
     def _add_computed(self, out: Document, fields: Document, tree: Tree, root: Document) -> None:
         for name, leaf in tree.items():
-            if isinstance(leaf, Computed | Matched):
+            if isinstance(leaf, ComputedField | ElementMatch):
                 if self.inclusion or name not in fields:
                     value = leaf.value(root)
                     if value is not MISSING:
@@ -122,26 +122,28 @@ class _Walk(msgspec.Struct, frozen=True):
 
 
 def _computes(tree: Mapping[str, Leaf]) -> bool:
-    return any(isinstance(leaf, Computed) or (isinstance(leaf, dict) and _computes(leaf)) for leaf in tree.values())
+    return any(
+        isinstance(leaf, ComputedField) or (isinstance(leaf, dict) and _computes(leaf)) for leaf in tree.values()
+    )
 
 
 # --- positional ------------------------------------------------------------------------------------------------------
 
-_FAILED: Final = "Executor error during find command :: caused by :: positional operator '.$' "
+_ERROR_PREFIX: Final = "Executor error during find command :: caused by :: positional operator '.$' "
 
 
-def _positional(
+def _apply_positional(
     inner: Callable[[Document], Document], parts: Parts, query: Filter | None
 ) -> Callable[[Document], Document]:
     assert query is not None
 
     def apply(document: Document) -> Document:
-        return _only(inner(document), parts, document, query)
+        return _cut_to_match(inner(document), parts, document, query)
 
     return apply
 
 
-def _only(projected: Document, parts: Parts, document: Document, query: Filter) -> Document:
+def _cut_to_match(projected: Document, parts: Parts, document: Document, query: Filter) -> Document:
     """The projection with the first array on a path cut to the element the query matched."""
     out = dict(projected)
     holder: Document = out
@@ -150,9 +152,9 @@ def _only(projected: Document, parts: Parts, document: Document, query: Filter) 
         if type(value) is list:
             index = query.position(document)
             if index is None:
-                raise MqlError(51246, f"{_FAILED}couldn't find a matching element in the array")
+                raise MqlError(51246, f"{_ERROR_PREFIX}couldn't find a matching element in the array")
             if index >= len(value):
-                raise MqlError(51247, f"{_FAILED}element mismatch")
+                raise MqlError(51247, f"{_ERROR_PREFIX}element mismatch")
             holder[part] = [value[index]]
             return out
         if type(value) is not dict:

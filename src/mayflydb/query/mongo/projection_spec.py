@@ -10,9 +10,9 @@ import msgspec
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_element_filter
-from mayflydb.query.mongo.operands import truncated
+from mayflydb.query.mongo.operands import truncate
 from mayflydb.query.mongo.paths import Parts, field_path
-from mayflydb.query.mongo.text import meta
+from mayflydb.query.mongo.text import compile_meta
 from mayflydb.query.mongo.values import (
     INT32_MAX,
     INT32_MIN,
@@ -26,13 +26,13 @@ from mayflydb.query.mongo.values import (
 )
 
 
-class Kept(msgspec.Struct, frozen=True):
+class FieldFlag(msgspec.Struct, frozen=True):
     """A field that is given as it is, or not at all."""
 
     kept: bool
 
 
-class Sliced(msgspec.Struct, frozen=True):
+class ArraySlice(msgspec.Struct, frozen=True):
     """`$slice`: `count` elements from `skip` on, which is counted from the end below 0."""
 
     skip: int | None
@@ -46,7 +46,7 @@ class Sliced(msgspec.Struct, frozen=True):
         return array[start : start + self.count]
 
 
-class Matched(msgspec.Struct, frozen=True):
+class ElementMatch(msgspec.Struct, frozen=True):
     """`$elemMatch`: the first element of a field that meets a condition."""
 
     name: str
@@ -60,21 +60,21 @@ class Matched(msgspec.Struct, frozen=True):
         return next(([each] for each in array if self.test(each)), MISSING)
 
 
-class Computed(msgspec.Struct, frozen=True):
+class ComputedField(msgspec.Struct, frozen=True):
     """A field computed from the whole document."""
 
     value: Callable[[Document], Value]
 
 
-class Positional(msgspec.Struct, frozen=True):
+class PositionalField(msgspec.Struct, frozen=True):
     """`path.$`: the array is cut down after everything else."""
 
 
-Leaf: TypeAlias = "Kept | Sliced | Matched | Computed | Positional | dict[str, Leaf]"
+Leaf: TypeAlias = "FieldFlag | ArraySlice | ElementMatch | ComputedField | PositionalField | dict[str, Leaf]"
 Tree: TypeAlias = "dict[str, Leaf]"
 
 
-class Parsed(msgspec.Struct, frozen=True):
+class ParsedProjection(msgspec.Struct, frozen=True):
     """A projection: its tree, its kind, and the path of a positional `$`."""
 
     tree: Tree
@@ -84,12 +84,12 @@ class Parsed(msgspec.Struct, frozen=True):
 
 def parse_projection(
     spec: Document, env: Env, query: Filter | None, score: Callable[[Document], float] | None, find: bool
-) -> Parsed:
+) -> ParsedProjection:
     """The tree of a projection document. MqlError 31249 to 31395 with the server's texts."""
     parser = _Parser(env, query, score, find)
     for name, operand in spec.items():
         parser.element(name, operand, parser.tree, ())
-    return parser.finished()
+    return parser.finish()
 
 
 class _Parser:
@@ -104,14 +104,14 @@ class _Parser:
         self.sliced = self.matched = self.meta = False
         self.names_id = False
 
-    def finished(self) -> Parsed:
+    def finish(self) -> ParsedProjection:
         """The tree, with `_id` where it belongs."""
         inclusion = self._is_inclusion() if self.inclusion is None else self.inclusion
         if inclusion and not self.names_id:
-            self.tree = {"_id": Kept(True), **self.tree}
+            self.tree = {"_id": FieldFlag(True), **self.tree}
         if not inclusion and self.id:
             del self.tree["_id"]
-        return Parsed(self.tree, inclusion, self.positional)
+        return ParsedProjection(self.tree, inclusion, self.positional)
 
     def _is_inclusion(self) -> bool:
         """Of a projection that names nothing but `_id` and operators of find, which do not tell."""
@@ -146,7 +146,7 @@ class _Parser:
                 raise MqlError(31395, "positional projection cannot be used with exclusion")
             self._positional(name, tree, parent)
         else:
-            _add(tree, field_path(name), Kept(included))
+            _add(tree, field_path(name), FieldFlag(included))
         if name == "_id" and not parent:
             self.id = included
             return
@@ -173,7 +173,7 @@ class _Parser:
         if "$" in after.split("."):
             raise MqlError(31287, f"Cannot use positional operator twice: {name}")
         parts = field_path(before)
-        _add(tree, parts, Positional())
+        _add(tree, parts, PositionalField())
         self.positional = (*parent, *parts)
 
     def _object(self, name: str, operand: Document, tree: Tree, parent: Parts) -> None:
@@ -194,7 +194,7 @@ class _Parser:
         if first == "$elemMatch":
             self._elem_match(parts, argument, tree, parent)
         elif first == "$meta":
-            _add(tree, parts, Computed(meta(argument, self.score)))
+            _add(tree, parts, ComputedField(compile_meta(argument, self.score)))
             self.meta = True
         elif first == "$slice" and self.find and not _is_expression_slice(argument):
             _add(tree, parts, _slice(argument))
@@ -213,13 +213,13 @@ class _Parser:
             raise MqlError(31255, "Cannot specify positional operator and $elemMatch.")
         if len(parts) > 1 or parent:
             raise MqlError(31275, "Cannot use $elemMatch projection on a nested field.")
-        _add(tree, parts, Matched(parts[0], compile_element_filter(argument, self.env)))
+        _add(tree, parts, ElementMatch(parts[0], compile_element_filter(argument, self.env)))
         self.matched = True
 
     def _expression(self, name: str, operand: Value, tree: Tree) -> None:
         if self.inclusion is False:
             raise MqlError(31310, f"Cannot use an expression {name}: {shell(operand)} in an exclusion projection")
-        _add(tree, field_path(name), Computed(compute(operand, self.env)))
+        _add(tree, field_path(name), ComputedField(compute(operand, self.env)))
         self.inclusion = True
 
 
@@ -259,9 +259,9 @@ def _is_expression_slice(argument: Value) -> bool:
     return type(argument) is list and (len(argument) == 3 or (len(argument) == 2 and not is_number(argument[0])))
 
 
-def _slice(argument: Value) -> Sliced:
+def _slice(argument: Value) -> ArraySlice:
     if is_number(argument):
-        return Sliced(None, _clamped(argument))
+        return ArraySlice(None, _clamp_to_int32(argument))
     if type(argument) is not list:
         raise MqlError(31273, "$slice only supports numbers and [skip, limit] arrays")
     if len(argument) != 2:
@@ -269,13 +269,13 @@ def _slice(argument: Value) -> Sliced:
     skip, limit = argument
     if not is_number(limit):
         raise MqlError(31258, f"$slice expects the limit argument to be a number, got {type_name(limit)}")
-    if _clamped(limit) <= 0:
-        raise MqlError(31259, f"$slice limit must be positive, got {_clamped(limit)}")
-    return Sliced(_clamped(skip), _clamped(limit))
+    if _clamp_to_int32(limit) <= 0:
+        raise MqlError(31259, f"$slice limit must be positive, got {_clamp_to_int32(limit)}")
+    return ArraySlice(_clamp_to_int32(skip), _clamp_to_int32(limit))
 
 
-def _clamped(value: Any) -> int:
-    number = truncated(value)
+def _clamp_to_int32(value: Any) -> int:
+    number = truncate(value)
     if number is None:
         number = INT32_MAX if value == float("inf") else (INT32_MIN if value == float("-inf") else 0)
     return max(INT32_MIN, min(INT32_MAX, number))

@@ -10,14 +10,14 @@ from typing import Final, NamedTuple
 
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 
-DEEPEST: Final = 200
+MAX_DEPTH: Final = 200
 """Documents and arrays within each other."""
 
-SMALLEST: Final = 5
+MIN_DOCUMENT_SIZE: Final = 5
 
-EMBEDDED, ARRAY, SCOPED = 0x03, 0x04, 0x0F
+EMBEDDED, ARRAY, CODE_WITH_SCOPE = 0x03, 0x04, 0x0F
 
-_FIXED: Final[Mapping[int, int]] = {
+_FIXED_SIZES: Final[Mapping[int, int]] = {
     0x01: 8,
     0x06: 0,
     0x07: 12,
@@ -33,7 +33,7 @@ _FIXED: Final[Mapping[int, int]] = {
 }
 """Bytes of a value by its type, where all are of one size."""
 
-_PREFIXED: Final[Mapping[int, int]] = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
+_EXTRA_SIZES: Final[Mapping[int, int]] = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
 """Bytes of a value beside those its length counts, where a length comes first."""
 
 TYPES: Final[Mapping[int, str]] = {
@@ -73,7 +73,7 @@ class Element(NamedTuple):
 
 def elements(data: bytes) -> Iterator[Element]:
     """The fields of a document, one level deep. MqlError 22 where the bytes make no sense."""
-    check_ends(data)
+    check_document_size(data)
     position, last = 4, len(data) - 1
     while position < last:
         kind = data[position]
@@ -88,17 +88,17 @@ def elements(data: bytes) -> Iterator[Element]:
         position = end
 
 
-def check_ends(data: bytes) -> None:
+def check_document_size(data: bytes) -> None:
     """MqlError 22 unless these bytes are as long as they say and end as a document does."""
-    if len(data) < SMALLEST or int.from_bytes(data[:4], "little", signed=True) != len(data) or data[-1]:
+    if len(data) < MIN_DOCUMENT_SIZE or int.from_bytes(data[:4], "little", signed=True) != len(data) or data[-1]:
         raise _invalid("a document is not as long as it says")
 
 
 def _end_of(data: bytes, kind: int, value: int, last: int) -> int:
-    fixed = _FIXED.get(kind)
+    fixed = _FIXED_SIZES.get(kind)
     if fixed is not None:
         return value + fixed
-    beside = _PREFIXED.get(kind)
+    beside = _EXTRA_SIZES.get(kind)
     if beside is not None:
         counted = int.from_bytes(data[value : value + 4], "little", signed=True)
         if value + 4 > last or counted < 0:
@@ -121,12 +121,12 @@ def documents(data: bytes, field: str) -> list[bytes]:
             place = f"{field}.{element.name.decode('utf-8', 'replace')}"
             raise type_mismatch(place, TYPES[element.type], "object")
         document = data[element.value : element.end]
-        check_ends(document)
+        check_document_size(document)
         found.append(document)
     return found
 
 
-def without(data: bytes, taken: list[Element]) -> bytes:
+def remove_elements(data: bytes, taken: list[Element]) -> bytes:
     """A document without some of its elements."""
     parts, position = [], 4
     for element in taken:
@@ -137,7 +137,7 @@ def without(data: bytes, taken: list[Element]) -> bytes:
     return (len(rest) + 4).to_bytes(4, "little") + rest
 
 
-def check_depth(data: bytes, deepest: int = DEEPEST) -> None:
+def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
     """MqlError 22 for a document that nests too deep, or whose lengths within do not add up where that is looked at."""
     if sum(map(data.count, (b"\x03", b"\x04", b"\x0f"))) < deepest:
         # Every level has a byte that says its type: without that many no walk is needed.
@@ -148,10 +148,10 @@ def check_depth(data: bytes, deepest: int = DEEPEST) -> None:
         element = next(rest, None)
         if element is None:
             open_documents.pop()
-        elif element.type in _OPENS:
+        elif element.type in _NESTED_BYTES:
             if level >= deepest:
                 raise _invalid(f"exceeded maximum nested object depth: {deepest}")
-            inner = _OPENS[element.type](within[element.value : element.end])
+            inner = _NESTED_BYTES[element.type](within[element.value : element.end])
             open_documents.append((level + 1, elements(inner), inner))
 
 
@@ -163,11 +163,15 @@ def scope_of(value: bytes) -> bytes:
     return value[8 + code :]
 
 
-def _itself(value: bytes) -> bytes:
+def _same_bytes(value: bytes) -> bytes:
     return value
 
 
-_OPENS: Final[Mapping[int, Callable[[bytes], bytes]]] = {EMBEDDED: _itself, ARRAY: _itself, SCOPED: scope_of}
+_NESTED_BYTES: Final[Mapping[int, Callable[[bytes], bytes]]] = {
+    EMBEDDED: _same_bytes,
+    ARRAY: _same_bytes,
+    CODE_WITH_SCOPE: scope_of,
+}
 
 
 def _invalid(what: str) -> MqlError:

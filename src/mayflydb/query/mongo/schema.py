@@ -206,7 +206,7 @@ def _not(operand: Document, _: Document) -> Rule:
 # --- numbers and strings ---------------------------------------------------------------------------------------------
 
 
-def _bound(name: str, operand: Value, spec: Document) -> Rule:
+def _limit_rule(name: str, operand: Value, spec: Document) -> Rule:
     lower = name == "minimum"
     exclusive = spec.get("exclusiveMinimum" if lower else "exclusiveMaximum", False)
     bound = order_key(operand)
@@ -234,7 +234,7 @@ def _multiple_of(operand: Value, _: Document) -> Rule:
         if not is_number(value):
             return None
         number = _decimal(value)
-        if number is not None and _fraction_free(number, divisor):
+        if number is not None and _is_multiple(number, divisor):
             return None
         return _failure("multipleOf", operand, "considered value is not a multiple of the specified value", value)
 
@@ -248,7 +248,7 @@ def _decimal(value: Any) -> Decimal | None:
     return number if number.is_finite() else None
 
 
-def _fraction_free(number: Decimal, divisor: Decimal) -> bool:
+def _is_multiple(number: Decimal, divisor: Decimal) -> bool:
     one, other = number.as_integer_ratio(), divisor.as_integer_ratio()
     return (one[0] * other[1]) % (one[1] * other[0]) == 0
 
@@ -372,7 +372,7 @@ def _names(name: str, operand: list[Value]) -> list[str]:
     return operand
 
 
-def _required(operand: list[Value], _: Document) -> Rule:
+def _require_properties(operand: list[Value], _: Document) -> Rule:
     names = _names("required", operand)
 
     def rule(value: Value) -> Document | None:
@@ -493,7 +493,7 @@ _RULES: Final[Mapping[str, Callable[[Any, Document], Rule]]] = {
     "enum": _enum,
     **{name: partial(_some_of, name) for name in ("allOf", "anyOf", "oneOf")},
     "not": _not,
-    **{name: partial(_bound, name) for name in ("minimum", "maximum")},
+    **{name: partial(_limit_rule, name) for name in ("minimum", "maximum")},
     "multipleOf": _multiple_of,
     **{name: partial(_length, name) for name in ("minLength", "maxLength")},
     "pattern": _pattern,
@@ -505,6 +505,6 @@ _RULES: Final[Mapping[str, Callable[[Any, Document], Rule]]] = {
     "patternProperties": _pattern_properties,
     "additionalProperties": _additional_properties,
     **{name: partial(_property_count, name) for name in ("minProperties", "maxProperties")},
-    "required": _required,
+    "required": _require_properties,
     "dependencies": _dependencies,
 }

@@ -23,7 +23,7 @@ _EMPTY: Final = MISSING
 KeyOf = Callable[[Document], Any]
 
 
-class Reversed:
+class ReverseKey:
     """A key that orders backwards."""
 
     __slots__ = ("key",)
@@ -31,11 +31,11 @@ class Reversed:
     def __init__(self, key: Any) -> None:
         self.key = key
 
-    def __lt__(self, other: Reversed) -> bool:
+    def __lt__(self, other: ReverseKey) -> bool:
         return bool(other.key < self.key)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reversed) and other.key == self.key
+        return isinstance(other, ReverseKey) and other.key == self.key
 
     def __hash__(self) -> int:
         return hash(self.key)
@@ -48,13 +48,13 @@ class Sort(msgspec.Struct, frozen=True):
 
     def key(self, document: Document) -> Any:
         """What documents compare by in this order; lists of them can be merged by it."""
-        return tuple(Reversed(of(document)) if down else of(document) for of, down in self.keys)
+        return tuple(ReverseKey(of(document)) if down else of(document) for of, down in self.keys)
 
     def order(self, documents: Iterable[Document]) -> list[Document]:
         """The documents sorted."""
         ordered = list(documents)
         for down, keys in self._runs():
-            ordered.sort(key=_together(keys), reverse=down)
+            ordered.sort(key=_combine_keys(keys), reverse=down)
         return ordered
 
     def first(self, documents: Iterable[Document], n: int) -> list[Document]:
@@ -62,7 +62,7 @@ class Sort(msgspec.Struct, frozen=True):
         runs = self._runs()
         if len(runs) == 1:
             ((down, keys),) = runs
-            return (heapq.nlargest if down else heapq.nsmallest)(n, documents, key=_together(keys))
+            return (heapq.nlargest if down else heapq.nsmallest)(n, documents, key=_combine_keys(keys))
         return heapq.nsmallest(n, documents, key=self.key)
 
     def _runs(self) -> list[tuple[bool, list[KeyOf]]]:
@@ -71,7 +71,7 @@ class Sort(msgspec.Struct, frozen=True):
         return runs[::-1]
 
 
-def _together(keys: Sequence[KeyOf]) -> KeyOf:
+def _combine_keys(keys: Sequence[KeyOf]) -> KeyOf:
     if len(keys) == 1:
         return keys[0]
     if len(keys) == 2:
@@ -181,10 +181,10 @@ class _Rows(msgspec.Struct, frozen=True):
         order_key = self.env.collation.order_key
         rows = _rows([(document, parts) for parts in self.paths])
         keyed = [tuple([order_key(value) for value in row]) for row in rows]
-        return min(keyed, key=self._directed)
+        return min(keyed, key=self._directed_key)
 
-    def _directed(self, row: Sequence[OrderKey]) -> tuple[Any, ...]:
-        return tuple(Reversed(key) if down else key for key, down in zip(row, self.downs, strict=True))
+    def _directed_key(self, row: Sequence[OrderKey]) -> tuple[Any, ...]:
+        return tuple(ReverseKey(key) if down else key for key, down in zip(row, self.downs, strict=True))
 
 
 def _meets_array(document: Document, parts: Parts) -> bool:
@@ -198,7 +198,7 @@ def _meets_array(document: Document, parts: Parts) -> bool:
 
 def _rows(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
     """The values at the ends of the paths, one row for each element of the array they share. MqlError 2 for two arrays."""
-    reached = [_until_array(value, parts) for value, parts in places]
+    reached = [_walk_to_array(value, parts) for value, parts in places]
     arrays = [value for value, _, meets in reached if meets]
     if not arrays:
         return [[value for value, _, _ in reached]]
@@ -214,20 +214,20 @@ def _rows(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
 def _rows_of_elements(places: list[tuple[Value, Parts]], fresh: list[bool]) -> list[list[Value]]:
     """Rows of one element. An array right within an array is not walked into."""
     if all(type(value) is not dict or not parts for value, parts in places):
-        return [[_end(value, parts) for value, parts in places]]
+        return [[_value_at_end(value, parts) for value, parts in places]]
     settled = [
-        (value, parts) if type(value) is dict and parts else (_end(value, parts) if new else value, ())
+        (value, parts) if type(value) is dict and parts else (_value_at_end(value, parts) if new else value, ())
         for (value, parts), new in zip(places, fresh, strict=True)
     ]
     return _rows(settled)
 
 
-def _end(value: Value, parts: Parts) -> Value:
+def _value_at_end(value: Value, parts: Parts) -> Value:
     """What a path that stops at a value finds: the value at its end, null before."""
     return None if parts else value
 
 
-def _until_array(value: Value, parts: Parts) -> tuple[Value, Parts, bool]:
+def _walk_to_array(value: Value, parts: Parts) -> tuple[Value, Parts, bool]:
     """As far as a path goes without elements of arrays: what is there, what is left of the path, whether it is an array."""
     while parts:
         if type(value) is list:

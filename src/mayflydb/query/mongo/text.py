@@ -79,11 +79,13 @@ def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float,
             yield text, named.get(path, everywhere), language
         return
     for path, weight in index.weights.items():
-        for text, language in _along(document, split(path), 0, index, index.language):
+        for text, language in _strings_at(document, split(path), 0, index, index.language):
             yield text, weight, language
 
 
-def _along(value: Value, parts: tuple[str, ...], at: int, index: TextIndex, language: str) -> Iterator[tuple[str, str]]:
+def _strings_at(
+    value: Value, parts: tuple[str, ...], at: int, index: TextIndex, language: str
+) -> Iterator[tuple[str, str]]:
     """The strings at a path, through arrays; a part that is a number is a place in one, too."""
     kind = type(value)
     if at == len(parts):
@@ -93,14 +95,14 @@ def _along(value: Value, parts: tuple[str, ...], at: int, index: TextIndex, lang
             yield from ((each, language) for each in value if type(each) is str)
     elif kind is dict:
         own = _language_in(value, index, language)
-        yield from _along(value.get(parts[at]), parts, at + 1, index, own)
+        yield from _strings_at(value.get(parts[at]), parts, at + 1, index, own)
     elif kind is list:
         for each in value:
             if type(each) is dict:
-                yield from _along(each, parts, at, index, language)
+                yield from _strings_at(each, parts, at, index, language)
         place = index_of(parts[at])
         if place is not None and place < len(value):
-            yield from _along(value[place], parts, at + 1, index, language)
+            yield from _strings_at(value[place], parts, at + 1, index, language)
 
 
 def _strings(path: str, value: Value, index: TextIndex, language: str) -> Iterator[tuple[str, str, str]]:
@@ -148,10 +150,10 @@ def compile_text(operand: Value, index: TextIndex | None) -> TextSearch:
             raise bad_value(f'unsupported language: "{operand["$language"]}" for text index version 3')
     if index is None:
         raise MqlError(27, "text index required for $text query")
-    return _compiled(operand, index, language or index.language)
+    return _compile_search(operand, index, language or index.language)
 
 
-def _compiled(operand: Mapping[str, Any], index: TextIndex, language: str) -> TextSearch:
+def _compile_search(operand: Mapping[str, Any], index: TextIndex, language: str) -> TextSearch:
     case, accents = operand.get("$caseSensitive", False), operand.get("$diacriticSensitive", False)
     wanted: list[str] = []
     excluded: list[str] = []
@@ -196,7 +198,7 @@ _UNSUPPORTED_META: Final = frozenset(
 )
 
 
-def meta(argument: Value, score: Callable[[Document], float] | None) -> Callable[[Document], float]:
+def compile_meta(argument: Value, score: Callable[[Document], float] | None) -> Callable[[Document], float]:
     """What `$meta` gives for a document. MqlError 17307 and 17308 for what is none, 2 for what is not supported, 40218."""
     if type(argument) is not str:
         raise MqlError(17307, "$meta only supports string arguments")

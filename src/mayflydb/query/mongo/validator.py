@@ -87,34 +87,36 @@ def _of_branches(name: str, branches: list[Document], document: Document, env: E
     holds = [compile_filter(branch, env).matches(document) for branch in branches]
     # `$nor` fails by those that hold; negated, `$and` and `$or` do.
     wanted = met != (name == "$nor")
-    told = [
+    details = [
         {"index": index, "details": _of_query(branch, document, env, wanted)}
         for index, (branch, held) in enumerate(zip(branches, holds, strict=True))
         if held is wanted
     ]
-    return {"operatorName": name, "clausesSatisfied" if wanted else "clausesNotSatisfied": told}
+    return {"operatorName": name, "clausesSatisfied" if wanted else "clausesNotSatisfied": details}
 
 
 def _of_field(path: str, operator: str, clause: Document, document: Document, met: bool) -> Document:
-    told: dict[str, Any] = {"operatorName": operator, "specifiedAs": clause}
-    values = [value for value in lookup(document, split(path), spread=operator not in _WHOLE) if value is not MISSING]
+    details: dict[str, Any] = {"operatorName": operator, "specifiedAs": clause}
+    values = [
+        value for value in lookup(document, split(path), spread=operator not in _WHOLE_ARRAY) if value is not MISSING
+    ]
     reasons = _REASONS.get(operator, _COMPARISON)
     if operator == "$exists":
-        return {**told, "reason": reasons[bool(values)]}
+        return {**details, "reason": reasons[bool(values)]}
     if not values and operator not in ("$ne", "$nin"):
-        return {**told, "reason": "field was missing"}
-    told["reason"] = reasons[met]
-    told.update(_several("consideredValue", values))
+        return {**details, "reason": "field was missing"}
+    details["reason"] = reasons[met]
+    details.update(_one_or_many("consideredValue", values))
     if operator == "$type":
-        told.update(_several("consideredType", list(dict.fromkeys(map(type_name, values)))))
-    return told
+        details.update(_one_or_many("consideredType", list(dict.fromkeys(map(type_name, values)))))
+    return details
 
 
-_WHOLE: Final = frozenset(("$size", "$elemMatch", "$exists", "$all"))
+_WHOLE_ARRAY: Final = frozenset(("$size", "$elemMatch", "$exists", "$all"))
 """Operators that look at an array as one value."""
 
 
-def _several(name: str, values: list[Value]) -> Document:
+def _one_or_many(name: str, values: list[Value]) -> Document:
     if not values:
         return {}
     return {name: values[0]} if len(values) == 1 else {f"{name}s": values}

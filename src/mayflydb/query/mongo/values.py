@@ -39,7 +39,7 @@ from bson.errors import BSONError
 from bson.raw_bson import RawBSONDocument
 
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.raw import ARRAY, EMBEDDED, SCOPED, elements, scope_of, without
+from mayflydb.query.mongo.raw import ARRAY, CODE_WITH_SCOPE, EMBEDDED, elements, remove_elements, scope_of
 
 
 class Missing(Enum):
@@ -58,16 +58,16 @@ Value: TypeAlias = Any
 
 Document: TypeAlias = dict[str, Any]
 
-LAST_SECOND: Final = 2**32 - 1
+MAX_TIMESTAMP_SECONDS: Final = 2**32 - 1
 """The greatest number of seconds that a Timestamp holds; in 2106."""
 
 
 def timestamp_at(seconds: int) -> Timestamp:
     """A second of the clock as the Timestamp type has it; from 2106 on, the last one that there is."""
-    return Timestamp(min(seconds, LAST_SECOND), 1)
+    return Timestamp(min(seconds, MAX_TIMESTAMP_SECONDS), 1)
 
 
-OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
+CODEC_OPTIONS: Final[CodecOptions[Document]] = CodecOptions(
     document_class=dict,
     datetime_conversion=DatetimeConversion.DATETIME_MS,
     unicode_decode_error_handler="surrogateescape",
@@ -81,7 +81,7 @@ def decode(data: bytes) -> Document:
     """The document these bytes are. MqlError 22 if they are none."""
     try:
         # bson makes objects of database references, which lose the order of their fields.
-        return _decode(data, OPTIONS) if _REFERENCE not in data else _with_references(data)
+        return _decode(data, CODEC_OPTIONS) if _REFERENCE not in data else _with_references(data)
     except (BSONError, ValueError, OverflowError, RecursionError) as error:
         raise MqlError(22, f"invalid BSON: {error}") from None
 
@@ -91,8 +91,8 @@ def _with_references(data: bytes) -> Document:
     parts = list(elements(data))
     apart = [part for part in parts if part.type in _HOLDERS and _REFERENCE in data[part.value : part.end]]
     if not apart:
-        return _decode(data, OPTIONS)
-    rest = _decode(without(data, apart), OPTIONS)
+        return _decode(data, CODEC_OPTIONS)
+    rest = _decode(remove_elements(data, apart), CODEC_OPTIONS)
     document: Document = {}
     for part in parts:
         name = part.name.decode("utf-8", "surrogateescape")
@@ -109,14 +109,14 @@ def _scoped_code(value: bytes) -> Code:
 _HOLDERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
     EMBEDDED: _with_references,
     ARRAY: lambda value: list(_with_references(value).values()),
-    SCOPED: _scoped_code,
+    CODE_WITH_SCOPE: _scoped_code,
 }
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
     """The bytes of a document. MqlError 2 for a value that has no BSON type, 22 for one that no document can hold."""
     try:
-        return _encode(document, codec_options=OPTIONS)
+        return _encode(document, codec_options=CODEC_OPTIONS)
     except (BSONError, ValueError, OverflowError, RecursionError) as error:
         raise MqlError(22, f"cannot be written as BSON: {error}") from None
 

@@ -22,7 +22,14 @@ from mayflydb.frontends.mongo.resolving import environment, existing, select, te
 from mayflydb.frontends.mongo.services import Command, Services
 from mayflydb.frontends.mongo.sessions.work import Single, begin
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
-from mayflydb.query.mongo.indexes.explain import Asked, Counted, Verb, execution_stats, explanation, query_planner
+from mayflydb.query.mongo.indexes.explain import (
+    ExplainedCommand,
+    RunCounts,
+    Verb,
+    execution_stats,
+    explanation,
+    query_planner,
+)
 from mayflydb.query.mongo.indexes.planner import Plan
 from mayflydb.query.mongo.projection import compile_projection
 from mayflydb.query.mongo.stages import compile_pipeline
@@ -34,7 +41,7 @@ VERBOSITIES: Final = ("queryPlanner", "executionStats", "allPlansExecution")
 class Question(msgspec.Struct, frozen=True):
     """What is explained: the read a command makes, and the stages that a pipeline has left after it."""
 
-    asked: Asked
+    asked: ExplainedCommand
     select: Select
     rest: list[Document] = []
 
@@ -75,7 +82,7 @@ def _told(
     namespace: str,
     plan: Plan,
     question: Question,
-    counted: Counted | None,
+    counted: RunCounts | None,
     everything: bool,
 ) -> Document:
     host, _, port = services.options.advertise.rpartition(":")
@@ -95,10 +102,10 @@ def _told(
 
 async def _counted(
     services: Services, call: Call, collection: Collection | None, question: Question, started: int
-) -> Counted:
+) -> RunCounts:
     """What a run of the read costs; `hidden`: how many documents match that an expiry hides."""
     if collection is None:
-        return Counted(0, 0, 0)
+        return RunCounts(0, 0, 0)
     work = await begin(services, call)
     if not isinstance(work, Single) or not isinstance(work.view, CommittedView):
         raise MqlError(263, "Operation not permitted in transaction :: caused by :: explain")
@@ -114,7 +121,7 @@ async def _counted(
         hidden = await _count(view, bare, every, call) - await _count(view, collection, every, call)
     writes = question.asked.verb in ("update", "delete", "count")
     spent = (services.monotonic() - started) // 1000
-    return Counted(0 if writes else returned, keys, documents, hidden, spent)
+    return RunCounts(0 if writes else returned, keys, documents, hidden, spent)
 
 
 async def _count(view: CommittedView, collection: Collection, chosen: Select, call: Call) -> int:
@@ -137,7 +144,7 @@ async def _find(services: Services, call: Call, collection: Collection | None) -
     projection = arguments.document(body, "projection", name)
     if projection:
         compile_projection(projection, env, chosen.filter)
-    return Question(Asked(query, "find", sort, projection, skip, limit), chosen)
+    return Question(ExplainedCommand(query, "find", sort, projection, skip, limit), chosen)
 
 
 async def _query(services: Services, call: Call, collection: Collection | None) -> Question:
@@ -149,7 +156,7 @@ async def _query(services: Services, call: Call, collection: Collection | None) 
         collection, environment(services, call, collection, body), query, None, body.get("hint"), skip, limit
     )
     verb: Verb = "count" if name == "count" else "distinct"
-    return Question(Asked(query, verb, None, None, skip, limit), chosen)
+    return Question(ExplainedCommand(query, verb, None, None, skip, limit), chosen)
 
 
 async def _statement(services: Services, call: Call, collection: Collection | None) -> Question:
@@ -185,7 +192,7 @@ def _write(
     chosen = select(
         collection, environment(services, call, collection, given), query, sort, given.get("hint"), limit=limit
     )
-    return Question(Asked(query, "delete" if removes else "update", sort), chosen)
+    return Question(ExplainedCommand(query, "delete" if removes else "update", sort), chosen)
 
 
 async def _aggregate(services: Services, call: Call, collection: Collection | None) -> Question:
@@ -198,7 +205,7 @@ async def _aggregate(services: Services, call: Call, collection: Collection | No
         raise failed_to_parse("explain of a pipeline that reads no documents is not supported")
     head = pipeline.head
     chosen = select(collection, env, head.query, head.sort, body.get("hint"), head.skip, head.limit or 0)
-    asked = Asked(head.query, "find", head.sort, None, head.skip, head.limit or 0)
+    asked = ExplainedCommand(head.query, "find", head.sort, None, head.skip, head.limit or 0)
     return Question(asked, chosen, stages[pipeline.headed :])
 
 

@@ -25,7 +25,7 @@ from mayflydb.frontends.mongo.sessions.work import begin, concern_error
 from mayflydb.frontends.mongo.statements import Deletion, Modification, retry_if_dropped
 from mayflydb.frontends.mongo.writing import Writer
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.update import check_names
+from mayflydb.query.mongo.update import check_stage_names
 from mayflydb.query.mongo.values import MISSING, Document, decode
 
 MOST: Final = 100_000
@@ -239,7 +239,7 @@ async def update(services: Services, call: Call) -> Document:
         if PIPELINE in raw:
             # A stage that does not exist fails the command, not its statement.
             updates = decode(raw).get("u")
-            check_names(updates if type(updates) is list else [])
+            check_stage_names(updates if type(updates) is list else [])
     outcome = await _each(services, call, "updates", UPDATE_FIELDS, _update_one)
     return outcome.reply(call, nModified=outcome.modified)
 

@@ -14,7 +14,7 @@ from bson import Timestamp
 from mayflydb.frontends.mongo.streams.tokens import Token
 from mayflydb.model.instant import MINUTE, SECOND, Instant
 from mayflydb.query.mongo.faults import MqlError, bad_value
-from mayflydb.query.mongo.values import LAST_SECOND, Document, type_name
+from mayflydb.query.mongo.values import MAX_TIMESTAMP_SECONDS, Document, type_name
 
 _IMAGES: Final = ("off", "whenAvailable", "required")
 _DOCUMENTS: Final = ("default", "updateLookup", "whenAvailable", "required")
@@ -28,7 +28,7 @@ _FIELDS: Final = (
     "showExpandedEvents",
 )
 
-_BEYOND: Final = (LAST_SECOND + 1) * SECOND
+_BEYOND: Final = (MAX_TIMESTAMP_SECONDS + 1) * SECOND
 
 AFTERWARDS: Final = frozenset(
     {"$addFields", "$match", "$project", "$redact", "$replaceRoot", "$replaceWith", "$set", "$unset"}
@@ -83,14 +83,14 @@ def time_of(instant: Instant) -> Timestamp:
     the year 9999; all instants of such a minute have one cluster time.
     """
     seconds, microseconds = divmod(instant, SECOND)
-    if seconds <= LAST_SECOND:
+    if seconds <= MAX_TIMESTAMP_SECONDS:
         return Timestamp(seconds, microseconds + 1)
-    return Timestamp(LAST_SECOND, SECOND + 1 + (instant - _BEYOND) // MINUTE)
+    return Timestamp(MAX_TIMESTAMP_SECONDS, SECOND + 1 + (instant - _BEYOND) // MINUTE)
 
 
 def instant_of(time: Timestamp) -> Instant:
     """The first instant that has this cluster time."""
-    if time.time == LAST_SECOND and time.inc > SECOND:
+    if time.time == MAX_TIMESTAMP_SECONDS and time.inc > SECOND:
         return _BEYOND + (time.inc - SECOND - 1) * MINUTE
     return time.time * SECOND + min(max(time.inc - 1, 0), SECOND)
 

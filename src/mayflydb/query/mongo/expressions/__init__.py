@@ -21,7 +21,7 @@ from mayflydb.query.mongo.expressions import (
     trigonometry,
     variables,
 )
-from mayflydb.query.mongo.expressions.core import Constant, Expression, Frame, Parser, Scope
+from mayflydb.query.mongo.expressions.core import CompileScope, Constant, Expression, Frame, Parser
 from mayflydb.query.mongo.expressions.reads import depends_on
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value
@@ -57,7 +57,7 @@ def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -
     operator, 17276 for an unbound variable, 15 for one nested too deeply.
     """
     try:
-        return Scope(env, frozenset(variables), OPERATORS).compile(spec)
+        return CompileScope(env, frozenset(variables), OPERATORS).compile(spec)
     except RecursionError:
         raise MqlError(15, "an expression exceeds the maximum nested depth") from None
 

@@ -9,7 +9,7 @@ from typing import Final
 from bson import DatetimeMS, Int64
 
 from mayflydb.query.mongo import numbers
-from mayflydb.query.mongo.expressions.core import Function, Parser, fixed, nothing, ranged
+from mayflydb.query.mongo.expressions.core import Function, Parser, fixed_arity, is_nullish, ranged_arity
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, NUMBERS, Value, type_name
@@ -28,7 +28,7 @@ def _add(*values: Value) -> Value:
                 raise MqlError(16612, "only one date allowed in an $add expression")
             date = True
             total = numbers.add(total, Int64(int(value)))
-        elif nothing(value):
+        elif is_nullish(value):
             null = True
         else:
             raise MqlError(14, f"$add only supports numeric or date types, not {type_name(value)}")
@@ -39,7 +39,7 @@ def _add(*values: Value) -> Value:
 
 def _date(milliseconds: Number, name: str) -> DatetimeMS:
     """Rounded to whole milliseconds. MqlError 15 beyond an int64."""
-    exact = numbers.rounded(milliseconds, 0)
+    exact = numbers.round_to(milliseconds, 0)
     if numbers.is_nan(exact) or not INT64_MIN <= numbers.double_of(exact) < INT64_MAX:
         raise MqlError(15, f"date overflow in {name}")
     whole = numbers.integral(exact)
@@ -50,7 +50,7 @@ def _date(milliseconds: Number, name: str) -> DatetimeMS:
 def _subtract(one: Value, other: Value) -> Value:
     if type(one) in NUMBERS and type(other) in NUMBERS:
         return numbers.subtract(one, other)
-    if nothing(one) or nothing(other):
+    if is_nullish(one) or is_nullish(other):
         return None
     if type(one) is DatetimeMS:
         if type(other) is DatetimeMS:
@@ -66,18 +66,18 @@ def _multiply(*values: Value) -> Value:
     for value in values:
         if type(value) in NUMBERS:
             product = numbers.multiply(product, value)
-        elif nothing(value):
+        elif is_nullish(value):
             null = True
         else:
             raise MqlError(14, f"$multiply only supports numeric types, not {type_name(value)}")
     return None if null else product
 
 
-def _two(name: str, code: int, function: Callable[[Number, Number], Number]) -> Function:
+def _binary_operator(name: str, code: int, function: Callable[[Number, Number], Number]) -> Function:
     def both(one: Value, other: Value) -> Value:
         if type(one) in NUMBERS and type(other) in NUMBERS:
             return function(one, other)
-        if nothing(one) or nothing(other):
+        if is_nullish(one) or is_nullish(other):
             return None
         raise MqlError(code, f"{name} only supports numeric types, not {type_name(one)} and {type_name(other)}")
 
@@ -90,7 +90,7 @@ def numeric(name: str, function: Callable[[Number], Value]) -> Function:
     def single(value: Value) -> Value:
         if type(value) in NUMBERS:
             return value if numbers.is_nan(value) else function(value)
-        if nothing(value):
+        if is_nullish(value):
             return None
         raise MqlError(28765, f"{name} only supports numeric types, not {type_name(value)}")
 
@@ -103,9 +103,9 @@ def _logarithm(name: str, function: Callable[[Number], Value]) -> Function:
     return lambda value: math.nan if type(value) in NUMBERS and numbers.is_nan(value) else single(value)
 
 
-def _placed(name: str, function: Callable[[Number, int], Number]) -> Function:
+def _round_to_place(name: str, function: Callable[[Number, int], Number]) -> Function:
     def at(value: Value, place: Value = 0) -> Value:
-        if nothing(value) or nothing(place):
+        if is_nullish(value) or is_nullish(place):
             return None
         if type(value) not in NUMBERS:
             raise MqlError(51081, f"{name} only supports numeric types, not {type_name(value)}")
@@ -124,7 +124,7 @@ def _placed(name: str, function: Callable[[Number, int], Number]) -> Function:
 
 
 def _power(base: Value, exponent: Value) -> Value:
-    if nothing(base) or nothing(exponent):
+    if is_nullish(base) or is_nullish(exponent):
         return None
     if type(base) not in NUMBERS:
         raise MqlError(28762, f"$pow's base must be numeric, not {type_name(base)}")
@@ -134,7 +134,7 @@ def _power(base: Value, exponent: Value) -> Value:
 
 
 def _log(value: Value, base: Value) -> Value:
-    if nothing(value) or nothing(base):
+    if is_nullish(value) or is_nullish(base):
         return None
     if type(value) not in NUMBERS:
         raise MqlError(28756, f"$log's argument must be numeric, not {type_name(value)}")
@@ -149,7 +149,7 @@ def _bitwise(name: str, start: int, function: Callable[[int, int], int]) -> Func
     def all_of(*values: Value) -> Value:
         result, wide, null = start, False, False
         for value in values:
-            if nothing(value):
+            if is_nullish(value):
                 null = True
             elif type(value) not in (int, Int64):
                 raise MqlError(14, f"{name} only supports int and long operands.")
@@ -162,7 +162,7 @@ def _bitwise(name: str, start: int, function: Callable[[int, int], int]) -> Func
 
 
 def _bit_not(value: Value) -> Value:
-    if nothing(value):
+    if is_nullish(value):
         return None
     if type(value) not in (int, Int64):
         if type(value) not in NUMBERS:
@@ -172,24 +172,24 @@ def _bit_not(value: Value) -> Value:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$add": ranged(0, None, _add),
-    "$subtract": fixed(2, _subtract),
-    "$multiply": ranged(0, None, _multiply),
-    "$divide": fixed(2, _two("$divide", 14, numbers.divide)),
-    "$mod": fixed(2, _two("$mod", 16611, numbers.modulo)),
-    "$abs": fixed(1, numeric("$abs", numbers.absolute)),
-    "$ceil": fixed(1, numeric("$ceil", numbers.ceil)),
-    "$floor": fixed(1, numeric("$floor", numbers.floor)),
-    "$round": ranged(1, 2, _placed("$round", numbers.rounded)),
-    "$trunc": ranged(1, 2, _placed("$trunc", numbers.truncated)),
-    "$sqrt": fixed(1, numeric("$sqrt", numbers.square_root)),
-    "$exp": fixed(1, numeric("$exp", numbers.exponential)),
-    "$ln": fixed(1, _logarithm("$ln", numbers.natural_log)),
-    "$log10": fixed(1, _logarithm("$log10", numbers.decimal_log)),
-    "$log": fixed(2, _log),
-    "$pow": fixed(2, _power),
-    "$bitAnd": ranged(0, None, _bitwise("$bitAnd", -1, int.__and__)),
-    "$bitOr": ranged(0, None, _bitwise("$bitOr", 0, int.__or__)),
-    "$bitXor": ranged(0, None, _bitwise("$bitXor", 0, int.__xor__)),
-    "$bitNot": fixed(1, _bit_not),
+    "$add": ranged_arity(0, None, _add),
+    "$subtract": fixed_arity(2, _subtract),
+    "$multiply": ranged_arity(0, None, _multiply),
+    "$divide": fixed_arity(2, _binary_operator("$divide", 14, numbers.divide)),
+    "$mod": fixed_arity(2, _binary_operator("$mod", 16611, numbers.modulo)),
+    "$abs": fixed_arity(1, numeric("$abs", numbers.absolute)),
+    "$ceil": fixed_arity(1, numeric("$ceil", numbers.ceil)),
+    "$floor": fixed_arity(1, numeric("$floor", numbers.floor)),
+    "$round": ranged_arity(1, 2, _round_to_place("$round", numbers.round_to)),
+    "$trunc": ranged_arity(1, 2, _round_to_place("$trunc", numbers.truncate_to)),
+    "$sqrt": fixed_arity(1, numeric("$sqrt", numbers.square_root)),
+    "$exp": fixed_arity(1, numeric("$exp", numbers.exponential)),
+    "$ln": fixed_arity(1, _logarithm("$ln", numbers.natural_log)),
+    "$log10": fixed_arity(1, _logarithm("$log10", numbers.decimal_log)),
+    "$log": fixed_arity(2, _log),
+    "$pow": fixed_arity(2, _power),
+    "$bitAnd": ranged_arity(0, None, _bitwise("$bitAnd", -1, int.__and__)),
+    "$bitOr": ranged_arity(0, None, _bitwise("$bitOr", 0, int.__or__)),
+    "$bitXor": ranged_arity(0, None, _bitwise("$bitXor", 0, int.__xor__)),
+    "$bitNot": fixed_arity(1, _bit_not),
 }

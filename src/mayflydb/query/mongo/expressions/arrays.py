@@ -6,22 +6,22 @@ from collections.abc import Mapping
 from typing import Final
 
 from mayflydb.query.mongo.expressions.core import (
-    Codes,
+    ArgumentCodes,
+    CompileScope,
     Expression,
     Frame,
     Function,
     Parser,
-    Scope,
     arguments,
     binder,
     check_size,
     check_variable,
-    fixed,
-    folded,
-    measured,
-    nothing,
-    ranged,
-    scoped,
+    fixed_arity,
+    fold_constants,
+    is_nullish,
+    measure,
+    ranged_arity,
+    with_scope,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import int32_of, integral
@@ -35,7 +35,7 @@ def _size(value: Value) -> int:
 
 
 def _element_at(array: Value, place: Value) -> Value:
-    if nothing(array) or nothing(place):
+    if is_nullish(array) or is_nullish(place):
         return None
     if type(array) is not list:
         raise MqlError(28689, f"$arrayElemAt's first argument must be an array, but is {type_name(array)}")
@@ -49,22 +49,22 @@ def _element_at(array: Value, place: Value) -> Value:
     return array[index] if -len(array) <= index < len(array) else MISSING
 
 
-def _in(scope: Scope) -> Function:
+def _in(scope: CompileScope) -> Function:
     key = scope.comparing()
 
-    def contained(value: Value, array: Value) -> bool:
+    def contains(value: Value, array: Value) -> bool:
         if type(array) is not list:
             raise MqlError(40081, f"$in requires an array as a second argument, found: {type_name(array)}")
         wanted = key(value)
         return any(key(each) == wanted for each in array)
 
-    return contained
+    return contains
 
 
 def _concat(*arrays: Value) -> Value:
     joined: list[Value] = []
     for array in arrays:
-        if nothing(array):
+        if is_nullish(array):
             return None
         if type(array) is not list:
             raise MqlError(28664, f"$concatArrays only supports arrays, not {type_name(array)}")
@@ -74,7 +74,7 @@ def _concat(*arrays: Value) -> Value:
 
 
 def _slice(array: Value, *places: Value) -> Value:
-    if nothing(array) or any(nothing(each) for each in places):
+    if is_nullish(array) or any(is_nullish(each) for each in places):
         return None
     if type(array) is not list:
         raise MqlError(28724, f"First argument to $slice must be an array, but is of type: {type_name(array)}")
@@ -100,7 +100,7 @@ def _slice_place(value: Value, code: int, message: str, which: str) -> int:
 
 
 def _reverse(array: Value) -> Value:
-    if nothing(array):
+    if is_nullish(array):
         return None
     if type(array) is not list:
         raise MqlError(34435, f"The argument to $reverseArray must be an array, but was of type: {type_name(array)}")
@@ -121,11 +121,11 @@ def bound_of(name: str, value: Value, what: str) -> int:
     return place
 
 
-def _index_of(scope: Scope) -> Function:
+def _index_of(scope: CompileScope) -> Function:
     key = scope.comparing()
 
     def index_of(array: Value, wanted: Value, *bounds: Value) -> Value:
-        if nothing(array):
+        if is_nullish(array):
             return None
         if type(array) is not list:
             raise MqlError(40090, f"$indexOfArray requires an array as a first argument, found: {type_name(array)}")
@@ -140,7 +140,7 @@ def _index_of(scope: Scope) -> Function:
     return index_of
 
 
-_LIMIT: Final = 100 * 1024 * 1024 // 16
+_MAX_RANGE: Final = 100 * 1024 * 1024 // 16
 
 
 def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
@@ -150,7 +150,7 @@ def _range(start: Value, end: Value, step: Value = 1) -> list[int]:
     if by == 0:
         raise MqlError(34449, "$range requires a non-zero step value")
     places = range(first, last, by)
-    if len(places) > _LIMIT:
+    if len(places) > _MAX_RANGE:
         raise MqlError(146, f"$range would use too much memory: {len(places)} elements")
     return list(places)
 
@@ -173,21 +173,21 @@ def _is_array(value: Value) -> bool:
 
 # --- for each element ------------------------------------------------------------------------------------------------
 
-_MAP: Final = Codes(16878, 16879, {"input": 16880, "in": 16882})
-_FILTER: Final = Codes(28646, 28647, {"input": 28648, "cond": 28650})
-_REDUCE: Final = Codes(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079})
+_MAP: Final = ArgumentCodes(16878, 16879, {"input": 16880, "in": 16882})
+_FILTER: Final = ArgumentCodes(28646, 28647, {"input": 28648, "cond": 28650})
+_REDUCE: Final = ArgumentCodes(40075, 40076, {"input": 40077, "initialValue": 40078, "in": 40079})
 
 
-def _map(name: str, spec: Value, scope: Scope) -> Expression:
+def _map(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "in"), ("as",), _MAP)
     variable = check_variable(given.get("as", "this"))
     source = scope.compile(given["input"])
-    body = scope.within(variable).compile(given["in"])
+    body = scope.with_names(variable).compile(given["in"])
     bind = binder(variable)
 
     def each(frame: Frame) -> Value:
         array = source(frame)
-        if nothing(array):
+        if is_nullish(array):
             return None
         if type(array) is not list:
             raise MqlError(16883, f"input to $map must be an array not {type_name(array)}")
@@ -202,17 +202,17 @@ def _map(name: str, spec: Value, scope: Scope) -> Expression:
     return each
 
 
-def _filter(name: str, spec: Value, scope: Scope) -> Expression:
+def _filter(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "cond"), ("as", "limit"), _FILTER)
     variable = check_variable(given.get("as", "this"))
     source = scope.compile(given["input"])
-    condition = scope.within(variable).compile(given["cond"])
+    condition = scope.with_names(variable).compile(given["cond"])
     limit = scope.compile(given["limit"]) if "limit" in given else None
     bind = binder(variable)
 
-    def kept(frame: Frame) -> Value:
+    def filter_array(frame: Frame) -> Value:
         array = source(frame)
-        if nothing(array):
+        if is_nullish(array):
             return None
         if type(array) is not list:
             raise MqlError(28651, f"input to $filter must be an array not {type_name(array)}")
@@ -227,11 +227,11 @@ def _filter(name: str, spec: Value, scope: Scope) -> Expression:
                     break
         return results
 
-    return kept
+    return filter_array
 
 
 def _filter_limit(value: Value) -> int | None:
-    if nothing(value):
+    if is_nullish(value):
         return None
     limit = integral(value)
     if limit is None or not INT32_MIN <= limit <= INT32_MAX:
@@ -241,42 +241,42 @@ def _filter_limit(value: Value) -> int | None:
     return limit
 
 
-def _reduce(name: str, spec: Value, scope: Scope) -> Expression:
+def _reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "initialValue", "in"), (), _REDUCE)
     source = scope.compile(given["input"])
     initial = scope.compile(given["initialValue"])
-    body = scope.within("this", "value").compile(given["in"])
+    body = scope.with_names("this", "value").compile(given["in"])
     bind = binder("value", "this")
 
-    def reduced(frame: Frame) -> Value:
+    def reduce_array(frame: Frame) -> Value:
         array = source(frame)
-        if nothing(array):
+        if is_nullish(array):
             return None
         if type(array) is not list:
             raise MqlError(40080, f"$reduce requires that 'input' be an array, found: {type_name(array)}")
         inner, assign = bind(frame)
         value = initial(frame)
-        unmeasured = 1
+        until_measured = 1
         for element in array:
             assign(value, element)
             value = body(inner)
-            unmeasured -= 1
-            if not unmeasured and type(value) in (str, list, dict):
+            until_measured -= 1
+            if not until_measured and type(value) in (str, list, dict):
                 # What doubles with each element must not get far; what is large is not measured each time.
-                unmeasured = min(4, 1 + measured(value) // 1000)
-            elif not unmeasured:
-                unmeasured = 1
+                until_measured = min(4, 1 + measure(value) // 1000)
+            elif not until_measured:
+                until_measured = 1
         return value
 
-    return reduced
+    return reduce_array
 
 
 # --- $zip and $sortArray ---------------------------------------------------------------------------------------------
 
-_ZIP: Final = Codes(34460, 34464, {"inputs": 34465})
+_ZIP: Final = ArgumentCodes(34460, 34464, {"inputs": 34465})
 
 
-def _zip(name: str, spec: Value, scope: Scope) -> Expression:
+def _zip(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("inputs",), ("useLongestLength", "defaults"), _ZIP)
     inputs, defaults = given["inputs"], given.get("defaults", [])
     longest = given.get("useLongestLength", False)
@@ -295,9 +295,9 @@ def _zip(name: str, spec: Value, scope: Scope) -> Expression:
     sources = [scope.compile(each) for each in inputs]
     fillers = [scope.compile(each) for each in defaults or [None] * len(inputs)]
 
-    def zipped(frame: Frame) -> Value:
+    def zip_arrays(frame: Frame) -> Value:
         arrays = [source(frame) for source in sources]
-        if any(nothing(array) for array in arrays):
+        if any(is_nullish(array) for array in arrays):
             return None
         for array in arrays:
             if type(array) is not list:
@@ -309,13 +309,13 @@ def _zip(name: str, spec: Value, scope: Scope) -> Expression:
             for index in range(count)
         ]
 
-    return folded(zipped, sources + fillers)
+    return fold_constants(zip_arrays, sources + fillers)
 
 
-_SORT: Final = Codes(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
+_SORT: Final = ArgumentCodes(2942500, 2942501, {"input": 2942502, "sortBy": 2942503})
 
 
-def _sort(name: str, spec: Value, scope: Scope) -> Expression:
+def _sort(name: str, spec: Value, scope: CompileScope) -> Expression:
     from mayflydb.query.mongo.expressions.ordering import compile_order
 
     given = arguments(name, spec, ("input", "sortBy"), (), _SORT)
@@ -334,7 +334,7 @@ def _sort(name: str, spec: Value, scope: Scope) -> Expression:
 
     def in_order(frame: Frame) -> Value:
         array = source(frame)
-        if nothing(array):
+        if is_nullish(array):
             return None
         if type(array) is not list:
             raise MqlError(
@@ -342,19 +342,19 @@ def _sort(name: str, spec: Value, scope: Scope) -> Expression:
             )
         return order(array)
 
-    return folded(in_order, [source])
+    return fold_constants(in_order, [source])
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$size": fixed(1, _size),
-    "$arrayElemAt": fixed(2, _element_at),
-    "$in": scoped(2, 2, _in),
-    "$concatArrays": ranged(0, None, _concat),
-    "$slice": ranged(2, 3, _slice),
-    "$reverseArray": fixed(1, _reverse),
-    "$indexOfArray": scoped(2, 4, _index_of),
-    "$range": ranged(2, 3, _range),
-    "$isArray": fixed(1, _is_array),
+    "$size": fixed_arity(1, _size),
+    "$arrayElemAt": fixed_arity(2, _element_at),
+    "$in": with_scope(2, 2, _in),
+    "$concatArrays": ranged_arity(0, None, _concat),
+    "$slice": ranged_arity(2, 3, _slice),
+    "$reverseArray": fixed_arity(1, _reverse),
+    "$indexOfArray": with_scope(2, 4, _index_of),
+    "$range": ranged_arity(2, 3, _range),
+    "$isArray": fixed_arity(1, _is_array),
     "$map": _map,
     "$filter": _filter,
     "$reduce": _reduce,

@@ -6,29 +6,29 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mayflydb.query.mongo.expressions.core import (
+    CompileScope,
     Constant,
     Expression,
     Frame,
     Function,
     Parser,
-    Scope,
-    fixed,
-    folded,
+    fixed_arity,
+    fold_constants,
     operands,
-    scoped,
+    with_scope,
 )
 from mayflydb.query.mongo.values import Value, truthy
 
 
 def _by_key(holds: Callable[[Any, Any], Any]) -> Parser:
-    def make(scope: Scope) -> Function:
+    def make(scope: CompileScope) -> Function:
         key = scope.comparing()
         return lambda one, other: holds(key(one), key(other))
 
-    return scoped(2, 2, make)
+    return with_scope(2, 2, make)
 
 
-def _and(name: str, spec: Value, scope: Scope) -> Expression:
+def _and(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
 
     def both(frame: Frame) -> bool:
@@ -36,16 +36,16 @@ def _and(name: str, spec: Value, scope: Scope) -> Expression:
 
     if any(type(part) is Constant and not truthy(part.value) for part in parts):
         return Constant(False)
-    return folded(both, parts)
+    return fold_constants(both, parts)
 
 
-def _or(name: str, spec: Value, scope: Scope) -> Expression:
+def _or(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
 
     def either(frame: Frame) -> bool:
         return any(truthy(part(frame)) for part in parts)
 
-    return folded(either, parts)
+    return fold_constants(either, parts)
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
@@ -58,5 +58,5 @@ OPERATORS: Final[Mapping[str, Parser]] = {
     "$cmp": _by_key(lambda a, b: (a > b) - (a < b)),
     "$and": _and,
     "$or": _or,
-    "$not": fixed(1, lambda value: not truthy(value)),
+    "$not": fixed_arity(1, lambda value: not truthy(value)),
 }

@@ -5,12 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from mayflydb.query.mongo.expressions.core import Expression, Frame, Parser, Scope, folded, nothing, operands
+from mayflydb.query.mongo.expressions.core import (
+    CompileScope,
+    Expression,
+    Frame,
+    Parser,
+    fold_constants,
+    is_nullish,
+    operands,
+)
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import Value, truthy, type_name
 
 
-def _cond(name: str, spec: Value, scope: Scope) -> Expression:
+def _cond(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is dict:
         for field in spec:
             if field not in ("if", "then", "else"):
@@ -20,10 +28,10 @@ def _cond(name: str, spec: Value, scope: Scope) -> Expression:
                 raise MqlError(code, f"Missing '{field}' parameter to $cond")
         spec = [spec["if"], spec["then"], spec["else"]]
     test, then, otherwise = parts = operands(name, spec, scope, 3, 3)
-    return folded(lambda frame: then(frame) if truthy(test(frame)) else otherwise(frame), parts)
+    return fold_constants(lambda frame: then(frame) if truthy(test(frame)) else otherwise(frame), parts)
 
 
-def _if_null(name: str, spec: Value, scope: Scope) -> Expression:
+def _if_null(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(1257300, f"$ifNull needs at least two arguments, had: {len(parts)}")
@@ -32,14 +40,14 @@ def _if_null(name: str, spec: Value, scope: Scope) -> Expression:
     def choose(frame: Frame) -> Value:
         for part in first:
             value = part(frame)
-            if not nothing(value):
+            if not is_nullish(value):
                 return value
         return last(frame)
 
-    return folded(choose, parts)
+    return fold_constants(choose, parts)
 
 
-def _switch(name: str, spec: Value, scope: Scope) -> Expression:
+def _switch(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is not dict:
         raise MqlError(40060, f"$switch requires an object as an argument, found: {type_name(spec)}")
     for field in spec:
@@ -63,10 +71,10 @@ def _switch(name: str, spec: Value, scope: Scope) -> Expression:
             )
         return default(frame)
 
-    return folded(choose, [part for pair in compiled for part in pair] + ([default] if default else []))
+    return fold_constants(choose, [part for pair in compiled for part in pair] + ([default] if default else []))
 
 
-def _branch(branch: Value, scope: Scope) -> tuple[Expression, Expression]:
+def _branch(branch: Value, scope: CompileScope) -> tuple[Expression, Expression]:
     if type(branch) is not dict:
         raise MqlError(40062, f"$switch expected each branch to be an object, found: {type_name(branch)}")
     for field in branch:

@@ -10,17 +10,17 @@ from typing import Any, Final
 from bson import Binary, DatetimeMS, Decimal128, Int64, ObjectId, Timestamp
 
 from mayflydb.query.mongo import numbers
-from mayflydb.query.mongo.date_formats import Unreadable, iso, read
+from mayflydb.query.mongo.date_formats import DateParseError, format_iso, parse_date
 from mayflydb.query.mongo.decimal_powers import DECIMAL
 from mayflydb.query.mongo.expressions.core import (
+    CompileScope,
     Expression,
     Frame,
     Parser,
-    Scope,
-    applied,
-    fixed,
-    folded,
-    nothing,
+    apply,
+    fixed_arity,
+    fold_constants,
+    is_nullish,
     operands,
 )
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
@@ -42,16 +42,16 @@ from mayflydb.query.mongo.values import (
 _NO_HANDLER: Final = "in $convert with no onError value"
 
 
-class Unconvertible(Exception):
+class ConversionError(Exception):
     """Why a value has no counterpart in a type."""
 
 
-def _unsupported(value: Value, to: str) -> Unconvertible:
-    return Unconvertible(f"Unsupported conversion from {type_name(value)} to {to} {_NO_HANDLER}")
+def _unsupported(value: Value, to: str) -> ConversionError:
+    return ConversionError(f"Unsupported conversion from {type_name(value)} to {to} {_NO_HANDLER}")
 
 
-def _unparsed(text: str, reason: str) -> Unconvertible:
-    return Unconvertible(f"Failed to parse number '{text}' {_NO_HANDLER}: {reason}")
+def _parse_failure(text: str, reason: str) -> ConversionError:
+    return ConversionError(f"Failed to parse number '{text}' {_NO_HANDLER}: {reason}")
 
 
 # --- to each type ----------------------------------------------------------------------------------------------------
@@ -68,23 +68,23 @@ def _to_integer(name: str, low: int, high: int, make: Callable[[int], Value], da
         if kind is bool:
             return make(int(value))
         if kind is str:
-            return make(_parsed(value, low, high))
+            return make(_parse_integer(value, low, high))
         if kind is DatetimeMS and dates:
             return make(int(value))
         if kind not in NUMBERS:
             raise _unsupported(value, name)
-        return make(_in_range(value, low, high))
+        return make(_truncate_in_range(value, low, high))
 
     return convert
 
 
-def _parsed(text: str, low: int, high: int) -> int:
+def _parse_integer(text: str, low: int, high: int) -> int:
     if not _INTEGER.fullmatch(text):
         if not text:
-            raise _unparsed(text, "Empty string")
+            raise _parse_failure(text, "Empty string")
         if text[0].isspace():
-            raise _unparsed(text, "Leading whitespace")
-        raise _unparsed(
+            raise _parse_failure(text, "Leading whitespace")
+        raise _parse_failure(
             text,
             "Did not consume whole string."
             if text[:1].isdigit()
@@ -92,20 +92,20 @@ def _parsed(text: str, low: int, high: int) -> int:
         )
     number = int(text) if len(text) < 64 else high + 1
     if not low <= number <= high:
-        raise _unparsed(text, "Overflow")
+        raise _parse_failure(text, "Overflow")
     return number
 
 
-def _in_range(value: Any, low: int, high: int) -> int:
+def _truncate_in_range(value: Any, low: int, high: int) -> int:
     """The integer part of a number."""
     if numbers.is_nan(value):
-        raise Unconvertible(f"Attempt to convert NaN value to integer type {_NO_HANDLER}")
+        raise ConversionError(f"Attempt to convert NaN value to integer type {_NO_HANDLER}")
     if numbers.double_of(value) in (float("inf"), float("-inf")):
-        raise Unconvertible(f"Attempt to convert infinity value to integer type {_NO_HANDLER}")
-    number = integral(numbers.truncated(value, 0))
+        raise ConversionError(f"Attempt to convert infinity value to integer type {_NO_HANDLER}")
+    number = integral(numbers.truncate_to(value, 0))
     if number is None or not low <= number <= high:
         shown = "" if type(value) in (int, Int64) else numbers.plain(value)
-        raise Unconvertible(f"Conversion would overflow target type {_NO_HANDLER}: {shown}")
+        raise ConversionError(f"Conversion would overflow target type {_NO_HANDLER}: {shown}")
     return number
 
 
@@ -114,17 +114,17 @@ def _to_double(value: Value) -> Value:
     if kind in NUMBERS:
         number = numbers.double_of(value)
         if kind is Decimal128 and abs(number) == float("inf") and value.to_decimal().is_finite():
-            raise Unconvertible(f"Conversion would overflow target type {_NO_HANDLER}: {value}")
+            raise ConversionError(f"Conversion would overflow target type {_NO_HANDLER}: {value}")
         return number
     if kind is bool or kind is DatetimeMS:
         return float(int(value))
     if kind is not str:
         raise _unsupported(value, "double")
     if not _DOUBLE.fullmatch(value):
-        raise _unparsed(value, _number_fault(value))
+        raise _parse_failure(value, _number_fault(value))
     number = float(value)
     if abs(number) == float("inf") and "inf" not in value.lower():
-        raise _unparsed(value, "Out of range")
+        raise _parse_failure(value, "Out of range")
     return number
 
 
@@ -145,11 +145,11 @@ def _to_decimal(value: Value) -> Value:
     if kind is not str:
         raise _unsupported(value, "decimal")
     if not _DOUBLE.fullmatch(value):
-        raise _unparsed(value, "Empty string" if not value else "Failed to parse string to decimal")
+        raise _parse_failure(value, "Empty string" if not value else "Failed to parse string to decimal")
     try:
         return Decimal128(DECIMAL.create_decimal(value))
     except InvalidOperation:
-        raise _unparsed(value, "Failed to parse string to decimal") from None
+        raise _parse_failure(value, "Failed to parse string to decimal") from None
 
 
 def _to_string(value: Value) -> Value:
@@ -163,7 +163,7 @@ def _to_string(value: Value) -> Value:
     if kind is ObjectId:
         return str(value)
     if kind is DatetimeMS:
-        return iso(int(value))
+        return format_iso(int(value))
     raise _unsupported(value, "string")
 
 
@@ -180,13 +180,13 @@ def _to_date(value: Value) -> Value:
     if kind is Timestamp:
         return DatetimeMS(value.time * 1000)
     if kind in (Int64, float, Decimal128) or (kind is int and not INT32_MIN <= value <= INT32_MAX):
-        return DatetimeMS(_in_range(value, INT64_MIN, INT64_MAX))
+        return DatetimeMS(_truncate_in_range(value, INT64_MIN, INT64_MAX))
     if kind is not str:
         raise _unsupported(value, "date")
     try:
-        return DatetimeMS(read(value, None, None))
-    except Unreadable as reason:
-        raise Unconvertible(f"Error parsing date string '{value}'; {reason}") from None
+        return DatetimeMS(parse_date(value, None, None))
+    except DateParseError as reason:
+        raise ConversionError(f"Error parsing date string '{value}'; {reason}") from None
 
 
 def _to_object_id(value: Value) -> Value:
@@ -196,9 +196,9 @@ def _to_object_id(value: Value) -> Value:
         raise _unsupported(value, "objectId")
     problem = f"Failed to parse objectId '{value}' {_NO_HANDLER}: "
     if len(value) != 24:
-        raise Unconvertible(f"{problem}Invalid string length for parsing to OID, expected 24 but found {len(value)}")
+        raise ConversionError(f"{problem}Invalid string length for parsing to OID, expected 24 but found {len(value)}")
     if not re.fullmatch("[0-9a-fA-F]{24}", value):
-        raise Unconvertible(f"{problem}Invalid character found in hex string: '{value}'")
+        raise ConversionError(f"{problem}Invalid character found in hex string: '{value}'")
     return ObjectId(value)
 
 
@@ -211,11 +211,11 @@ def _to_uuid(value: Value) -> Value:
     if type(value) is not str:
         raise _unsupported(value, "binData")
     if not _UUID.fullmatch(value):
-        raise Unconvertible(f"Input string '{value}' is not a valid UUID {_NO_HANDLER}")
+        raise ConversionError(f"Input string '{value}' is not a valid UUID {_NO_HANDLER}")
     return Binary(bytes.fromhex(value.replace("-", "")), 4)
 
 
-_TO: Final[Mapping[str, Callable[[Value], Value]]] = {
+_CONVERTERS: Final[Mapping[str, Callable[[Value], Value]]] = {
     "double": _to_double,
     "string": _to_string,
     "objectId": _to_object_id,
@@ -231,24 +231,24 @@ _BY_NUMBER: Final = {number: name for name, number in TYPE_NUMBERS.items()}
 # --- operators -------------------------------------------------------------------------------------------------------
 
 
-def _short(convert: Callable[[Value], Value]) -> Parser:
+def _to_type(convert: Callable[[Value], Value]) -> Parser:
     def function(value: Value) -> Value:
-        if nothing(value):
+        if is_nullish(value):
             return None
         try:
             return convert(value)
-        except Unconvertible as reason:
+        except ConversionError as reason:
             raise MqlError(241, str(reason)) from None
 
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         if type(spec) is list and len(spec) != 1:
             raise MqlError(50723, f"{name} requires a single argument, got {len(spec)}")
-        return applied(function, operands(name, spec, scope, 1, 1))
+        return apply(function, operands(name, spec, scope, 1, 1))
 
     return parser
 
 
-def _convert(name: str, spec: Value, scope: Scope) -> Expression:
+def _convert(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is not dict:
         raise failed_to_parse(f"$convert expects an object of named arguments but found: {type_name(spec)}")
     for field in spec:
@@ -261,25 +261,25 @@ def _convert(name: str, spec: Value, scope: Scope) -> Expression:
     on_error = scope.compile(spec["onError"]) if "onError" in spec else None
     on_null = scope.compile(spec["onNull"]) if "onNull" in spec else None
 
-    def converted(frame: Frame) -> Value:
+    def convert_value(frame: Frame) -> Value:
         to = target(frame)
         value = source(frame)
-        if nothing(value):
+        if is_nullish(value):
             return on_null(frame) if on_null is not None else None
-        if nothing(to):
+        if is_nullish(to):
             return None
         kind = _target(to)
         try:
-            convert = _TO.get(kind)
+            convert = _CONVERTERS.get(kind)
             if convert is None:
                 raise _unsupported(value, kind)
             return convert(value)
-        except Unconvertible as reason:
+        except ConversionError as reason:
             if on_error is not None:
                 return on_error(frame)
             raise MqlError(241, str(reason)) from None
 
-    return folded(converted, [part for part in (source, target, on_error, on_null) if part is not None])
+    return fold_constants(convert_value, [part for part in (source, target, on_error, on_null) if part is not None])
 
 
 def _target(to: Value) -> str:
@@ -299,29 +299,29 @@ def _target(to: Value) -> str:
 
 def _timestamp_part(name: str, part: Callable[[Timestamp], int]) -> Parser:
     def function(value: Value) -> Value:
-        if nothing(value):
+        if is_nullish(value):
             return None
         if type(value) is not Timestamp:
             code = 5687301 if name == "$tsSecond" else 5687302
             raise MqlError(code, f" Argument to {name} must be a timestamp, but is {type_name(value)}")
         return Int64(part(value))
 
-    return fixed(1, function)
+    return fixed_arity(1, function)
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
     "$convert": _convert,
-    "$toDouble": _short(_to_double),
-    "$toString": _short(_to_string),
-    "$toObjectId": _short(_to_object_id),
-    "$toBool": _short(_to_bool),
-    "$toDate": _short(_to_date),
-    "$toInt": _short(_TO["int"]),
-    "$toLong": _short(_TO["long"]),
-    "$toDecimal": _short(_to_decimal),
-    "$toUUID": _short(_to_uuid),
-    "$type": fixed(1, type_name),
-    "$isNumber": fixed(1, is_number),
+    "$toDouble": _to_type(_to_double),
+    "$toString": _to_type(_to_string),
+    "$toObjectId": _to_type(_to_object_id),
+    "$toBool": _to_type(_to_bool),
+    "$toDate": _to_type(_to_date),
+    "$toInt": _to_type(_CONVERTERS["int"]),
+    "$toLong": _to_type(_CONVERTERS["long"]),
+    "$toDecimal": _to_type(_to_decimal),
+    "$toUUID": _to_type(_to_uuid),
+    "$type": fixed_arity(1, type_name),
+    "$isNumber": fixed_arity(1, is_number),
     "$tsSecond": _timestamp_part("$tsSecond", lambda value: value.time),
     "$tsIncrement": _timestamp_part("$tsIncrement", lambda value: value.inc),
 }

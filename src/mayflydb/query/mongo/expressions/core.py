@@ -38,11 +38,11 @@ class Constant:
         return self.value
 
 
-Parser: TypeAlias = Callable[[str, Value, "Scope"], Expression]
+Parser: TypeAlias = Callable[[str, Value, "CompileScope"], Expression]
 """Compiles an operator: its name with `$`, what stands behind it, and where."""
 
 
-class Scope(msgspec.Struct, frozen=True):
+class CompileScope(msgspec.Struct, frozen=True):
     """Where an expression is compiled: `names` are the variables a frame will have beside those of `env`."""
 
     env: Env
@@ -55,16 +55,16 @@ class Scope(msgspec.Struct, frozen=True):
         """
         kind = type(spec)
         if kind is str:
-            return compile_path(spec, self) if spec.startswith("$") else Constant(checked_text(spec))
+            return compile_path(spec, self) if spec.startswith("$") else Constant(check_text(spec))
         if kind is dict:
             return _compile_object(spec, self)
         if kind is list:
             return _compile_list([self.compile(each) for each in spec])
         return Constant(spec)
 
-    def within(self, *names: str) -> Scope:
+    def with_names(self, *names: str) -> CompileScope:
         """This scope with more variables."""
-        return Scope(self.env, self.names | set(names), self.operators)
+        return CompileScope(self.env, self.names | set(names), self.operators)
 
     def key_of(self, value: Value) -> OrderKey:
         """What values compare by, strings by the collation."""
@@ -95,20 +95,20 @@ def field_names(path: str) -> tuple[str, ...]:
     return parts
 
 
-def walk(value: Value, parts: Sequence[str], at: int = 0) -> Value:
+def values_at(value: Value, parts: Sequence[str], at: int = 0) -> Value:
     """What lies at a path, through arrays of documents by mapping; numbers are names here, not places."""
     for index in range(at, len(parts)):
         if type(value) is dict:
             value = value.get(parts[index], MISSING)
         elif type(value) is list:
-            found = [walk(each, parts, index) for each in value if type(each) is dict]
+            found = [values_at(each, parts, index) for each in value if type(each) is dict]
             return [each for each in found if each is not MISSING]
         else:
             return MISSING
     return value
 
 
-def compile_path(text: str, scope: Scope) -> Expression:
+def compile_path(text: str, scope: CompileScope) -> Expression:
     """`$a.b`, `$$ROOT`, `$$name.a`."""
     if text == "$":
         raise MqlError(16872, "'$' by itself is not a valid FieldPath")
@@ -121,13 +121,13 @@ def compile_path(text: str, scope: Scope) -> Expression:
     if name == "CURRENT":
         return _current(parts) if parts else lambda frame: frame.current
     if name == "ROOT":
-        return (lambda frame: walk(frame.root, parts)) if parts else lambda frame: frame.root
+        return (lambda frame: values_at(frame.root, parts)) if parts else lambda frame: frame.root
     if name in scope.names:
-        return _bound(name, parts)
-    return Constant(walk(_given(name, scope), parts))
+        return _inner_variable(name, parts)
+    return Constant(values_at(_outer_variable(name, scope), parts))
 
 
-def _given(name: str, scope: Scope) -> Value:
+def _outer_variable(name: str, scope: CompileScope) -> Value:
     if name in scope.env.variables:
         return scope.env.variables[name]
     if name == "NOW":
@@ -141,19 +141,19 @@ def _given(name: str, scope: Scope) -> Value:
 
 def _current(parts: tuple[str, ...]) -> Expression:
     if len(parts) > 1:
-        return lambda frame: walk(frame.current, parts)
+        return lambda frame: values_at(frame.current, parts)
     name = parts[0]
 
     def field(frame: Frame) -> Value:
         current = frame.current
-        return current.get(name, MISSING) if type(current) is dict else walk(current, parts)
+        return current.get(name, MISSING) if type(current) is dict else values_at(current, parts)
 
     return field
 
 
-def _bound(name: str, parts: tuple[str, ...]) -> Expression:
+def _inner_variable(name: str, parts: tuple[str, ...]) -> Expression:
     if parts:
-        return lambda frame: walk(frame.variables.get(name, MISSING), parts)
+        return lambda frame: values_at(frame.variables.get(name, MISSING), parts)
     return lambda frame: frame.variables.get(name, MISSING)
 
 
@@ -193,7 +193,7 @@ def binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
 # --- objects and arrays ----------------------------------------------------------------------------------------------
 
 
-def _compile_object(spec: Document, scope: Scope) -> Expression:
+def _compile_object(spec: Document, scope: CompileScope) -> Expression:
     for index, name in enumerate(spec):
         if name.startswith("$"):
             if index:
@@ -220,10 +220,10 @@ def _compile_object(spec: Document, scope: Scope) -> Expression:
                 document[name] = value
         return document
 
-    return folded(make, [expression for _, expression in fields])
+    return fold_constants(make, [expression for _, expression in fields])
 
 
-def compile_operator(name: str, spec: Value, scope: Scope) -> Expression:
+def compile_operator(name: str, spec: Value, scope: CompileScope) -> Expression:
     """MqlError 168 if there is no such operator."""
     parser = scope.operators.get(name)
     if parser is None:
@@ -236,17 +236,17 @@ def _compile_list(items: list[Expression]) -> Expression:
         values = [item(frame) for item in items]
         return [None if value is MISSING else value for value in values]
 
-    return folded(make, items)
+    return fold_constants(make, items)
 
 
-_NOTHING = Frame({}, {}, {})
+_EMPTY_FRAME = Frame({}, {}, {})
 
 
-def folded(expression: Expression, parts: Collection[Expression]) -> Expression:
+def fold_constants(expression: Expression, parts: Collection[Expression]) -> Expression:
     """The expression's value, if none of its parts reads anything. One that fails is left to fail when it is asked."""
     if all(type(part) is Constant for part in parts):
         try:
-            return Constant(expression(_NOTHING))
+            return Constant(expression(_EMPTY_FRAME))
         except MqlError:
             return expression
     return expression
@@ -255,7 +255,7 @@ def folded(expression: Expression, parts: Collection[Expression]) -> Expression:
 # --- operands --------------------------------------------------------------------------------------------------------
 
 
-def operands(name: str, spec: Value, scope: Scope, least: int, most: int | None) -> list[Expression]:
+def operands(name: str, spec: Value, scope: CompileScope, least: int, most: int | None) -> list[Expression]:
     """The operands of an operator, an array of them or one alone. MqlError 16020 and 28667 for the wrong number."""
     specs = spec if type(spec) is list else [spec]
     count = len(specs)
@@ -270,41 +270,41 @@ def operands(name: str, spec: Value, scope: Scope, least: int, most: int | None)
     return [scope.compile(each) for each in specs]
 
 
-def applied(function: Callable[..., Value], parts: Sequence[Expression]) -> Expression:
+def apply(function: Callable[..., Value], parts: Sequence[Expression]) -> Expression:
     """The function of what the parts yield."""
     if len(parts) == 1:
         (only,) = parts
-        return folded(lambda frame: function(only(frame)), parts)
+        return fold_constants(lambda frame: function(only(frame)), parts)
     if len(parts) == 2:
         first, second = parts
-        return folded(lambda frame: function(first(frame), second(frame)), parts)
-    return folded(lambda frame: function(*[part(frame) for part in parts]), parts)
+        return fold_constants(lambda frame: function(first(frame), second(frame)), parts)
+    return fold_constants(lambda frame: function(*[part(frame) for part in parts]), parts)
 
 
 Function: TypeAlias = Callable[..., Value]
 
 
-def fixed(count: int, function: Function) -> Parser:
+def fixed_arity(count: int, function: Function) -> Parser:
     """An operator with so many operands."""
-    return ranged(count, count, function)
+    return ranged_arity(count, count, function)
 
 
-def ranged(least: int, most: int | None, function: Function) -> Parser:
+def ranged_arity(least: int, most: int | None, function: Function) -> Parser:
     """An operator with `least` to `most` operands (None: any number), evaluated from left to right."""
-    return lambda name, spec, scope: applied(function, operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply(function, operands(name, spec, scope, least, most))
 
 
-def scoped(least: int, most: int | None, make: Callable[[Scope], Function]) -> Parser:
+def with_scope(least: int, most: int | None, make: Callable[[CompileScope], Function]) -> Parser:
     """As `ranged`, for a function that depends on the scope (on its collation)."""
-    return lambda name, spec, scope: applied(make(scope), operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply(make(scope), operands(name, spec, scope, least, most))
 
 
-def named(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
+def with_name(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
     """As `ranged`, for one function of several operators that differ by name."""
-    return lambda name, spec, scope: applied(make(name), operands(name, spec, scope, least, most))
+    return lambda name, spec, scope: apply(make(name), operands(name, spec, scope, least, most))
 
 
-class Codes(msgspec.Struct, frozen=True):
+class ArgumentCodes(msgspec.Struct, frozen=True):
     """Codes of what a `{field: operand}` operator refuses: no object, an unknown field, a missing one (by its name)."""
 
     shape: int
@@ -312,7 +312,9 @@ class Codes(msgspec.Struct, frozen=True):
     missing: Mapping[str, int]
 
 
-def arguments(name: str, spec: Value, required: Sequence[str], optional: Sequence[str], codes: Codes) -> Document:
+def arguments(
+    name: str, spec: Value, required: Sequence[str], optional: Sequence[str], codes: ArgumentCodes
+) -> Document:
     """The named operands of an operator as they were given, checked."""
     if type(spec) is not dict:
         raise MqlError(codes.shape, f"{name} requires an object as an argument, found: {type_name(spec)}")
@@ -326,21 +328,21 @@ def arguments(name: str, spec: Value, required: Sequence[str], optional: Sequenc
     return given
 
 
-def nothing(value: Value) -> bool:
+def is_nullish(value: Value) -> bool:
     """Null or missing."""
     return value is None or value is MISSING
 
 
 # --- limits ----------------------------------------------------------------------------------------------------------
 
-LARGEST: Final = 64 * 1024 * 1024
-STORABLE: Final = 16 * 1024 * 1024
-_DEEPEST: Final = 180
+MAX_VALUE_SIZE: Final = 64 * 1024 * 1024
+MAX_DOCUMENT_SIZE: Final = 16 * 1024 * 1024
+_MAX_DEPTH: Final = 180
 
 
 def check_size(size: int) -> None:
     """MqlError 13548 for a value of more than 64 MB, before it is made."""
-    if size > LARGEST:
+    if size > MAX_VALUE_SIZE:
         raise MqlError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
 
 
@@ -351,24 +353,24 @@ def text_size(text: str) -> int:
 
 def check_text_size(size: int) -> None:
     """MqlError 16493 for a text of 16 MB or more: none is made by an expression, nor written into one."""
-    if size >= STORABLE:
+    if size >= MAX_DOCUMENT_SIZE:
         raise MqlError(16493, "Tried to create string longer than 16MB")
 
 
-def checked_text(text: str) -> str:
+def check_text(text: str) -> str:
     """A text that is short enough (`check_text_size`)."""
-    if len(text) * 4 >= STORABLE:
+    if len(text) * 4 >= MAX_DOCUMENT_SIZE:
         check_text_size(text_size(text))
     return text
 
 
-def measured(value: Value) -> int:
+def measure(value: Value) -> int:
     """About how large a value is. MqlError 31392 for one that grew too large or too deep to be stored."""
     size, level = 0, [value]
-    for _ in range(_DEEPEST):
+    for _ in range(_MAX_DEPTH):
         # 11 bytes are what an element of a long array takes.
         size += sum(len(each) if type(each) is str else 11 for each in level)
-        if size > STORABLE:
+        if size > MAX_DOCUMENT_SIZE:
             break
         level = [
             child

@@ -9,19 +9,19 @@ from bson import DatetimeMS, Int64, ObjectId, Timestamp
 
 from mayflydb.query.calendar import days_of
 from mayflydb.query.mongo import dates
-from mayflydb.query.mongo.date_formats import ISO, ISO_LOCAL, Unreadable, read, write
+from mayflydb.query.mongo.date_formats import ISO, ISO_LOCAL, DateParseError, format_date, parse_date
 from mayflydb.query.mongo.dates import DAY, Zone, parts_of, zone_of
 from mayflydb.query.mongo.expressions.core import (
-    Codes,
+    ArgumentCodes,
+    CompileScope,
     Expression,
     Frame,
     Parser,
-    Scope,
-    applied,
+    apply,
     arguments,
-    checked_text,
-    folded,
-    nothing,
+    check_text,
+    fold_constants,
+    is_nullish,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import integral
@@ -53,29 +53,29 @@ def _zone(value: Value) -> Zone:
     return zone_of(value)
 
 
-_Compiled = Mapping[str, Expression]
+_Arguments = Mapping[str, Expression]
 
 
-def _compiled(
-    name: str, spec: Value, scope: Scope, required: Sequence[str], optional: Sequence[str], codes: Codes
+def _compile_arguments(
+    name: str, spec: Value, scope: CompileScope, required: Sequence[str], optional: Sequence[str], codes: ArgumentCodes
 ) -> dict[str, Expression]:
     given = arguments(name, spec, required, optional, codes)
     return {field: scope.compile(each) for field, each in given.items()}
 
 
-def _evaluated(parts: _Compiled, frame: Frame) -> dict[str, Value]:
+def _evaluate_arguments(parts: _Arguments, frame: Frame) -> dict[str, Value]:
     return {field: part(frame) for field, part in parts.items()}
 
 
 # --- parts -----------------------------------------------------------------------------------------------------------
 
 
-def _part(name: str, spec: Value, scope: Scope) -> Expression:
-    pick = dates.PART[name]
+def _part(name: str, spec: Value, scope: CompileScope) -> Expression:
+    pick = dates.PARTS_BY_OPERATOR[name]
     wide = name == "$isoWeekYear"
 
     def part(value: Value, place: Value = "UTC") -> Value:
-        if nothing(value) or nothing(place):
+        if is_nullish(value) or is_nullish(place):
             return None
         number = pick(parts_of(_zone(place).local(instant_of(value))))
         return Int64(number) if wide else number
@@ -83,28 +83,28 @@ def _part(name: str, spec: Value, scope: Scope) -> Expression:
     if type(spec) is list:
         if len(spec) != 1:
             raise MqlError(40536, f"{name} accepts exactly one argument if given an array, but was given {len(spec)}")
-        return applied(part, [scope.compile(spec[0])])
+        return apply(part, [scope.compile(spec[0])])
     if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
         for field in spec:
             if field not in ("date", "timezone"):
                 raise MqlError(40535, f'unrecognized option to {name}: "{field}"')
         if "date" not in spec:
             raise MqlError(40539, f"missing 'date' argument to {name}, provided: {name}: {shell(spec)}")
-        return applied(part, [scope.compile(spec[field]) for field in ("date", "timezone") if field in spec])
-    return applied(part, [scope.compile(spec)])
+        return apply(part, [scope.compile(spec[field]) for field in ("date", "timezone") if field in spec])
+    return apply(part, [scope.compile(spec)])
 
 
-_TO_PARTS: Final = Codes(40524, 40520, {"date": 40522})
+_TO_PARTS: Final = ArgumentCodes(40524, 40520, {"date": 40522})
 _PARTS: Final = ("hour", "minute", "second", "millisecond")
 
 
-def _to_parts(name: str, spec: Value, scope: Scope) -> Expression:
-    compiled = _compiled(name, spec, scope, ("date",), ("timezone", "iso8601"), _TO_PARTS)
+def _to_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(name, spec, scope, ("date",), ("timezone", "iso8601"), _TO_PARTS)
 
     def parts(frame: Frame) -> Value:
-        given = _evaluated(compiled, frame)
+        given = _evaluate_arguments(compiled, frame)
         iso = given.get("iso8601", False)
-        if any(nothing(each) for each in given.values()):
+        if any(is_nullish(each) for each in given.values()):
             return None
         if type(iso) is not bool:
             raise MqlError(40521, f"iso8601 must evaluate to a bool, found {type_name(iso)}")
@@ -116,16 +116,16 @@ def _to_parts(name: str, spec: Value, scope: Scope) -> Expression:
             first = {"year": split.year, "month": split.month, "day": split.day}
         return first | {field: getattr(split, field) for field in _PARTS}
 
-    return folded(parts, list(compiled.values()))
+    return fold_constants(parts, list(compiled.values()))
 
 
-_FROM_PARTS: Final = Codes(40519, 40518, {})
+_FROM_PARTS: Final = ArgumentCodes(40519, 40518, {})
 _NATURAL: Final = ("year", "month", "day")
 _ISO: Final = ("isoWeekYear", "isoWeek", "isoDayOfWeek")
 
 
-def _from_parts(name: str, spec: Value, scope: Scope) -> Expression:
-    compiled = _compiled(name, spec, scope, (), (*_NATURAL, *_ISO, *_PARTS, "timezone"), _FROM_PARTS)
+def _from_parts(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(name, spec, scope, (), (*_NATURAL, *_ISO, *_PARTS, "timezone"), _FROM_PARTS)
     if "year" not in compiled and "isoWeekYear" not in compiled:
         raise MqlError(40516, "$dateFromParts requires either 'year' or 'isoWeekYear' to be present")
     if "year" in compiled and any(field in compiled for field in _ISO):
@@ -133,9 +133,9 @@ def _from_parts(name: str, spec: Value, scope: Scope) -> Expression:
     if "isoWeekYear" in compiled and any(field in compiled for field in _NATURAL):
         raise MqlError(40525, "$dateFromParts does not allow mixing ISO dates with natural dates")
 
-    def made(frame: Frame) -> Value:
-        given = _evaluated(compiled, frame)
-        if any(nothing(each) for each in given.values()):
+    def build_date(frame: Frame) -> Value:
+        given = _evaluate_arguments(compiled, frame)
+        if any(is_nullish(each) for each in given.values()):
             return None
         zone = _zone(given.get("timezone", "UTC"))
         if "year" in given:
@@ -145,10 +145,10 @@ def _from_parts(name: str, spec: Value, scope: Scope) -> Expression:
             days = dates.iso_days(year, _number("isoWeek", 1, given), _number("isoDayOfWeek", 1, given))
         local = days * DAY
         for field in _PARTS:
-            local += _number(field, 0, given) * dates.FIXED[field]
-        return DatetimeMS(dates.checked(zone.instant(local), name))
+            local += _number(field, 0, given) * dates.FIXED_UNITS[field]
+        return DatetimeMS(dates.check_range(zone.instant(local), name))
 
-    return folded(made, list(compiled.values()))
+    return fold_constants(build_date, list(compiled.values()))
 
 
 def _number(field: str, default: int, given: Mapping[str, Value]) -> int:
@@ -177,63 +177,63 @@ def _year(field: str, code: int, given: Mapping[str, Value]) -> int:
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
-_TO_STRING: Final = Codes(18629, 18534, {"date": 18628})
-_FROM_STRING: Final = Codes(40540, 40541, {"dateString": 40542})
+_TO_STRING: Final = ArgumentCodes(18629, 18534, {"date": 18628})
+_FROM_STRING: Final = ArgumentCodes(40540, 40541, {"dateString": 40542})
 
 
-def _to_string(name: str, spec: Value, scope: Scope) -> Expression:
-    compiled = _compiled(name, spec, scope, ("date",), ("format", "timezone", "onNull"), _TO_STRING)
+def _to_string(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(name, spec, scope, ("date",), ("format", "timezone", "onNull"), _TO_STRING)
     on_null = compiled.pop("onNull", None)
 
     def text(frame: Frame) -> Value:
-        given = _evaluated(compiled, frame)
+        given = _evaluate_arguments(compiled, frame)
         layout = given.get("format")
-        if "format" in given and not nothing(layout) and type(layout) is not str:
+        if "format" in given and not is_nullish(layout) and type(layout) is not str:
             raise MqlError(
                 18533,
                 f"$dateToString requires that 'format' be a string, found: {type_name(layout)} with value {shell(layout)}",
             )
-        if nothing(given["date"]):
+        if is_nullish(given["date"]):
             return on_null(frame) if on_null is not None else None
-        if any(nothing(each) for each in given.values()):
+        if any(is_nullish(each) for each in given.values()):
             return None
         zone = _zone(given.get("timezone", "UTC"))
-        return checked_text(write(instant_of(given["date"]), layout or (ISO if zone.is_utc else ISO_LOCAL), zone))
+        return check_text(format_date(instant_of(given["date"]), layout or (ISO if zone.is_utc else ISO_LOCAL), zone))
 
-    return folded(text, [*compiled.values(), *([on_null] if on_null else [])])
+    return fold_constants(text, [*compiled.values(), *([on_null] if on_null else [])])
 
 
-def _from_string(name: str, spec: Value, scope: Scope) -> Expression:
+def _from_string(name: str, spec: Value, scope: CompileScope) -> Expression:
     optional = ("format", "timezone", "onError", "onNull")
-    compiled = _compiled(name, spec, scope, ("dateString",), optional, _FROM_STRING)
+    compiled = _compile_arguments(name, spec, scope, ("dateString",), optional, _FROM_STRING)
     on_null, on_error = compiled.pop("onNull", None), compiled.pop("onError", None)
 
     def date(frame: Frame) -> Value:
-        given = _evaluated(compiled, frame)
+        given = _evaluate_arguments(compiled, frame)
         text, layout = given["dateString"], given.get("format")
-        if "format" in given and not nothing(layout) and type(layout) is not str:
+        if "format" in given and not is_nullish(layout) and type(layout) is not str:
             raise MqlError(
                 40684,
                 f"$dateFromString requires that 'format' be a string, found: {type_name(layout)} with value {shell(layout)}",
             )
-        zone = None if nothing(given.get("timezone")) else _zone(given["timezone"])
-        if nothing(text):
+        zone = None if is_nullish(given.get("timezone")) else _zone(given["timezone"])
+        if is_nullish(text):
             return on_null(frame) if on_null is not None else None
-        if any(nothing(each) for each in given.values()):
+        if any(is_nullish(each) for each in given.values()):
             return None
         try:
             if type(text) is not str:
-                raise Unreadable(f"it is of type {type_name(text)}")
-            return DatetimeMS(read(text, layout, zone))
-        except Unreadable as reason:
+                raise DateParseError(f"it is of type {type_name(text)}")
+            return DatetimeMS(parse_date(text, layout, zone))
+        except DateParseError as reason:
             if on_error is not None:
                 return on_error(frame)
-            raise MqlError(241, _unread(text, reason)) from None
+            raise MqlError(241, _parse_error_message(text, reason)) from None
 
-    return folded(date, [*compiled.values(), *(each for each in (on_null, on_error) if each)])
+    return fold_constants(date, [*compiled.values(), *(each for each in (on_null, on_error) if each)])
 
 
-def _unread(text: Value, reason: Unreadable) -> str:
+def _parse_error_message(text: Value, reason: DateParseError) -> str:
     if type(text) is not str:
         return (
             f"$dateFromString requires that 'dateString' be a string, found: {type_name(text)} with value {shell(text)}"
@@ -247,19 +247,19 @@ def _unread(text: Value, reason: Unreadable) -> str:
 def _unit(name: str, value: Value, code: int) -> str:
     if type(value) is not str:
         raise MqlError(code, f"{name} requires 'unit' to be a string, but got {type_name(value)}")
-    return dates.unit_of(name, value)
+    return dates.check_unit(name, value)
 
 
-_ADD: Final = Codes(5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402})
+_ADD: Final = ArgumentCodes(5166400, 5166401, {"startDate": 5166402, "unit": 5166402, "amount": 5166402})
 
 
 def _shift(sign: int) -> Parser:
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
-        compiled = _compiled(name, spec, scope, ("startDate", "unit", "amount"), ("timezone",), _ADD)
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
+        compiled = _compile_arguments(name, spec, scope, ("startDate", "unit", "amount"), ("timezone",), _ADD)
 
-        def shifted(frame: Frame) -> Value:
-            given = _evaluated(compiled, frame)
-            if any(nothing(each) for each in given.values()):
+        def shift_date(frame: Frame) -> Value:
+            given = _evaluate_arguments(compiled, frame)
+            if any(is_nullish(each) for each in given.values()):
                 return None
             unit = _unit(name, given["unit"], 5166404)
             start = _instant(given["startDate"])
@@ -271,15 +271,15 @@ def _shift(sign: int) -> Parser:
             if abs(amount) > INT64_MAX:
                 raise MqlError(5976500, f"invalid {name} 'amount' parameter value: {amount} {unit}")
             zone = _zone(given.get("timezone", "UTC"))
-            return DatetimeMS(dates.checked(dates.shift(start, unit, sign * amount, zone), name))
+            return DatetimeMS(dates.check_range(dates.shift(start, unit, sign * amount, zone), name))
 
-        return folded(shifted, list(compiled.values()))
+        return fold_constants(shift_date, list(compiled.values()))
 
     return parser
 
 
-_DIFF: Final = Codes(5166301, 5166302, {"startDate": 5166303, "endDate": 5166304, "unit": 5166305})
-_TRUNC: Final = Codes(5439007, 5439008, {"date": 5439009, "unit": 5439010})
+_DIFF: Final = ArgumentCodes(5166301, 5166302, {"startDate": 5166303, "endDate": 5166304, "unit": 5166305})
+_TRUNC: Final = ArgumentCodes(5439007, 5439008, {"date": 5439009, "unit": 5439010})
 
 
 def _date(name: str, field: str, value: Value, code: int) -> int:
@@ -296,22 +296,24 @@ def _first_day(name: str, given: Mapping[str, Value]) -> int:
     day = given["startOfWeek"]
     if type(day) is not str:
         raise MqlError(5439015, f"{name} requires 'startOfWeek' to be a string, but got {type_name(day)}")
-    return dates.first_weekday(name, day)
+    return dates.parse_weekday(name, day)
 
 
-def _weekly(compiled: _Compiled, frame: Frame) -> dict[str, Value] | None:
+def _evaluate_by_week(compiled: _Arguments, frame: Frame) -> dict[str, Value] | None:
     """The arguments; None if one is null. `startOfWeek` only counts where the unit is a week."""
-    given = _evaluated(compiled, frame)
+    given = _evaluate_arguments(compiled, frame)
     if given["unit"] != "week":
         given.pop("startOfWeek", None)
-    return None if any(nothing(each) for each in given.values()) else given
+    return None if any(is_nullish(each) for each in given.values()) else given
 
 
-def _difference(name: str, spec: Value, scope: Scope) -> Expression:
-    compiled = _compiled(name, spec, scope, ("startDate", "endDate", "unit"), ("timezone", "startOfWeek"), _DIFF)
+def _difference(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(
+        name, spec, scope, ("startDate", "endDate", "unit"), ("timezone", "startOfWeek"), _DIFF
+    )
 
     def difference(frame: Frame) -> Value:
-        given = _weekly(compiled, frame)
+        given = _evaluate_by_week(compiled, frame)
         if given is None:
             return None
         start = _date(name, "startDate", given["startDate"], 5166307)
@@ -323,14 +325,14 @@ def _difference(name: str, spec: Value, scope: Scope) -> Expression:
             raise MqlError(15, "dateDiff overflowed")
         return Int64(count)
 
-    return folded(difference, list(compiled.values()))
+    return fold_constants(difference, list(compiled.values()))
 
 
-def _truncate(name: str, spec: Value, scope: Scope) -> Expression:
-    compiled = _compiled(name, spec, scope, ("date", "unit"), ("binSize", "timezone", "startOfWeek"), _TRUNC)
+def _truncate(name: str, spec: Value, scope: CompileScope) -> Expression:
+    compiled = _compile_arguments(name, spec, scope, ("date", "unit"), ("binSize", "timezone", "startOfWeek"), _TRUNC)
 
-    def truncated(frame: Frame) -> Value:
-        given = _weekly(compiled, frame)
+    def truncate_date(frame: Frame) -> Value:
+        given = _evaluate_by_week(compiled, frame)
         if given is None:
             return None
         instant = _date(name, "date", given["date"], 5439012)
@@ -345,13 +347,13 @@ def _truncate(name: str, spec: Value, scope: Scope) -> Expression:
             raise MqlError(5439018, f"$dateTrunc requires 'binSize' to be greater than 0, but got value {size}")
         zone = _zone(given.get("timezone", "UTC"))
         start = dates.truncate(instant, unit, size, zone, _first_day(name, given))
-        return DatetimeMS(dates.checked(start, name))
+        return DatetimeMS(dates.check_range(start, name))
 
-    return folded(truncated, list(compiled.values()))
+    return fold_constants(truncate_date, list(compiled.values()))
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    **dict.fromkeys(dates.PART, _part),
+    **dict.fromkeys(dates.PARTS_BY_OPERATOR, _part),
     "$dateToParts": _to_parts,
     "$dateFromParts": _from_parts,
     "$dateToString": _to_string,

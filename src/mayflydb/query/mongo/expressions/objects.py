@@ -8,17 +8,17 @@ from typing import Final
 from bson import Binary
 
 from mayflydb.query.mongo.expressions.core import (
-    Codes,
+    ArgumentCodes,
+    CompileScope,
     Constant,
     Expression,
     Frame,
     Parser,
-    Scope,
-    applied,
+    apply,
     arguments,
-    fixed,
-    nothing,
-    ranged,
+    fixed_arity,
+    is_nullish,
+    ranged_arity,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import MISSING, Document, Value, encode, shell, type_name
@@ -27,7 +27,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, encode, shell,
 def _merge(*values: Value) -> Value:
     merged: Document = {}
     for value in values:
-        if nothing(value):
+        if is_nullish(value):
             continue
         if type(value) is not dict:
             raise MqlError(
@@ -37,15 +37,15 @@ def _merge(*values: Value) -> Value:
     return merged
 
 
-def _merge_parser(name: str, spec: Value, scope: Scope) -> Expression:
+def _merge_parser(name: str, spec: Value, scope: CompileScope) -> Expression:
     """One operand that is an array, from a field or a variable, stands for its elements."""
     if type(spec) is list:
-        return ranged(0, None, _merge)(name, spec, scope)
-    return applied(lambda value: _merge(*value) if type(value) is list else _merge(value), [scope.compile(spec)])
+        return ranged_arity(0, None, _merge)(name, spec, scope)
+    return apply(lambda value: _merge(*value) if type(value) is list else _merge(value), [scope.compile(spec)])
 
 
 def _to_array(value: Value) -> Value:
-    if nothing(value):
+    if is_nullish(value):
         return None
     if type(value) is not dict:
         raise MqlError(40390, f"$objectToArray requires a document input, found: {type_name(value)}")
@@ -53,7 +53,7 @@ def _to_array(value: Value) -> Value:
 
 
 def _to_object(value: Value) -> Value:
-    if nothing(value):
+    if is_nullish(value):
         return None
     if type(value) is not list:
         raise MqlError(40386, f"$arrayToObject requires an array input, found: {type_name(value)}")
@@ -109,11 +109,11 @@ def _key(value: Value, code: int, message: str) -> str:
 
 # --- fields by name --------------------------------------------------------------------------------------------------
 
-_GET: Final = Codes(3041701, 3041701, {"field": 3041702, "input": 3041703})
-_SET: Final = Codes(4161100, 4161101, {"field": 4161102, "value": 4161103, "input": 4161109})
+_GET: Final = ArgumentCodes(3041701, 3041701, {"field": 3041702, "input": 3041703})
+_SET: Final = ArgumentCodes(4161100, 4161101, {"field": 4161102, "value": 4161103, "input": 4161109})
 
 
-def _get_field(name: str, spec: Value, scope: Scope) -> Expression:
+def _get_field(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is dict and not (len(spec) == 1 and next(iter(spec)).startswith("$")):
         given = arguments(name, spec, ("field", "input"), (), _GET)
         source = scope.compile(given["input"])
@@ -134,17 +134,17 @@ def _get_field(name: str, spec: Value, scope: Scope) -> Expression:
     return get
 
 
-def _set_field(name: str, spec: Value, scope: Scope) -> Expression:
+def _set_field(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("field", "input", "value"), (), _SET)
-    return _setting(name, given, scope.compile(given["value"]), scope)
+    return _compile_set(name, given, scope.compile(given["value"]), scope)
 
 
-def _unset_field(name: str, spec: Value, scope: Scope) -> Expression:
+def _unset_field(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("field", "input"), (), _SET)
-    return _setting(name, given, Constant(MISSING), scope)
+    return _compile_set(name, given, Constant(MISSING), scope)
 
 
-def _setting(name: str, given: Document, content: Expression, scope: Scope) -> Expression:
+def _compile_set(name: str, given: Document, content: Expression, scope: CompileScope) -> Expression:
     field = scope.compile(given["field"])
     if type(field) is not Constant:
         raise MqlError(4161106, f"{name} requires 'field' to evaluate to a constant, but got a non-constant argument")
@@ -155,7 +155,7 @@ def _setting(name: str, given: Document, content: Expression, scope: Scope) -> E
 
     def put(frame: Frame) -> Value:
         document = source(frame)
-        if nothing(document):
+        if is_nullish(document):
             return None
         if type(document) is not dict:
             raise MqlError(4161105, f"{name} requires 'input' to evaluate to type Object")
@@ -174,7 +174,7 @@ def _setting(name: str, given: Document, content: Expression, scope: Scope) -> E
 
 
 def _bson_size(value: Value) -> Value:
-    if nothing(value):
+    if is_nullish(value):
         return None
     if type(value) is not dict:
         raise MqlError(31393, f"$bsonSize requires a document input, found: {type_name(value)}")
@@ -182,7 +182,7 @@ def _bson_size(value: Value) -> Value:
 
 
 def _binary_size(value: Value) -> Value:
-    if nothing(value):
+    if is_nullish(value):
         return None
     if type(value) is str:
         return len(value.encode(errors="surrogateescape"))
@@ -193,11 +193,11 @@ def _binary_size(value: Value) -> Value:
 
 OPERATORS: Final[Mapping[str, Parser]] = {
     "$mergeObjects": _merge_parser,
-    "$objectToArray": fixed(1, _to_array),
-    "$arrayToObject": fixed(1, _to_object),
+    "$objectToArray": fixed_arity(1, _to_array),
+    "$arrayToObject": fixed_arity(1, _to_object),
     "$getField": _get_field,
     "$setField": _set_field,
     "$unsetField": _unset_field,
-    "$bsonSize": fixed(1, _bson_size),
-    "$binarySize": fixed(1, _binary_size),
+    "$bsonSize": fixed_arity(1, _bson_size),
+    "$binarySize": fixed_arity(1, _binary_size),
 }

@@ -16,7 +16,7 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, shel
 Order: TypeAlias = Callable[[list[Value]], list[Value]]
 
 
-class _Field(msgspec.Struct, frozen=True):
+class _SortKey(msgspec.Struct, frozen=True):
     path: tuple[str, ...]
     descending: bool
 
@@ -24,17 +24,17 @@ class _Field(msgspec.Struct, frozen=True):
 class Ranking(msgspec.Struct, frozen=True):
     """What documents are ranked by, the first field first."""
 
-    fields: tuple[_Field, ...]
+    fields: tuple[_SortKey, ...]
     env: Env
 
     def keys(self, value: Value) -> tuple[OrderKey, ...]:
         """One key for each field; compare them with `sort`."""
         return tuple(self._key(value, field) for field in self.fields)
 
-    def _key(self, value: Value, field: _Field) -> OrderKey:
+    def _key(self, value: Value, field: _SortKey) -> OrderKey:
         """An array sorts by its smallest element, or its largest where the order descends; an empty one below null."""
         key = self.env.collation.order_key
-        found = [key(None if each is MISSING else each) for each in _ends(value, field.path)]
+        found = [key(None if each is MISSING else each) for each in _values_at(value, field.path)]
         if not found:
             return key(MISSING)
         return max(found) if field.descending else min(found)
@@ -55,13 +55,13 @@ def compile_ranking(spec: Value, env: Env) -> Ranking:
     return Ranking(tuple(_field(path, direction) for path, direction in spec.items()), env)
 
 
-def _field(path: str, direction: Value) -> _Field:
+def _field(path: str, direction: Value) -> _SortKey:
     if type(direction) is dict:
         raise bad_value(f"sorting by {shell(direction)} is not supported here")
     step = integral(direction)
     if step not in (1, -1):
         raise MqlError(15975, "$sort key ordering must be 1 (for ascending) or -1 (for descending)")
-    return _Field(field_names(path), step == -1)
+    return _SortKey(field_names(path), step == -1)
 
 
 def compile_order(spec: Document, env: Env) -> Order:
@@ -70,15 +70,15 @@ def compile_order(spec: Document, env: Env) -> Order:
     return lambda values: [value for _, value in ranking.sort([(ranking.keys(value), value) for value in values])]
 
 
-def _ends(value: Value, path: Sequence[str]) -> list[Value]:
+def _values_at(value: Value, path: Sequence[str]) -> list[Value]:
     """What a sort path leads to: through arrays into their documents, by place where a part is a number."""
     if not path:
         return list(value) if type(value) is list else [value]
     if type(value) is dict:
-        return _ends(value.get(path[0], MISSING), path[1:])
+        return _values_at(value.get(path[0], MISSING), path[1:])
     if type(value) is list:
         if path[0].isdigit() and int(path[0]) < len(value):
-            return _ends(value[int(path[0])], path[1:])
-        found = [end for each in value if type(each) is dict for end in _ends(each, path)]
+            return _values_at(value[int(path[0])], path[1:])
+        found = [end for each in value if type(each) is dict for end in _values_at(each, path)]
         return found or [MISSING]
     return [MISSING]

@@ -7,35 +7,43 @@ from typing import Any, Final
 
 from bson import Regex
 
-from mayflydb.query.mongo.expressions.core import Codes, Expression, Parser, Scope, applied, arguments, nothing
+from mayflydb.query.mongo.expressions.core import (
+    ArgumentCodes,
+    CompileScope,
+    Expression,
+    Parser,
+    apply,
+    arguments,
+    is_nullish,
+)
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.patterns import compile_pattern, letters_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, type_name
 
-_CODES: Final = Codes(51103, 31024, {"input": 31022, "regex": 31023})
+_CODES: Final = ArgumentCodes(51103, 31024, {"input": 31022, "regex": 31023})
 
 
 def _pattern(name: str, pattern: Value, options: Value) -> Any:
     """None if there is no pattern."""
-    if not nothing(options):
+    if not is_nullish(options):
         if type(options) is not str:
             raise MqlError(51106, f"{name} needs 'options' to be of type string")
         if "\0" in options:
             raise MqlError(51110, f"{name}: regular expression options cannot contain an embedded null byte")
-    if nothing(pattern):
+    if is_nullish(pattern):
         return None
-    letters = options or "" if not nothing(options) else ""
+    letters = options or "" if not is_nullish(options) else ""
     if type(pattern) is Regex:
         own = letters_of(pattern)
         if own and letters:
             raise MqlError(51107, f"{name}: found regex option(s) specified in both 'regex' and 'option' fields")
-        return _compiled(name, pattern.pattern, letters or own)
+        return _compile_regex(name, pattern.pattern, letters or own)
     if type(pattern) is not str:
         raise MqlError(51105, f"{name} needs 'regex' to be of type string or regex")
-    return _compiled(name, pattern, letters)
+    return _compile_regex(name, pattern, letters)
 
 
-def _compiled(name: str, pattern: str, letters: str) -> Any:
+def _compile_regex(name: str, pattern: str, letters: str) -> Any:
     if "\0" in pattern:
         raise MqlError(51109, f"{name}: regular expression cannot contain an embedded null byte")
     try:
@@ -47,29 +55,29 @@ def _compiled(name: str, pattern: str, letters: str) -> Any:
 
 
 def _operator(nowhere: Value, act: Callable[[Any, str], Value]) -> Parser:
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         given = arguments(name, spec, ("input", "regex"), ("options",), _CODES)
 
         def run(text: Value, pattern: Value, options: Value = MISSING) -> Value:
             compiled = _pattern(name, pattern, options)
-            if not nothing(text) and type(text) is not str:
+            if not is_nullish(text) and type(text) is not str:
                 raise MqlError(51104, f"{name} needs 'input' to be of type string, not {type_name(text)}")
-            if compiled is None or nothing(text):
+            if compiled is None or is_nullish(text):
                 return nowhere if type(nowhere) is not list else []
             return act(compiled, text)
 
-        return applied(run, [scope.compile(given[each]) for each in ("input", "regex", "options") if each in given])
+        return apply(run, [scope.compile(given[each]) for each in ("input", "regex", "options") if each in given])
 
     return parser
 
 
-def _shown(match: Any) -> Document:
+def _match_document(match: Any) -> Document:
     return {"match": match.group(), "idx": match.start(), "captures": list(match.groups())}
 
 
 def _find(pattern: Any, text: str) -> Value:
     match = pattern.search(text)
-    return None if match is None else _shown(match)
+    return None if match is None else _match_document(match)
 
 
 def _find_all(pattern: Any, text: str) -> list[Document]:
@@ -79,7 +87,7 @@ def _find_all(pattern: Any, text: str) -> list[Document]:
         match = pattern.search(text, start)
         if match is None:
             break
-        found.append(_shown(match))
+        found.append(_match_document(match))
         start = match.end() + (match.end() == match.start())
     return found
 

@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Final
 
 from mayflydb.query.mongo.expressions.core import (
+    CompileScope,
     Expression,
     Function,
     Parser,
-    Scope,
-    applied,
-    fixed,
-    nothing,
+    apply,
+    fixed_arity,
+    is_nullish,
     operands,
-    scoped,
+    with_scope,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.values import OrderKey, Value, truthy, type_name
@@ -27,13 +27,13 @@ def _array(value: Value, code: int, message: str) -> list[Value]:
     return array
 
 
-def _union(scope: Scope) -> Function:
+def _union(scope: CompileScope) -> Function:
     key = scope.comparing()
 
     def union(*values: Value) -> Value:
         found: dict[OrderKey, Value] = {}
         for value in values:
-            if nothing(value):
+            if is_nullish(value):
                 return None
             for each in _array(value, 17043, "All operands of $setUnion must be arrays. One argument is of type: "):
                 found.setdefault(key(each), each)
@@ -42,13 +42,13 @@ def _union(scope: Scope) -> Function:
     return union
 
 
-def _intersection(scope: Scope) -> Function:
+def _intersection(scope: CompileScope) -> Function:
     key = scope.comparing()
 
     def intersection(*values: Value) -> Value:
         found: dict[OrderKey, Value] | None = None
         for value in values:
-            if nothing(value):
+            if is_nullish(value):
                 return None
             array = _array(value, 17047, "All operands of $setIntersection must be arrays. One argument is of type: ")
             if found is None:
@@ -63,11 +63,11 @@ def _intersection(scope: Scope) -> Function:
     return intersection
 
 
-def _difference(scope: Scope) -> Function:
+def _difference(scope: CompileScope) -> Function:
     key = scope.comparing()
 
     def difference(one: Value, other: Value) -> Value:
-        if nothing(one) or nothing(other):
+        if is_nullish(one) or is_nullish(other):
             return None
         first = _array(one, 17048, "both operands of $setDifference must be arrays. First argument is of type: ")
         second = _array(other, 17049, "both operands of $setDifference must be arrays. Second argument is of type: ")
@@ -82,7 +82,7 @@ def _difference(scope: Scope) -> Function:
     return difference
 
 
-def _equals(name: str, spec: Value, scope: Scope) -> Expression:
+def _equals(name: str, spec: Value, scope: CompileScope) -> Expression:
     parts = operands(name, spec, scope, 0, None)
     if len(parts) < 2:
         raise MqlError(17045, f"$setEquals needs at least two arguments had: {len(parts)}")
@@ -94,10 +94,10 @@ def _equals(name: str, spec: Value, scope: Scope) -> Expression:
         first, *rest = [{key(each) for each in array} for array in arrays]
         return all(first == each for each in rest)
 
-    return applied(equals, parts)
+    return apply(equals, parts)
 
 
-def _subset(scope: Scope) -> Function:
+def _subset(scope: CompileScope) -> Function:
     key = scope.comparing()
 
     def subset(one: Value, other: Value) -> bool:
@@ -117,11 +117,11 @@ def _any(value: Value) -> bool:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$setUnion": scoped(0, None, _union),
-    "$setIntersection": scoped(0, None, _intersection),
-    "$setDifference": scoped(2, 2, _difference),
+    "$setUnion": with_scope(0, None, _union),
+    "$setIntersection": with_scope(0, None, _intersection),
+    "$setDifference": with_scope(2, 2, _difference),
     "$setEquals": _equals,
-    "$setIsSubset": scoped(2, 2, _subset),
-    "$allElementsTrue": fixed(1, _all),
-    "$anyElementTrue": fixed(1, _any),
+    "$setIsSubset": with_scope(2, 2, _subset),
+    "$allElementsTrue": fixed_arity(1, _all),
+    "$anyElementTrue": fixed_arity(1, _any),
 }

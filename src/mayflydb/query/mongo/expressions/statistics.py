@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from mayflydb.query.mongo.expressions.core import (
-    Codes,
+    ArgumentCodes,
+    CompileScope,
     Expression,
     Frame,
     Function,
     Parser,
-    Scope,
-    applied,
+    apply,
     arguments,
-    fixed,
-    folded,
-    nothing,
+    fixed_arity,
+    fold_constants,
+    is_nullish,
     operands,
 )
 from mayflydb.query.mongo.faults import MqlError
@@ -25,10 +25,10 @@ from mayflydb.query.mongo.totals import Deviation, Extreme, Sum, first_by, perce
 from mayflydb.query.mongo.values import MISSING, Value, is_number, shell, type_name
 
 
-def _over(make: Callable[[Scope], Any], result: Callable[[Any], Value]) -> Parser:
+def _accumulate(make: Callable[[CompileScope], Any], result: Callable[[Any], Value]) -> Parser:
     """One operand that is an array stands for its elements; of several, each counts as it is."""
 
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         parts = operands(name, spec, scope, 0, None)
 
         def total(*values: Value) -> Value:
@@ -39,7 +39,7 @@ def _over(make: Callable[[Scope], Any], result: Callable[[Any], Value]) -> Parse
                 state.add(value)
             return result(state)
 
-        return applied(total, parts)
+        return apply(total, parts)
 
     return parser
 
@@ -47,9 +47,9 @@ def _over(make: Callable[[Scope], Any], result: Callable[[Any], Value]) -> Parse
 # --- ends of arrays --------------------------------------------------------------------------------------------------
 
 
-def _end(name: str, at: int) -> Function:
+def _element_at(name: str, at: int) -> Function:
     def end(value: Value) -> Value:
-        if nothing(value):
+        if is_nullish(value):
             return None
         if type(value) is not list:
             raise MqlError(28689, f"{name}'s argument must be an array, but is {type_name(value)}")
@@ -58,7 +58,7 @@ def _end(name: str, at: int) -> Function:
     return end
 
 
-N_CODES: Final = Codes(5787900, 5787901, {"n": 5787906, "input": 5787907})
+N_CODES: Final = ArgumentCodes(5787900, 5787901, {"n": 5787906, "input": 5787907})
 
 
 def count_of(value: Value) -> int:
@@ -76,8 +76,8 @@ def count_of(value: Value) -> int:
     return count
 
 
-def _several(pick: Callable[[list[Value], int, Scope], list[Value]]) -> Parser:
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+def _pick_several(pick: Callable[[list[Value], int, CompileScope], list[Value]]) -> Parser:
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         given = arguments(name, spec, ("n", "input"), (), N_CODES)
         count, source = scope.compile(given["n"]), scope.compile(given["input"])
 
@@ -87,14 +87,14 @@ def _several(pick: Callable[[list[Value], int, Scope], list[Value]]) -> Parser:
                 raise MqlError(5788200, f"Input must be an array, found: {type_name(values)}")
             return pick(values, count_of(count(frame)), scope)
 
-        return folded(several, [count, source])
+        return fold_constants(several, [count, source])
 
     return parser
 
 
 # --- percentiles -----------------------------------------------------------------------------------------------------
 
-_PERCENTILE: Final = Codes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
+_PERCENTILE: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, "method": 40414})
 
 
 def shares_of(value: Value) -> list[float]:
@@ -123,7 +123,7 @@ def numbers_in(values: list[Value]) -> list[float]:
     return sorted(double_of(each) for each in values if is_number(each))
 
 
-def _percentile(name: str, spec: Value, scope: Scope) -> Expression:
+def _percentile(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "p", "method"), (), _PERCENTILE)
     check_method(name, given["method"])
     source, wanted = scope.compile(given["input"]), scope.compile(given["p"])
@@ -132,31 +132,31 @@ def _percentile(name: str, spec: Value, scope: Scope) -> Expression:
         ordered = numbers_in(value if type(value) is list else [value])
         return [percentile(ordered, share) for share in shares_of(shares)]
 
-    return applied(find, [source, wanted])
+    return apply(find, [source, wanted])
 
 
-def _median(name: str, spec: Value, scope: Scope) -> Expression:
+def _median(name: str, spec: Value, scope: CompileScope) -> Expression:
     given = arguments(name, spec, ("input", "method"), (), _PERCENTILE)
     check_method(name, given["method"])
-    return applied(
+    return apply(
         lambda value: percentile(numbers_in(value if type(value) is list else [value]), 0.5),
         [scope.compile(given["input"])],
     )
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$sum": _over(lambda scope: Sum(), Sum.result),
-    "$avg": _over(lambda scope: Sum(), Sum.average),
-    "$min": _over(lambda scope: Extreme(scope.comparing(), False), lambda state: state.value),
-    "$max": _over(lambda scope: Extreme(scope.comparing(), True), lambda state: state.value),
-    "$stdDevPop": _over(lambda scope: Deviation(), lambda state: state.result(False)),
-    "$stdDevSamp": _over(lambda scope: Deviation(), lambda state: state.result(True)),
-    "$first": fixed(1, _end("$first", 0)),
-    "$last": fixed(1, _end("$last", -1)),
-    "$firstN": _several(lambda values, count, scope: values[:count]),
-    "$lastN": _several(lambda values, count, scope: values[-count:]),
-    "$minN": _several(lambda values, count, scope: first_by(values, count, scope.comparing(), False)),
-    "$maxN": _several(lambda values, count, scope: first_by(values, count, scope.comparing(), True)),
+    "$sum": _accumulate(lambda scope: Sum(), Sum.result),
+    "$avg": _accumulate(lambda scope: Sum(), Sum.average),
+    "$min": _accumulate(lambda scope: Extreme(scope.comparing(), False), lambda state: state.value),
+    "$max": _accumulate(lambda scope: Extreme(scope.comparing(), True), lambda state: state.value),
+    "$stdDevPop": _accumulate(lambda scope: Deviation(), lambda state: state.result(False)),
+    "$stdDevSamp": _accumulate(lambda scope: Deviation(), lambda state: state.result(True)),
+    "$first": fixed_arity(1, _element_at("$first", 0)),
+    "$last": fixed_arity(1, _element_at("$last", -1)),
+    "$firstN": _pick_several(lambda values, count, scope: values[:count]),
+    "$lastN": _pick_several(lambda values, count, scope: values[-count:]),
+    "$minN": _pick_several(lambda values, count, scope: first_by(values, count, scope.comparing(), False)),
+    "$maxN": _pick_several(lambda values, count, scope: first_by(values, count, scope.comparing(), True)),
     "$percentile": _percentile,
     "$median": _median,
 }

@@ -9,24 +9,24 @@ from typing import Final
 
 from bson import Code, DatetimeMS, Timestamp
 
-from mayflydb.query.mongo.date_formats import iso
+from mayflydb.query.mongo.date_formats import format_iso
 from mayflydb.query.mongo.expressions.arrays import bound_of
 from mayflydb.query.mongo.expressions.core import (
-    STORABLE,
-    Codes,
+    MAX_DOCUMENT_SIZE,
+    ArgumentCodes,
+    CompileScope,
     Expression,
     Function,
     Parser,
-    Scope,
-    applied,
+    apply,
     arguments,
     check_size,
     check_text_size,
-    fixed,
-    named,
-    nothing,
-    ranged,
+    fixed_arity,
+    is_nullish,
+    ranged_arity,
     text_size,
+    with_name,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of, int32_of, is_nan, plain
@@ -38,7 +38,7 @@ _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 def text_of(value: Value) -> str:
     """A string, number or date as `$toLower` and `$substr` read it; nothing is empty. MqlError 16007 for other types."""
-    if nothing(value):
+    if is_nullish(value):
         return ""
     if type(value) is str or type(value) is Code:
         return str(value)
@@ -47,7 +47,7 @@ def text_of(value: Value) -> str:
     if is_number(value):
         return plain(value)
     if type(value) is DatetimeMS:
-        return iso(int(value))
+        return format_iso(int(value))
     if type(value) is Timestamp:
         at = datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=value.time)
         return f"{_MONTHS[at.month - 1]} {at.day:2} {at:%H:%M:%S}:{value.inc}"
@@ -61,7 +61,7 @@ def _bytes(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _check_made(size: int) -> None:
+def _check_result_size(size: int) -> None:
     """MqlError 13548 for a text of more than 64 MB, 16493 for one of 16 MB and more, before it is made."""
     check_size(size)
     check_text_size(size)
@@ -69,13 +69,13 @@ def _check_made(size: int) -> None:
 
 def _concat(*values: Value) -> Value:
     for value in values:
-        if nothing(value):
+        if is_nullish(value):
             return None
         if type(value) is not str:
             raise MqlError(16702, f"$concat only supports strings, not {type_name(value)}")
     size = sum(map(len, values))
-    if size * 4 >= STORABLE:
-        _check_made(sum(map(text_size, values)))
+    if size * 4 >= MAX_DOCUMENT_SIZE:
+        _check_result_size(sum(map(text_size, values)))
     return "".join(values)
 
 
@@ -122,7 +122,7 @@ def _substring_bytes(name: str) -> Function:
         for code, what, number in ((16034, "starting index", start), (16035, "length", count)):
             if not is_number(number):
                 raise MqlError(code, f"{name}:  {what} must be a numeric type (is BSON type {type_name(number)})")
-        first, length = _clamped(start), _clamped(count)
+        first, length = _clamp_to_int64(start), _clamp_to_int64(count)
         if first < 0:
             raise MqlError(50752, f"{name}:  starting index must be non-negative (got: {first})")
         end = len(data) if length < 0 else min(len(data), first + length)
@@ -135,7 +135,7 @@ def _substring_bytes(name: str) -> Function:
     return substring
 
 
-def _clamped(value: Value) -> int:
+def _clamp_to_int64(value: Value) -> int:
     """The integer part of a number, within an int64; 0 of NaN."""
     if is_nan(value):
         return 0
@@ -148,7 +148,7 @@ def _continues(byte: int) -> bool:
 
 
 def _split(value: Value, separator: Value) -> Value:
-    if nothing(value) or nothing(separator):
+    if is_nullish(value) or is_nullish(separator):
         return None
     if type(value) is not str:
         raise MqlError(
@@ -167,7 +167,7 @@ def _split(value: Value, separator: Value) -> Value:
 
 def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Function:
     def index_of(value: Value, wanted: Value, *bounds: Value) -> Value:
-        if nothing(value):
+        if is_nullish(value):
             return None
         if type(value) is not str:
             raise MqlError(code, f"{name} requires a string as the first argument, found: {type_name(value)}")
@@ -189,25 +189,25 @@ def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Fu
 
 # --- named arguments -------------------------------------------------------------------------------------------------
 
-_TRIM: Final = Codes(50696, 50694, {"input": 50695})
-_REPLACE: Final = Codes(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
+_TRIM: Final = ArgumentCodes(50696, 50694, {"input": 50695})
+_REPLACE: Final = ArgumentCodes(51751, 51750, {"input": 51749, "find": 51748, "replacement": 51747})
 
-_BLANK: Final = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+_WHITESPACE: Final = "\0\t\n\v\f\r \u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
 
 
 def _trim(strip: Callable[[str, str], str]) -> Parser:
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         given = arguments(name, spec, ("input",), ("chars",), _TRIM)
 
-        def trim(value: Value, letters: Value = _BLANK) -> Value:
-            if nothing(value):
+        def trim(value: Value, letters: Value = _WHITESPACE) -> Value:
+            if is_nullish(value):
                 return None
             if type(value) is not str:
                 raise MqlError(
                     50699,
                     f"{name} requires its input to be a string, got {shell(value)} (of type {type_name(value)}) instead.",
                 )
-            if nothing(letters):
+            if is_nullish(letters):
                 return None
             if type(letters) is not str:
                 raise MqlError(
@@ -216,13 +216,13 @@ def _trim(strip: Callable[[str, str], str]) -> Parser:
                 )
             return strip(value, letters) if letters else value
 
-        return applied(trim, [scope.compile(given[field]) for field in ("input", "chars") if field in given])
+        return apply(trim, [scope.compile(given[field]) for field in ("input", "chars") if field in given])
 
     return parser
 
 
 def _replace(most: int) -> Parser:
-    def parser(name: str, spec: Value, scope: Scope) -> Expression:
+    def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         given = arguments(name, spec, ("input", "find", "replacement"), (), _REPLACE)
 
         def replace(value: Value, find: Value, replacement: Value) -> Value:
@@ -231,33 +231,33 @@ def _replace(most: int) -> Parser:
                 (51745, "find", find),
                 (51744, "replacement", replacement),
             ):
-                if not nothing(each) and type(each) is not str:
+                if not is_nullish(each) and type(each) is not str:
                     raise MqlError(code, f"{name} requires that '{field}' be a string, found: {shell(each)}")
-            if nothing(value) or nothing(find) or nothing(replacement):
+            if is_nullish(value) or is_nullish(find) or is_nullish(replacement):
                 return None
             count = value.count(find) if most < 0 else int(find in value)
-            if (len(value) + len(replacement) * count) * 4 >= STORABLE:
-                _check_made(text_size(value) + (text_size(replacement) - text_size(find)) * count)
+            if (len(value) + len(replacement) * count) * 4 >= MAX_DOCUMENT_SIZE:
+                _check_result_size(text_size(value) + (text_size(replacement) - text_size(find)) * count)
             return value.replace(find, replacement, most)
 
-        return applied(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])
+        return apply(replace, [scope.compile(given[field]) for field in ("input", "find", "replacement")])
 
     return parser
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    "$concat": ranged(0, None, _concat),
-    "$toLower": fixed(1, lambda value: text_of(value).translate(_LOWER)),
-    "$toUpper": fixed(1, lambda value: text_of(value).translate(_UPPER)),
-    "$strcasecmp": fixed(2, _compare),
-    "$strLenCP": fixed(1, _length_cp),
-    "$strLenBytes": fixed(1, _length_bytes),
-    "$substr": named(3, 3, _substring_bytes),
-    "$substrBytes": named(3, 3, _substring_bytes),
-    "$substrCP": fixed(3, _substring_cp),
-    "$split": fixed(2, _split),
-    "$indexOfCP": ranged(2, 4, _index_of("$indexOfCP", 40093, str)),
-    "$indexOfBytes": ranged(2, 4, _index_of("$indexOfBytes", 40091, _bytes)),
+    "$concat": ranged_arity(0, None, _concat),
+    "$toLower": fixed_arity(1, lambda value: text_of(value).translate(_LOWER)),
+    "$toUpper": fixed_arity(1, lambda value: text_of(value).translate(_UPPER)),
+    "$strcasecmp": fixed_arity(2, _compare),
+    "$strLenCP": fixed_arity(1, _length_cp),
+    "$strLenBytes": fixed_arity(1, _length_bytes),
+    "$substr": with_name(3, 3, _substring_bytes),
+    "$substrBytes": with_name(3, 3, _substring_bytes),
+    "$substrCP": fixed_arity(3, _substring_cp),
+    "$split": fixed_arity(2, _split),
+    "$indexOfCP": ranged_arity(2, 4, _index_of("$indexOfCP", 40093, str)),
+    "$indexOfBytes": ranged_arity(2, 4, _index_of("$indexOfBytes", 40091, _bytes)),
     "$trim": _trim(str.strip),
     "$ltrim": _trim(str.lstrip),
     "$rtrim": _trim(str.rstrip),

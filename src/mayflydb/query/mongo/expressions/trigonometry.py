@@ -10,7 +10,7 @@ from bson import Decimal128
 
 from mayflydb.query.mongo.decimal_functions import FUNCTIONS, atan2
 from mayflydb.query.mongo.expressions.arithmetic import numeric
-from mayflydb.query.mongo.expressions.core import Function, Parser, fixed, nothing
+from mayflydb.query.mongo.expressions.core import Function, Parser, fixed_arity, is_nullish
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import Number, decimal_of, double_of, plain
 from mayflydb.query.mongo.values import NUMBERS, Value, type_name
@@ -67,7 +67,7 @@ def _function(name: str) -> Function:
 
 
 def _atan2(y: Value, x: Value) -> Value:
-    if nothing(y) or nothing(x):
+    if is_nullish(y) or is_nullish(x):
         return None
     for value in (y, x):
         if type(value) not in NUMBERS:
@@ -80,6 +80,6 @@ def _atan2(y: Value, x: Value) -> Value:
 
 
 OPERATORS: Final[Mapping[str, Parser]] = {
-    **{name: fixed(1, _function(name)) for name in _DOUBLES},
-    "$atan2": fixed(2, _atan2),
+    **{name: fixed_arity(1, _function(name)) for name in _DOUBLES},
+    "$atan2": fixed_arity(2, _atan2),
 }

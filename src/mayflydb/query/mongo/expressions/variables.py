@@ -6,23 +6,23 @@ from collections.abc import Mapping
 from typing import Final
 
 from mayflydb.query.mongo.expressions.core import (
+    CompileScope,
     Constant,
     Expression,
     Frame,
     Parser,
-    Scope,
     binder,
+    check_text,
     check_variable,
-    checked_text,
-    folded,
+    fold_constants,
 )
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import double_of
-from mayflydb.query.mongo.text import meta
+from mayflydb.query.mongo.text import compile_meta
 from mayflydb.query.mongo.values import Value, is_number, type_name
 
 
-def _let(name: str, spec: Value, scope: Scope) -> Expression:
+def _let(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) is not dict:
         raise MqlError(16874, "$let only supports an object as its argument")
     for field in spec:
@@ -35,7 +35,7 @@ def _let(name: str, spec: Value, scope: Scope) -> Expression:
         raise MqlError(10065, "invalid parameter: expected an object (vars)")
     names = [check_variable(each) for each in spec["vars"]]
     values = [scope.compile(each) for each in spec["vars"].values()]
-    body = scope.within(*names).compile(spec["in"])
+    body = scope.with_names(*names).compile(spec["in"])
     bind = binder(*names)
 
     def let(frame: Frame) -> Value:
@@ -43,14 +43,14 @@ def _let(name: str, spec: Value, scope: Scope) -> Expression:
         assign(*[value(frame) for value in values])
         return body(inner)
 
-    return folded(let, [body])
+    return fold_constants(let, [body])
 
 
-def _literal(name: str, spec: Value, scope: Scope) -> Expression:
-    return Constant(checked_text(spec) if type(spec) is str else spec)
+def _literal(name: str, spec: Value, scope: CompileScope) -> Expression:
+    return Constant(check_text(spec) if type(spec) is str else spec)
 
 
-def _rand(name: str, spec: Value, scope: Scope) -> Expression:
+def _rand(name: str, spec: Value, scope: CompileScope) -> Expression:
     if type(spec) not in (dict, list):
         raise MqlError(10065, "invalid parameter: expected an object ($rand)")
     if spec:
@@ -59,7 +59,7 @@ def _rand(name: str, spec: Value, scope: Scope) -> Expression:
     return lambda frame: chance()
 
 
-def _sample_rate(name: str, spec: Value, scope: Scope) -> Expression:
+def _sample_rate(name: str, spec: Value, scope: CompileScope) -> Expression:
     if not is_number(spec):
         raise MqlError(2, f"argument to $sampleRate must be a numeric type, not {type_name(spec)}")
     rate = double_of(spec)
@@ -69,12 +69,12 @@ def _sample_rate(name: str, spec: Value, scope: Scope) -> Expression:
     return lambda frame: chance() < rate
 
 
-def _no_javascript(name: str, spec: Value, scope: Scope) -> Expression:
+def _no_javascript(name: str, spec: Value, scope: CompileScope) -> Expression:
     raise MqlError(238, f"{name} is not supported: there is no JavaScript here")
 
 
-def _meta(name: str, spec: Value, scope: Scope) -> Expression:
-    score = meta(spec, scope.env.score)
+def _meta(name: str, spec: Value, scope: CompileScope) -> Expression:
+    score = compile_meta(spec, scope.env.score)
     return lambda frame: score(frame.root)
 
 

@@ -12,7 +12,7 @@ from mayflydb.query.mongo.collation import Collation
 from mayflydb.query.mongo.filter.nodes import Test, always, disjunction, never
 from mayflydb.query.mongo.values import MISSING, Value, order_key, type_class
 
-PLAIN: Final = frozenset((int, Int64, float))
+PYTHON_NUMBERS: Final = frozenset((int, Int64, float))
 """The numbers that Python compares with one another as they are."""
 
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
@@ -37,7 +37,7 @@ def equality(wanted: Value, collation: Collation) -> Test:
         return lambda value: value is wanted
     if kind is str and collation.is_simple:
         return lambda value: value == wanted and type(value) is str
-    if kind in PLAIN and wanted == wanted:
+    if kind in PYTHON_NUMBERS and wanted == wanted:
         return _equal_number(wanted)
     if kind is ObjectId:
         return lambda value: type(value) is ObjectId and value == wanted
@@ -52,7 +52,7 @@ def _equal_number(wanted: Any) -> Test:
     key = order_key(wanted)
 
     def test(value: Value) -> bool:
-        if type(value) in PLAIN:
+        if type(value) in PYTHON_NUMBERS:
             return bool(value == wanted)
         return type(value) is Decimal128 and order_key(value) == key
 
@@ -69,7 +69,7 @@ def ordering(name: str, wanted: Value, collation: Collation) -> Test:
         return _beyond_all(name, kind, inclusive)
     if kind is str and collation.is_simple:
         return lambda value: type(value) is str and compare(value, wanted)
-    if kind in PLAIN or kind is Decimal128:
+    if kind in PYTHON_NUMBERS or kind is Decimal128:
         return _ordered_number(compare, wanted, inclusive)
     if kind is DatetimeMS:
         moment = int(wanted)
@@ -96,10 +96,10 @@ def _ordered_number(compare: Callable[[Any, Any], bool], wanted: Any, inclusive:
         return found != nan and compare(found, key)
 
     if type(wanted) is Decimal128:
-        return lambda value: (type(value) in PLAIN or type(value) is Decimal128) and by_key(value)
+        return lambda value: (type(value) in PYTHON_NUMBERS or type(value) is Decimal128) and by_key(value)
 
     def test(value: Value) -> bool:
-        if type(value) in PLAIN:
+        if type(value) in PYTHON_NUMBERS:
             return compare(value, wanted)
         return type(value) is Decimal128 and by_key(value)
 
@@ -108,11 +108,11 @@ def _ordered_number(compare: Callable[[Any, Any], bool], wanted: Any, inclusive:
 
 def membership(wanted: Sequence[Value], patterns: Sequence[Test], collation: Collation) -> Test:
     """Whether a value equals one of these or meets one of the patterns."""
-    tests = [] if not wanted else [_among(wanted, collation)]
+    tests = [] if not wanted else [_member_test(wanted, collation)]
     return disjunction([*tests, *patterns])
 
 
-def _among(wanted: Sequence[Value], collation: Collation) -> Test:
+def _member_test(wanted: Sequence[Value], collation: Collation) -> Test:
     if len(wanted) == 1:
         return equality(wanted[0], collation)
     kinds = {type(each) for each in wanted}

@@ -12,7 +12,7 @@ from mayflydb.query.mongo.collation import SIMPLE
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.comparisons import equality
-from mayflydb.query.mongo.filter.fields import Scope, element_test, field_condition
+from mayflydb.query.mongo.filter.fields import FilterScope, element_test, field_condition
 from mayflydb.query.mongo.filter.nodes import Leaf, Match, Node, always, both, either, neither, never, on_path
 from mayflydb.query.mongo.operands import whole
 from mayflydb.query.mongo.paths import REFERENCE, split
@@ -40,15 +40,15 @@ class Filter(msgspec.Struct, frozen=True):
 
 def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> Filter:
     """A query as a filter. `text`: the collection's text index, which `$text` needs. MqlError, mostly 2."""
-    scope = Scope(env, _compile, text)
+    scope = FilterScope(env, _compile, text)
     node = _compile(query, scope)
     named = frozenset(scope.named)
-    return Filter(node.matches, None if scope.whole else named, named, node)
+    return Filter(node.matches, None if scope.reads_all else named, named, node)
 
 
 def compile_element_filter(operand: Value, env: Env) -> Callable[[Value], bool]:
     """What an `$elemMatch` asks of one element of an array, for projections and updates."""
-    return element_test(operand, Scope(env, _compile))
+    return element_test(operand, FilterScope(env, _compile))
 
 
 def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
@@ -59,33 +59,36 @@ def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
     return next((found for each in parts if (found := text_search(each, text)) is not None), None)
 
 
-def asks_text(query: Value) -> bool:
+def has_text_search(query: Value) -> bool:
     """Whether a query has a `$text`, at its top or in its `$and`, `$or` or `$nor`."""
     if type(query) is not dict:
         return False
     return "$text" in query or any(
-        asks_text(each) for name in ("$and", "$or", "$nor") if type(query.get(name)) is list for each in query[name]
+        has_text_search(each)
+        for name in ("$and", "$or", "$nor")
+        if type(query.get(name)) is list
+        for each in query[name]
     )
 
 
-DEEPEST: Final = 100
+MAX_DEPTH: Final = 100
 """How deep `$and`, `$or`, `$nor` and `$elemMatch` may nest."""
 
 
-def _compile(query: Document, scope: Scope) -> Node:
-    if scope.depth > DEEPEST:
-        raise bad_value(f"exceeded maximum query tree depth of {DEEPEST} at {shell(query)}")
+def _compile(query: Document, scope: FilterScope) -> Node:
+    if scope.depth > MAX_DEPTH:
+        raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {shell(query)}")
     scope.depth += 1
     node = both(_nodes(query, scope))
     scope.depth -= 1
     return node
 
 
-def _nodes(query: Document, scope: Scope) -> list[Node]:
+def _nodes(query: Document, scope: FilterScope) -> list[Node]:
     nodes = []
     for name, operand in query.items():
         if name.startswith("$"):
-            node = _pathless(name, operand, scope)
+            node = _compile_top_level(name, operand, scope)
             if node is not None:
                 nodes.append(node)
             continue
@@ -95,10 +98,10 @@ def _nodes(query: Document, scope: Scope) -> list[Node]:
     return nodes
 
 
-def _pathless(name: str, operand: Value, scope: Scope) -> Node | None:
+def _compile_top_level(name: str, operand: Value, scope: FilterScope) -> Node | None:
     if name == "$comment":
         return None
-    compiler = _PATHLESS.get(name)
+    compiler = _TOP_LEVEL.get(name)
     if compiler is None:
         raise bad_value(
             f"unknown top level operator: {name}. If you have a field name that starts with a '$' symbol, "
@@ -107,7 +110,7 @@ def _pathless(name: str, operand: Value, scope: Scope) -> Node | None:
     return compiler(operand, scope)
 
 
-def _branches(name: str, operand: Value, scope: Scope) -> list[Node]:
+def _branches(name: str, operand: Value, scope: FilterScope) -> list[Node]:
     if type(operand) is not list:
         raise bad_value(f"{name} must be an array")
     if not operand:
@@ -117,48 +120,48 @@ def _branches(name: str, operand: Value, scope: Scope) -> list[Node]:
     return [_compile(each, scope) for each in operand]
 
 
-def _nor(operand: Value, scope: Scope) -> Node:
-    texts = scope.texts
+def _nor(operand: Value, scope: FilterScope) -> Node:
+    text_count = scope.text_count
     node = neither(_branches("$nor", operand, scope))
-    if scope.texts > texts:
+    if scope.text_count > text_count:
         raise bad_value("text not allowed in nor")
     return node
 
 
-def _expr(operand: Value, scope: Scope) -> Node:
-    if scope.inside:
+def _expr(operand: Value, scope: FilterScope) -> Node:
+    if scope.in_element:
         raise bad_value("$expr can only be applied to the top-level document")
     # Expressions use filters too.
     from mayflydb.query.mongo.expressions import compile_expression, frame_of
 
     env = scope.env
-    scope.whole = True
+    scope.reads_all = True
     expression = compile_expression(operand, env, tuple(env.variables))
     return Node(lambda document: truthy(expression(frame_of(document, env))))
 
 
-def _json_schema(operand: Value, scope: Scope) -> Node:
+def _json_schema(operand: Value, scope: FilterScope) -> Node:
     if type(operand) is not dict:
         raise MqlError(14, "$jsonSchema must be an object")
-    scope.whole = True
+    scope.reads_all = True
     return Node(compile_schema(operand).matches)
 
 
-def _text(operand: Value, scope: Scope) -> Node:
-    if scope.inside:
+def _text(operand: Value, scope: FilterScope) -> Node:
+    if scope.in_element:
         raise bad_value("$text can only be applied to the top-level document")
-    if scope.texts:
+    if scope.text_count:
         raise bad_value("Too many text expressions")
-    scope.texts += 1
-    scope.whole = True
+    scope.text_count += 1
+    scope.reads_all = True
     return Node(compile_text(operand, scope.text).matches)
 
 
-def _where(_: Value, __: Scope) -> Node:
+def _where(_: Value, __: FilterScope) -> Node:
     raise MqlError(238, "$where is not supported: no JavaScript runs in queries")
 
 
-def _sample_rate(operand: Any, scope: Scope) -> Node:
+def _sample_rate(operand: Any, scope: FilterScope) -> Node:
     if not is_number(operand):
         raise bad_value("argument to $sampleRate must be a numeric type")
     rate = float(operand.to_decimal()) if type(operand) is Decimal128 else float(operand)
@@ -168,8 +171,8 @@ def _sample_rate(operand: Any, scope: Scope) -> Node:
     return Node(lambda _: chance() < rate)
 
 
-def _constant(name: str, match: Match) -> Callable[[Value, Scope], Node]:
-    def compile_constant(operand: Value, _: Scope) -> Node:
+def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], Node]:
+    def compile_constant(operand: Value, _: FilterScope) -> Node:
         if whole(name, operand) != 1:
             raise failed_to_parse(f"{name} must be an integer value of 1")
         return Node(match)
@@ -177,10 +180,10 @@ def _constant(name: str, match: Match) -> Callable[[Value, Scope], Node]:
     return compile_constant
 
 
-def _part_of_reference(name: str) -> Callable[[Value, Scope], Node]:
+def _part_of_reference(name: str) -> Callable[[Value, FilterScope], Node]:
     """`$ref`, `$id` and `$db` in a query: equality of the field of that name; only `$id` goes by the collation."""
 
-    def compile_part(operand: Value, scope: Scope) -> Node:
+    def compile_part(operand: Value, scope: FilterScope) -> Node:
         scope.named.add(name)
         collation = scope.env.collation if name == "$id" else SIMPLE
         return on_path(Leaf(equality(operand, collation)), (name,))
@@ -188,7 +191,7 @@ def _part_of_reference(name: str) -> Callable[[Value, Scope], Node]:
     return compile_part
 
 
-_PATHLESS: Final[Mapping[str, Callable[[Value, Scope], Node]]] = {
+_TOP_LEVEL: Final[Mapping[str, Callable[[Value, FilterScope], Node]]] = {
     "$and": lambda operand, scope: both(_branches("$and", operand, scope)),
     "$or": lambda operand, scope: either(_branches("$or", operand, scope)),
     "$nor": _nor,

@@ -12,30 +12,30 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
 from mayflydb.query.mongo.filter.nodes import RANKS, Condition, Every, Leaf, Negated, Node, Test, never, on_value
-from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, of_types, truncated, type_set
+from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, truncate, type_set, type_test
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, truthy
 
 
-class Scope(msgspec.Struct):
+class FilterScope(msgspec.Struct):
     """Where a filter is being compiled: what it may use, and what it has been seen to look at.
 
     `inside`: within an element of an array; `whole`: something looks at all of the document; `texts`: how many `$text` there are.
     """
 
     env: Env
-    compile: Callable[[Document, Scope], Node]
+    compile: Callable[[Document, FilterScope], Node]
     text: TextIndex | None = None
-    inside: bool = False
-    whole: bool = False
+    in_element: bool = False
+    reads_all: bool = False
     named: set[str] = msgspec.field(default_factory=set)
     depth: int = 0
-    texts: int = 0
+    text_count: int = 0
 
-    def inner(self) -> Scope:
+    def inner(self) -> FilterScope:
         """The scope of an element of an array."""
-        return Scope(self.env, self.compile, inside=True, depth=self.depth)
+        return FilterScope(self.env, self.compile, in_element=True, depth=self.depth)
 
 
 def is_operators(value: Value, partial_references: bool = False) -> bool:
@@ -49,7 +49,7 @@ def is_operators(value: Value, partial_references: bool = False) -> bool:
     return not {"$ref", "$id"} <= value.keys()
 
 
-def field_condition(path: str, operand: Value, scope: Scope) -> Condition:
+def field_condition(path: str, operand: Value, scope: FilterScope) -> Condition:
     """What a query says of one field. MqlError 2 for operators that are none, and for operands that are none of theirs."""
     if is_operators(operand):
         return operators_condition(path, operand, scope)
@@ -58,7 +58,7 @@ def field_condition(path: str, operand: Value, scope: Scope) -> Condition:
     return Leaf(equality(operand, scope.env.collation))
 
 
-def operators_condition(path: str, operators: Document, scope: Scope) -> Condition:
+def operators_condition(path: str, operators: Document, scope: FilterScope) -> Condition:
     """Operators on one field, all of which hold."""
     conditions = []
     for name, operand in operators.items():
@@ -87,18 +87,18 @@ _UNKNOWN: Final = {
 }
 
 
-def _eq(_: str, operand: Value, scope: Scope) -> Condition:
+def _eq(_: str, operand: Value, scope: FilterScope) -> Condition:
     return Leaf(equality(operand, scope.env.collation))
 
 
-def _ne(_: str, operand: Value, scope: Scope) -> Condition:
+def _ne(_: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is Regex:
         raise bad_value("Can't have regex as arg to $ne.")
     return Negated(Leaf(equality(operand, scope.env.collation)))
 
 
-def _ordering(name: str) -> Callable[[str, Value, Scope], Condition]:
-    def compile_operator(path: str, operand: Value, scope: Scope) -> Condition:
+def _ordering(name: str) -> Callable[[str, Value, FilterScope], Condition]:
+    def compile_operator(path: str, operand: Value, scope: FilterScope) -> Condition:
         if type(operand) is Regex:
             raise bad_value(f"Can't have RegEx as arg to predicate over field '{path}'.")
         return Leaf(ordering(name, operand, scope.env.collation))
@@ -106,7 +106,7 @@ def _ordering(name: str) -> Callable[[str, Value, Scope], Condition]:
     return compile_operator
 
 
-def _members(name: str, operand: Value, scope: Scope) -> Condition:
+def _members(name: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value(f"{name} needs an array")
     wanted, patterns = [], []
@@ -120,15 +120,15 @@ def _members(name: str, operand: Value, scope: Scope) -> Condition:
     return Leaf(membership(wanted, patterns, scope.env.collation))
 
 
-def _in(_: str, operand: Value, scope: Scope) -> Condition:
+def _in(_: str, operand: Value, scope: FilterScope) -> Condition:
     return _members("$in", operand, scope)
 
 
-def _nin(_: str, operand: Value, scope: Scope) -> Condition:
+def _nin(_: str, operand: Value, scope: FilterScope) -> Condition:
     return Negated(_members("$nin", operand, scope))
 
 
-def _not(path: str, operand: Value, scope: Scope) -> Condition:
+def _not(path: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is Regex:
         return Negated(Leaf(pattern_test(operand.pattern, letters_of(operand))))
     if type(operand) is not dict:
@@ -138,13 +138,13 @@ def _not(path: str, operand: Value, scope: Scope) -> Condition:
     return Negated(operators_condition(path, operand, scope))
 
 
-def _exists(_: str, operand: Value, __: Scope) -> Condition:
+def _exists(_: str, operand: Value, __: FilterScope) -> Condition:
     found = Leaf(lambda value: value is not MISSING, spread=False)
     return found if truthy(operand) else Negated(found)
 
 
-def _type(path: str, operand: Value, _: Scope) -> Condition:
-    return Leaf(of_types(type_set(path, operand)))
+def _type(path: str, operand: Value, _: FilterScope) -> Condition:
+    return Leaf(type_test(type_set(path, operand)))
 
 
 def _regex(operators: Document) -> Condition:
@@ -167,7 +167,7 @@ def _regex(operators: Document) -> Condition:
     return Leaf(pattern_test(pattern, flags))
 
 
-def _size(_: str, operand: Value, __: Scope) -> Condition:
+def _size(_: str, operand: Value, __: FilterScope) -> Condition:
     try:
         size = natural("$size", operand)
     except MqlError as refusal:
@@ -175,7 +175,7 @@ def _size(_: str, operand: Value, __: Scope) -> Condition:
     return Leaf(lambda value: type(value) is list and len(value) == size, spread=False)
 
 
-def _mod(_: str, operand: Value, __: Scope) -> Condition:
+def _mod(_: str, operand: Value, __: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value("malformed mod, needs to be an array")
     if len(operand) < 2:
@@ -187,7 +187,7 @@ def _mod(_: str, operand: Value, __: Scope) -> Condition:
         raise bad_value("divisor cannot be 0")
 
     def test(value: Value) -> bool:
-        number = truncated(value) if is_number(value) else None
+        number = truncate(value) if is_number(value) else None
         if number is None:
             return False
         # The rest has the sign of the dividend, as in C.
@@ -200,7 +200,7 @@ def _mod(_: str, operand: Value, __: Scope) -> Condition:
 def _mod_operand(role: str, value: Any) -> int:
     if not is_number(value):
         raise bad_value(f"malformed mod, {role} not a number")
-    number = truncated(value)
+    number = truncate(value)
     if number is None:
         why = "Unable to coerce NaN/Inf to integral type"
         raise bad_value(f"malformed mod, {role} value is invalid :: caused by :: {why}")
@@ -211,7 +211,7 @@ def _mod_operand(role: str, value: Any) -> int:
     return number
 
 
-def _elem_match(_: str, operand: Value, scope: Scope) -> Condition:
+def _elem_match(_: str, operand: Value, scope: FilterScope) -> Condition:
     test = element_test(operand, scope)
 
     def index(array: list[Value]) -> int | None:
@@ -220,11 +220,11 @@ def _elem_match(_: str, operand: Value, scope: Scope) -> Condition:
     return Leaf(lambda value: type(value) is list and any(map(test, value)), spread=False, index=index)
 
 
-def element_test(operand: Value, scope: Scope) -> Test:
+def element_test(operand: Value, scope: FilterScope) -> Test:
     """What an `$elemMatch` asks of one element. MqlError 2."""
     if type(operand) is not dict:
         raise bad_value("$elemMatch needs an Object")
-    if is_operators(operand, partial_references=True) and next(iter(operand)) not in PATHLESS:
+    if is_operators(operand, partial_references=True) and next(iter(operand)) not in TOP_LEVEL_OPERATORS:
         return on_value(operators_condition("", operand, scope.inner()))
     if "$where" in operand:
         raise bad_value("$elemMatch cannot contain $where expression")
@@ -238,13 +238,13 @@ def element_test(operand: Value, scope: Scope) -> Test:
     return test
 
 
-PATHLESS: Final = frozenset(
+TOP_LEVEL_OPERATORS: Final = frozenset(
     "$and $or $nor $expr $comment $jsonSchema $text $where $sampleRate $alwaysTrue $alwaysFalse".split()  # noqa: SIM905
 )
 """Operators that stand where a field's name could."""
 
 
-def _all(path: str, operand: Value, scope: Scope) -> Condition:
+def _all(path: str, operand: Value, scope: FilterScope) -> Condition:
     if type(operand) is not list:
         raise bad_value("$all needs an array")
     if not operand:
@@ -270,22 +270,22 @@ def _first_name(value: Value) -> str | None:
     return next(iter(value), None) if type(value) is dict else None
 
 
-def _bits(name: str) -> Callable[[str, Value, Scope], Condition]:
+def _bits(name: str) -> Callable[[str, Value, FilterScope], Condition]:
     return lambda path, operand, _: Leaf(bit_test(name, bit_mask(path, operand)))
 
 
-def _geo(name: str) -> Callable[[str, Value, Scope], Condition]:
-    def refuse(_: str, __: Value, ___: Scope) -> NoReturn:
+def _geo(name: str) -> Callable[[str, Value, FilterScope], Condition]:
+    def refuse(_: str, __: Value, ___: FilterScope) -> NoReturn:
         raise bad_value(f"{name} is not supported: there are no geospatial queries")
 
     return refuse
 
 
-def _regex_alone(_: str, __: Value, ___: Scope) -> Condition:
+def _regex_alone(_: str, __: Value, ___: FilterScope) -> Condition:
     raise AssertionError("compiled together with its options")
 
 
-_OPERATORS: Final[Mapping[str, Callable[[str, Value, Scope], Condition]]] = {
+_OPERATORS: Final[Mapping[str, Callable[[str, Value, FilterScope], Condition]]] = {
     "$eq": _eq,
     "$ne": _ne,
     **{name: _ordering(name) for name in ("$lt", "$lte", "$gt", "$gte")},

@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 import msgspec
 
-from mayflydb.query.mongo.paths import Parts, fields_of, located, lookup
+from mayflydb.query.mongo.paths import Parts, fields_of, locate_values, lookup
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Test: TypeAlias = Callable[[Value], bool]
@@ -146,7 +146,7 @@ def _make_locate(parts: Parts, leaf: Leaf) -> Locate:
     test, spread = leaf.test, leaf.spread
 
     def locate(document: Document) -> int | None:
-        for value, index in located(document, parts, spread):
+        for value, index in locate_values(document, parts, spread):
             if test(value):
                 return leaf.index(value) if index is None and leaf.index is not None else index
         return None

@@ -34,7 +34,7 @@ class Interval(NamedTuple):
     high: str
     point: bool = False
 
-    def shown(self, backwards: bool = False) -> str:
+    def to_text(self, backwards: bool = False) -> str:
         """`["a", "b")` as explain prints it."""
         if not backwards:
             return f"{self.low}, {self.high}"
@@ -58,31 +58,33 @@ _LOWEST: Final = {NUMBER: "-inf", STRING: '""', OBJECT: "{}"}
 _HIGHEST: Final = {NUMBER: "inf", STRING: "{}", OBJECT: "[]"}
 
 
-class Comparing(NamedTuple):
+class CollationMatch(NamedTuple):
     """How an index and a query compare strings: strings bound what is read only where both do it alike."""
 
     collation: Collation
     alike: bool
 
 
-def equals(value: Value, by: Comparing) -> Intervals | None:
+def equal_intervals(value: Value, by: CollationMatch) -> Intervals | None:
     """Where values are that equal one, or arrays that hold one or are one; None: anywhere."""
     if type(value) is list:
         # An array is found by its first element, or as an element itself.
-        first = equals(value[0], by) if value else (Interval(EMPTY_ARRAY, after(EMPTY_ARRAY), "[[]", "[]]", True),)
-        return None if first is None else united([*first, *_point(value, by)])
+        first = (
+            equal_intervals(value[0], by) if value else (Interval(EMPTY_ARRAY, after(EMPTY_ARRAY), "[[]", "[]]", True),)
+        )
+        return None if first is None else unite([*first, *_point(value, by)])
     return _point(value, by)
 
 
-def _point(value: Value, by: Comparing) -> Intervals:
+def _point(value: Value, by: CollationMatch) -> Intervals:
     encoded = encode_value(value, by.collation)
     if not by.alike and has_text(value):
-        return (bracket(encoded[:1]),)
+        return (type_interval(encoded[:1]),)
     shown = shell(value)
     return (Interval(encoded, after(encoded), f"[{shown}", f"{shown}]", True),)
 
 
-def bracket(tag: bytes) -> Interval:
+def type_interval(tag: bytes) -> Interval:
     """All values of a class of types, NaN excepted: no range holds it."""
     return Interval(
         _INFINITE if tag == NUMBER else tag,
@@ -99,7 +101,7 @@ def has_text(value: Value) -> bool:
     return type(value) is str or (type(value) is list and any(has_text(each) for each in value))
 
 
-def compares(operator: str, value: Value, by: Comparing) -> Intervals | None:
+def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Intervals | None:
     """Where values are that `$gt`, `$gte`, `$lt` or `$lte` holds for; None: anywhere."""
     if type(value) in (list, MinKey, MaxKey):
         return None
@@ -108,7 +110,7 @@ def compares(operator: str, value: Value, by: Comparing) -> Intervals | None:
     encoded = encode_value(value, by.collation)
     if encoded == _NAN:
         return _point(value, by) if operator in ("$gte", "$lte") else ()
-    whole = bracket(encoded[:1])
+    whole = type_interval(encoded[:1])
     if not by.alike and has_text(value):
         return (whole,)
     shown = shell(value)
@@ -121,10 +123,10 @@ def compares(operator: str, value: Value, by: Comparing) -> Intervals | None:
     return (Interval(whole.lower, after(encoded), whole.low, f"{shown}]"),)
 
 
-def matches(pattern: str, flags: int, by: Comparing) -> Intervals:
+def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
     """Where strings are that a regular expression may match, and expressions that equal it."""
     start = anchored_prefix(pattern, flags) if by.collation.is_simple else ""
-    strings = bracket(STRING)
+    strings = type_interval(STRING)
     if start:
         encoded = STRING + prefix(start)
         strings = Interval(encoded, after(encoded), f"[{shell(start)}", f"{shell(_next(start))})")
@@ -167,7 +169,7 @@ def anchored_prefix(pattern: str, flags: int) -> str:
 # --- sets of intervals ---------------------------------------------------------------------------------------------------
 
 
-def united(intervals: Iterable[Interval]) -> Intervals:
+def unite(intervals: Iterable[Interval]) -> Intervals:
     """Those values that are in any."""
     result: list[Interval] = []
     for each in sorted(intervals):
@@ -182,7 +184,7 @@ def united(intervals: Iterable[Interval]) -> Intervals:
     return tuple(result)
 
 
-def intersected(one: Intervals, other: Intervals) -> Intervals:
+def intersect(one: Intervals, other: Intervals) -> Intervals:
     """Those values that are in both."""
     result = []
     for a in one:
@@ -205,14 +207,14 @@ def all_points(intervals: Intervals) -> bool:
 
 # --- ranges of keys ------------------------------------------------------------------------------------------------------
 
-MOST_RANGES: Final = 1000
+MAX_RANGES: Final = 1000
 """Ranges of keys of one plan: more fields are not taken into account where they would make more."""
 
 Range: TypeAlias = tuple[bytes, bytes]
 
 
 def ranges_of(
-    fields: Sequence[tuple[Intervals, int | str]], most: int = MOST_RANGES, whole: int = 1 << 30
+    fields: Sequence[tuple[Intervals, int | str]], most: int = MAX_RANGES, whole: int = 1 << 30
 ) -> tuple[Range, ...]:
     """The ranges of keys, ascending and disjoint, in which all fields are in their intervals; fields after a range are not seen.
 
@@ -223,7 +225,7 @@ def ranges_of(
     for intervals, way in fields:
         if intervals == ALL or len(starts) * len(intervals) > most:
             break
-        turned = [_turned(each, way) for each in intervals]
+        turned = [_orient(each, way) for each in intervals]
         if not all_points(intervals):
             ranges = [(start + lower, start + upper) for start in starts for lower, upper in turned]
             break
@@ -232,16 +234,18 @@ def ranges_of(
         starts = [start + point for start in starts for point in points]
     if ranges is None:
         ranges = [(start, after(start) if start else b"\xff" * 9) for start in starts]
-    return merged([(lower[:whole], upper if len(upper) <= whole else after(upper[:whole])) for lower, upper in ranges])
+    return merge_ranges(
+        [(lower[:whole], upper if len(upper) <= whole else after(upper[:whole])) for lower, upper in ranges]
+    )
 
 
-def _turned(interval: Interval, way: int | str) -> Range:
+def _orient(interval: Interval, way: int | str) -> Range:
     if way != -1:
         return interval.lower, interval.upper
     return after(descending(interval.upper)), after(descending(interval.lower))
 
 
-def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
+def merge_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
     """The same keys without overlaps, ascending."""
     result: list[Range] = []
     for lower, upper in sorted(each for each in ranges if each[0] < each[1]):
@@ -252,9 +256,9 @@ def merged(ranges: Iterable[Range]) -> tuple[Range, ...]:
     return tuple(result)
 
 
-def shown(fields: Sequence[tuple[str, Intervals, int | str]]) -> Document:
+def explain_bounds(fields: Sequence[tuple[str, Intervals, int | str]]) -> Document:
     """`indexBounds` of explain: the intervals of each path in the index's direction."""
     return {
-        path: [each.shown(way == -1) for each in (reversed(intervals) if way == -1 else intervals)]
+        path: [each.to_text(way == -1) for each in (reversed(intervals) if way == -1 else intervals)]
         for path, intervals, way in fields
     }

@@ -12,7 +12,7 @@ import msgspec
 from bson import Int64
 
 from mayflydb.query.mongo.faults import MqlError, bad_value, type_mismatch
-from mayflydb.query.mongo.indexes.options import modified_ttl
+from mayflydb.query.mongo.indexes.options import parse_modified_ttl
 from mayflydb.query.mongo.indexes.specs import IndexSpec, Profile, check_cosmos_ttl
 from mayflydb.query.mongo.values import Document, Value, equal, is_number, shell, truthy, type_name
 
@@ -62,7 +62,7 @@ def modify(spec: IndexSpec, change: Document, profile: Profile = "both") -> tupl
     if "hidden" in given:
         spec = _with_hidden(spec, _boolean("hidden", given["hidden"]), reply)
     if "prepareUnique" in given:
-        spec = _with_prepared(spec, _boolean("prepareUnique", given["prepareUnique"]), reply)
+        spec = _with_prepare_unique(spec, _boolean("prepareUnique", given["prepareUnique"]), reply)
     if "unique" in given:
         spec = _with_unique(spec, _boolean("unique", given["unique"]), reply)
     return spec, reply
@@ -78,7 +78,7 @@ def _with_ttl(spec: IndexSpec, value: Value, profile: Profile, reply: Document) 
         raise MqlError(72, "TTL indexes are single-field indexes, compound indexes do not support TTL")
     if spec.kind == "wildcard":
         raise MqlError(72, "wildcard indexes do not support TTL")
-    seconds = modified_ttl(value, least=-1 if cosmos else 0)
+    seconds = parse_modified_ttl(value, least=-1 if cosmos else 0)
     if cosmos:
         check_cosmos_ttl(spec, seconds, 72)
         if spec.unique or spec.sparse or spec.partial is not None:
@@ -103,7 +103,7 @@ def _with_hidden(spec: IndexSpec, hidden: bool, reply: Document) -> IndexSpec:
     return msgspec.structs.replace(spec, hidden=hidden)
 
 
-def _with_prepared(spec: IndexSpec, prepared: bool, reply: Document) -> IndexSpec:
+def _with_prepare_unique(spec: IndexSpec, prepared: bool, reply: Document) -> IndexSpec:
     if spec.is_id or spec.kind != "ordered":
         raise MqlError(72, f"index '{spec.name}' cannot be made unique")
     if prepared and spec.unique:
@@ -124,16 +124,16 @@ def _with_unique(spec: IndexSpec, unique: bool, reply: Document) -> IndexSpec:
     return msgspec.structs.replace(spec, unique=True, prepare_unique=False)
 
 
-def to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpec, ...]:
+def indexes_to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpec, ...]:
     """The indexes that dropIndexes' `index` means: a name, a key pattern, a list of names, "*". MqlError: 14, 27, 72, 181."""
     if which == "*":
         return tuple(each for each in existing if not each.is_id)
     if type(which) is str:
-        return (_named(which, existing),)
+        return (_get_by_name(which, existing),)
     if type(which) is list:
         if not all(type(each) is str for each in which):
             raise type_mismatch("dropIndexes.index", "array", "string", "object")
-        return tuple(_named(each, existing) for each in dict.fromkeys(which))
+        return tuple(_get_by_name(each, existing) for each in dict.fromkeys(which))
     if type(which) is not dict:
         raise type_mismatch("dropIndexes.index", type_name(which), "string", "object")
     found = [each for each in existing if equal(each.pattern, which)]
@@ -145,7 +145,7 @@ def to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpec, ...]:
     return (_droppable(found[0]),)
 
 
-def _named(name: str, existing: Sequence[IndexSpec]) -> IndexSpec:
+def _get_by_name(name: str, existing: Sequence[IndexSpec]) -> IndexSpec:
     found = next((each for each in existing if each.name == name), None)
     if found is None:
         raise MqlError(27, f"index not found with name [{name}]")

@@ -20,7 +20,7 @@ SORT_MEMORY: Final = 100 * 1024 * 1024
 Verb: TypeAlias = Literal["find", "count", "distinct", "update", "delete"]
 
 
-class Asked(msgspec.Struct, frozen=True):
+class ExplainedCommand(msgspec.Struct, frozen=True):
     """The command that is explained, as far as it makes stages; 0 for no skip and no limit."""
 
     query: Document
@@ -31,7 +31,7 @@ class Asked(msgspec.Struct, frozen=True):
     limit: int = 0
 
 
-class Counted(msgspec.Struct, frozen=True):
+class RunCounts(msgspec.Struct, frozen=True):
     """What a run has counted: documents returned, keys and documents looked at, documents that TTL hid, milliseconds."""
 
     returned: int
@@ -41,19 +41,19 @@ class Counted(msgspec.Struct, frozen=True):
     milliseconds: int = 0
 
 
-def query_planner(plan: Plan, asked: Asked, namespace: str) -> Document:
+def query_planner(plan: Plan, asked: ExplainedCommand, namespace: str) -> Document:
     """`queryPlanner`."""
     return {
         "plannerVersion": 1,
         "namespace": namespace,
         "indexFilterSet": False,
-        "parsedQuery": parsed(asked.query),
+        "parsedQuery": format_query(asked.query),
         "winningPlan": stages(plan, asked),
         "rejectedPlans": [],
     }
 
 
-def execution_stats(plan: Plan, asked: Asked, counted: Counted, everything: bool = False) -> Document:
+def execution_stats(plan: Plan, asked: ExplainedCommand, counted: RunCounts, everything: bool = False) -> Document:
     """`executionStats`; `everything`: for `allPlansExecution`."""
     result: Document = {
         "executionSuccess": True,
@@ -62,13 +62,18 @@ def execution_stats(plan: Plan, asked: Asked, counted: Counted, everything: bool
         "totalKeysExamined": counted.keys,
         "totalDocsExamined": counted.documents,
         "hiddenByTtl": counted.hidden,
-        "executionStages": _counted(stages(plan, asked), counted),
+        "executionStages": _add_counts(stages(plan, asked), counted),
     }
     return result | {"allPlansExecution": []} if everything else result
 
 
 def explanation(
-    plan: Plan, asked: Asked, namespace: str, command: Document, server: Document, counted: Counted | None = None
+    plan: Plan,
+    asked: ExplainedCommand,
+    namespace: str,
+    command: Document,
+    server: Document,
+    counted: RunCounts | None = None,
 ) -> Document:
     """The whole answer. `server`: host, port, version, gitVersion; `counted`: for the verbosities that run the command."""
     reply: Document = {"explainVersion": "1", "queryPlanner": query_planner(plan, asked, namespace)}
@@ -80,7 +85,7 @@ def explanation(
 # --- stages --------------------------------------------------------------------------------------------------------------
 
 
-def stages(plan: Plan, asked: Asked) -> Document:
+def stages(plan: Plan, asked: ExplainedCommand) -> Document:
     """`winningPlan`: the last stage, with those before it inside."""
     if plan.kind == "none":
         return {"stage": "EOF"}
@@ -104,12 +109,12 @@ def stages(plan: Plan, asked: Asked) -> Document:
 
 def _source(plan: Plan, query: Document) -> Document:
     if plan.kind == "scan":
-        filtered = {"filter": parsed(query)} if query else {}
+        filtered = {"filter": format_query(query)} if query else {}
         return {"stage": "COLLSCAN", **filtered, "direction": _direction(plan)}
     if plan.kind == "ids" and len(plan.ids) == 1 and list(query) == ["_id"]:
         return {"stage": "IDHACK"}
     inner = _keys(plan)
-    return {"stage": "FETCH", "filter": parsed(query), "inputStage": inner}
+    return {"stage": "FETCH", "filter": format_query(query), "inputStage": inner}
 
 
 def _keys(plan: Plan) -> Document:
@@ -151,7 +156,7 @@ def _is_simple(projection: Document) -> bool:
     return all("." not in path and (type(each) is bool or is_number(each)) for path, each in projection.items())
 
 
-def _counted(stage: Document, counted: Counted) -> Document:
+def _add_counts(stage: Document, counted: RunCounts) -> Document:
     """A stage and those inside with what the run has counted."""
     name = stage["stage"]
     numbers: dict[str, Any] = {"nReturned": counted.returned, "executionTimeMillisEstimate": counted.milliseconds}
@@ -163,7 +168,7 @@ def _counted(stage: Document, counted: Counted) -> Document:
         numbers["nReturned"] = counted.documents
     result = {"stage": name, **numbers, **{field: value for field, value in stage.items() if field != "stage"}}
     if "inputStage" in stage:
-        result["inputStage"] = _counted(stage["inputStage"], counted)
+        result["inputStage"] = _add_counts(stage["inputStage"], counted)
     if "inputStages" in stage:
         # What each branch has read is not counted apart.
         result["inputStages"] = [dict(each) for each in stage["inputStages"]]
@@ -173,17 +178,17 @@ def _counted(stage: Document, counted: Counted) -> Document:
 # --- queries -------------------------------------------------------------------------------------------------------------
 
 
-def parsed(query: Document) -> Document:
+def format_query(query: Document) -> Document:
     """A query as `parsedQuery` has it: every condition with its operator, several of them under one `$and`."""
-    parts = [part for field, value in query.items() for part in _parsed(field, value)]
+    parts = [part for field, value in query.items() for part in _format_condition(field, value)]
     if len(parts) == 1:
         return parts[0]
     return {"$and": parts} if parts else {}
 
 
-def _parsed(field: str, value: Value) -> list[Document]:
+def _format_condition(field: str, value: Value) -> list[Document]:
     if field in ("$and", "$or", "$nor"):
-        return [{field: [parsed(each) for each in value]}]
+        return [{field: [format_query(each) for each in value]}]
     if field.startswith("$"):
         return [{field: value}]
     if is_operators(value):

@@ -38,14 +38,14 @@ TAGS: Final = tuple(bytes([STEP * n]) for n in range(2, 18))
 """The tag of each class of types, by the class's number in `values.order_key`."""
 
 MIN_KEY, UNDEFINED, NULL, NUMBER, STRING, OBJECT, ARRAY, BINARY = TAGS[:8]
-OBJECT_ID, BOOL, DATE, TIMESTAMP, REGEX, CODE, SCOPED, MAX_KEY = TAGS[8:]
+OBJECT_ID, BOOL, DATE, TIMESTAMP, REGEX, CODE, CODE_WITH_SCOPE, MAX_KEY = TAGS[8:]
 
 
 def encode_value(value: Value, collation: Collation = SIMPLE) -> bytes:
     """The bytes of a value or of MISSING: they compare as `collation.order_key` does."""
     kind = type(value)
     if kind is str:
-        return STRING + (text(value) if collation.is_simple else _collated(collation.key(value)))
+        return STRING + (text(value) if collation.is_simple else _encode_collation_key(collation.key(value)))
     if kind in _CONTAINERS:
         return _CONTAINERS[kind](value, collation)
     return _SCALARS[kind](value)
@@ -111,22 +111,22 @@ def text(value: str) -> bytes:
 
 def prefix(value: str) -> bytes:
     """What the bodies of all strings begin with that begin so."""
-    return _escaped(value.encode("utf-8", "surrogatepass"))
+    return _escape(value.encode("utf-8", "surrogatepass"))
 
 
-def _escaped(data: bytes) -> bytes:
+def _escape(data: bytes) -> bytes:
     return data.replace(b"\x01", b"\x01\x02").replace(b"\x00", b"\x01\x01")
 
 
-def _collated(key: Any) -> bytes:
+def _encode_collation_key(key: Any) -> bytes:
     """What a collation compares by: text, bytes, whole numbers, or tuples of these."""
     if isinstance(key, str):
         return text(key)
     if isinstance(key, bytes):
-        return _escaped(key) + b"\x00"
+        return _escape(key) + b"\x00"
     if isinstance(key, int):
         return _int(key)
-    return b"".join(b"\x02" + _collated(each) for each in key) + b"\x00"
+    return b"".join(b"\x02" + _encode_collation_key(each) for each in key) + b"\x00"
 
 
 # --- documents and arrays --------------------------------------------------------------------------------------------
@@ -148,7 +148,7 @@ def _code(value: Code, collation: Collation) -> bytes:
     if value.scope is None:
         return CODE + text(str(value))
     # Where an order compares code it takes the scope as it stands, without a collation.
-    return SCOPED + text(str(value)) + _document(dict(value.scope), SIMPLE)
+    return CODE_WITH_SCOPE + text(str(value)) + _document(dict(value.scope), SIMPLE)
 
 
 _CONTAINERS: Final[Mapping[type, Callable[[Any, Collation], bytes]]] = {

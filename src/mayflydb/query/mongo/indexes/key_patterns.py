@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Final, TypeAlias
 
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
-from mayflydb.query.mongo.indexes.options import must_be, refused
+from mayflydb.query.mongo.indexes.options import cannot_create_index, check_type
 from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.values import Value, is_number, order_key, shell, type_name
 
 KeyPattern: TypeAlias = tuple[tuple[str, int | str], ...]
 """(path, 1 | -1 | "hashed" | "text") of each field, in order; a path of a wildcard index ends with `$**`."""
 
-MOST_FIELDS: Final = 32
+MAX_FIELDS: Final = 32
 _PLUGINS: Final = ("hashed", "text")
 _ABSENT_PLUGINS: Final = ("2d", "2dsphere", "geoHaystack", "columnstore")
 
@@ -24,15 +24,15 @@ def key_pattern(pattern: Value, given: bool) -> KeyPattern:
     """The `key` of an index specification. MqlError 9 where it is not `given`, 14, 67, 13103, 31303."""
     if not given:
         raise failed_to_parse("The 'key' field is a required property of an index specification")
-    must_be("key", pattern, "object")
+    check_type("key", pattern, "object")
     if not pattern:
-        raise refused("Index keys cannot be empty.")
-    if len(pattern) > MOST_FIELDS:
+        raise cannot_create_index("Index keys cannot be empty.")
+    if len(pattern) > MAX_FIELDS:
         raise MqlError(13103, "too many compound keys")
-    key = tuple((path, _way(value)) for path, value in pattern.items())
+    key = tuple((path, _parse_direction(value)) for path, value in pattern.items())
     plugins = {way for _, way in key if isinstance(way, str)}
     if len(plugins) > 1:
-        raise refused("Can't use more than one index plugin for a single index.")
+        raise cannot_create_index("Can't use more than one index plugin for a single index.")
     for path, way in key:
         _check_path(path, way)
     _check_wildcard(key)
@@ -45,59 +45,61 @@ def key_pattern(pattern: Value, given: bool) -> KeyPattern:
     return key
 
 
-def _way(value: Value) -> int | str:
+def _parse_direction(value: Value) -> int | str:
     if type(value) is str:
         if value in _PLUGINS:
             return value
         if not value:
-            raise refused("Values in the index key pattern cannot be empty strings")
+            raise cannot_create_index("Values in the index key pattern cannot be empty strings")
         if value == "wildcard":
-            raise refused("The key pattern value for an 'wildcard' index must be a non-zero number, not a string.")
-        raise refused(
+            raise cannot_create_index(
+                "The key pattern value for an 'wildcard' index must be a non-zero number, not a string."
+            )
+        raise cannot_create_index(
             f"Index type '{value}' is not supported" if value in _ABSENT_PLUGINS else f"Unknown index plugin '{value}'"
         )
     if not is_number(value):
-        raise refused(
+        raise cannot_create_index(
             f"Values in v:2 index key pattern cannot be of type {type_name(value)}. "
             "Only numbers > 0, numbers < 0, and strings are allowed."
         )
     key, zero = order_key(value), order_key(0)
     if key < order_key(float("-inf")):
-        raise refused("Values in the index key pattern cannot be NaN.")
+        raise cannot_create_index("Values in the index key pattern cannot be NaN.")
     if key == zero:
-        raise refused("Values in the index key pattern cannot be 0.")
+        raise cannot_create_index("Values in the index key pattern cannot be 0.")
     return 1 if key > zero else -1
 
 
 def _check_path(path: str, way: int | str) -> None:
     if not path:
-        raise refused("Index keys cannot be an empty field.")
+        raise cannot_create_index("Index keys cannot be an empty field.")
     if path == "$**" and way != "hashed":
         return
     if path == "_fts" and way != "text":
-        raise refused("Index key contains an illegal field name: '_fts'")
+        raise cannot_create_index("Index key contains an illegal field name: '_fts'")
     parts = path.split(".")
     for n, part in enumerate(parts):
         if not part:
-            raise refused("Index keys cannot contain an empty field.")
+            raise cannot_create_index("Index keys cannot contain an empty field.")
         last = n == len(parts) - 1
         if (
             part[0] == "$"
             and not (n and part in REFERENCE)
             and not (last and part == "$**" and not isinstance(way, str))
         ):
-            raise refused("Index key contains an illegal field name: field name starts with '$'.")
+            raise cannot_create_index("Index key contains an illegal field name: field name starts with '$'.")
 
 
 def _check_wildcard(key: KeyPattern) -> None:
     wild = [way for path, way in key if path.rpartition(".")[2] == "$**" and way != "text"]
     if wild and len(key) > 1:
-        raise refused("wildcard indexes do not allow compounding")
+        raise cannot_create_index("wildcard indexes do not allow compounding")
     if wild and wild[0] == -1:
-        raise refused("A numeric value in a $** index key pattern must be positive.")
+        raise cannot_create_index("A numeric value in a $** index key pattern must be positive.")
 
 
 def _check_text(key: KeyPattern) -> None:
     at = [n for n, (_, way) in enumerate(key) if way == "text"]
     if at and at != list(range(at[0], at[-1] + 1)):
-        raise refused("text index key pattern must have all its text fields together")
+        raise cannot_create_index("text index key pattern must have all its text fields together")

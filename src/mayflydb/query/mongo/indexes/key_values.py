@@ -18,14 +18,14 @@ from mayflydb.query.mongo.values import INT32_MAX, MISSING, Value
 _DOUBLE, _SHORT, _LONG, _PAIR, _BINARY = Struct(">d"), Struct(">H"), Struct(">Q"), Struct(">II"), Struct(">IB")
 _SIGN = 0x80
 _BIAS = 1 << 15
-_LONGEST = 19
+_MAX_LONG_DIGITS = 19
 """Digits of a long."""
 
-Read = tuple[Any, int]
+DecodedValue = tuple[Any, int]
 """A value and where it ends."""
 
 
-def value_of(key: bytes) -> Value:
+def decode_key(key: bytes) -> Value:
     """The value of a whole key, made without a collation. ValueError for bytes that are none."""
     try:
         value, end = _value(key, 0)
@@ -36,7 +36,7 @@ def value_of(key: bytes) -> Value:
     return value
 
 
-def _value(key: bytes, at: int) -> Read:
+def _value(key: bytes, at: int) -> DecodedValue:
     read = _READERS.get(key[at : at + 1])
     if read is None:
         raise ValueError(f"no key: tag {key[at : at + 1].hex()} at {at}")
@@ -46,7 +46,7 @@ def _value(key: bytes, at: int) -> Read:
 # --- numbers ---------------------------------------------------------------------------------------------------------
 
 
-def _number(key: bytes, at: int) -> Read:
+def _number(key: bytes, at: int) -> DecodedValue:
     if key[at : at + 2] == b"\x00\x00":
         return math.nan, at + 2
     negative = key[at] < _SIGN
@@ -59,7 +59,7 @@ def _number(key: bytes, at: int) -> Read:
     digits = body[11:end].decode("ascii")
     adjusted = _SHORT.unpack(body[9:11])[0] - _BIAS
     exponent = adjusted - len(digits) + 1
-    whole = sign * int(digits) * 10**exponent if exponent >= 0 and adjusted < _LONGEST else None
+    whole = sign * int(digits) * 10**exponent if exponent >= 0 and adjusted < _MAX_LONG_DIGITS else None
     if whole is not None and -(1 << 63) <= whole < 1 << 63:
         return Int64(whole), at + end + 1
     return Decimal128(Decimal((int(negative), tuple(map(int, digits)), exponent))), at + end + 1
@@ -81,7 +81,7 @@ def _string(key: bytes, at: int) -> tuple[str, int]:
     return plain.decode("utf-8", "surrogatepass"), end + 1
 
 
-def _document(key: bytes, at: int) -> Read:
+def _document(key: bytes, at: int) -> DecodedValue:
     found: dict[str, Any] = {}
     while key[at] != 0:
         # The tag of a value stands before its name.
@@ -91,7 +91,7 @@ def _document(key: bytes, at: int) -> Read:
     return found, at + 1
 
 
-def _array(key: bytes, at: int) -> Read:
+def _array(key: bytes, at: int) -> DecodedValue:
     found: list[Any] = []
     while key[at] != 0:
         value, at = _value(key, at)
@@ -99,13 +99,13 @@ def _array(key: bytes, at: int) -> Read:
     return found, at + 1
 
 
-def _scoped(key: bytes, at: int) -> Read:
+def _code_with_scope(key: bytes, at: int) -> DecodedValue:
     code, at = _string(key, at)
     scope, at = _document(key, at + 1)
     return Code(code, scope), at
 
 
-def _plain_code(key: bytes, at: int) -> Read:
+def _plain_code(key: bytes, at: int) -> DecodedValue:
     code, at = _string(key, at)
     return Code(code), at
 
@@ -113,23 +113,23 @@ def _plain_code(key: bytes, at: int) -> Read:
 # --- the others ------------------------------------------------------------------------------------------------------
 
 
-def _binary(key: bytes, at: int) -> Read:
+def _binary(key: bytes, at: int) -> DecodedValue:
     length, subtype = _BINARY.unpack_from(key, at)
     start = at + _BINARY.size
     return Binary(key[start : start + length], subtype), start + length
 
 
-def _regex(key: bytes, at: int) -> Read:
+def _regex(key: bytes, at: int) -> DecodedValue:
     pattern, at = _string(key, at)
     letters, at = _string(key, at)
     return Regex(pattern, letters), at
 
 
-def _constant(value: Value) -> Callable[[bytes, int], Read]:
+def _constant(value: Value) -> Callable[[bytes, int], DecodedValue]:
     return lambda key, at: (value, at)
 
 
-_READERS: Final[Mapping[bytes, Callable[[bytes, int], Read]]] = {
+_READERS: Final[Mapping[bytes, Callable[[bytes, int], DecodedValue]]] = {
     kinds.MIN_KEY: _constant(MinKey()),
     kinds.UNDEFINED: _constant(MISSING),
     kinds.NULL: _constant(None),
@@ -144,6 +144,6 @@ _READERS: Final[Mapping[bytes, Callable[[bytes, int], Read]]] = {
     kinds.TIMESTAMP: lambda key, at: (Timestamp(*_PAIR.unpack_from(key, at)), at + 8),
     kinds.REGEX: _regex,
     kinds.CODE: _plain_code,
-    kinds.SCOPED: _scoped,
+    kinds.CODE_WITH_SCOPE: _code_with_scope,
     kinds.MAX_KEY: _constant(MaxKey()),
 }

@@ -31,11 +31,11 @@ from mayflydb.query.mongo.paths import fields_of, index_of, split
 from mayflydb.query.mongo.text import TextIndex, texts_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
 
-LONGEST: Final = 504
+MAX_KEY_SIZE: Final = 504
 """Bytes of a key: what an ordered index takes less those by which entries lie by partition."""
 
 _DIGEST: Final = 16
-WHOLE: Final = LONGEST - _DIGEST
+KEY_PREFIX_SIZE: Final = MAX_KEY_SIZE - _DIGEST
 """Keys up to here are whole; of longer ones these are the first bytes."""
 
 _HASH_BYTES: Final = 8
@@ -60,17 +60,17 @@ class IndexKeys(msgspec.Struct, frozen=True):
         """
         if self.filter is not None and not self.filter.matches(document):
             return []
-        return sorted({cut(key) for key in self._whole(document)})
+        return sorted({shorten_key(key) for key in self._whole(document)})
 
     def _whole(self, document: Document) -> list[bytes]:
         spec, collation = self.spec, self.collation
         if spec.kind == "wildcard":
-            return [text(path) + _encoded(value, collation) for path, value in _leaves(spec, document)]
+            return [text(path) + _encode_field(value, collation) for path, value in _wildcard_leaves(spec, document)]
         fields = [(path, way) for path, way in spec.key if way != "text"]
         rows = _rows(fields, document)
         if spec.sparse and fields:
             rows = [row for row in rows if any(value is not MISSING for value in row)]
-        keys = [_joined(fields, row, collation) for row in rows]
+        keys = [_encode_row(fields, row, collation) for row in rows]
         return keys if self.text is None else [text(word) + key for word in _words(self.text, document) for key in keys]
 
     def date(self, document: Document, numbers: bool = False) -> Instant | None:
@@ -108,7 +108,7 @@ class _Empty(Enum):
     EMPTY = "an array without elements"
 
 
-class _Field(NamedTuple):
+class _PathCursor(NamedTuple):
     """A path on its way: what it has reached, its parts and how many are done; `whole`: an array here is a value."""
 
     value: Value
@@ -117,33 +117,37 @@ class _Field(NamedTuple):
     whole: bool = False
 
 
-def cut(key: bytes) -> bytes:
+def shorten_key(key: bytes) -> bytes:
     """A key as an index holds it."""
-    return key if len(key) <= WHOLE else key[:WHOLE] + hashlib.blake2b(key, digest_size=_DIGEST).digest()
+    return (
+        key
+        if len(key) <= KEY_PREFIX_SIZE
+        else key[:KEY_PREFIX_SIZE] + hashlib.blake2b(key, digest_size=_DIGEST).digest()
+    )
 
 
-def run_of(key: bytes) -> bytes | None:
+def truncated_prefix(key: bytes) -> bytes | None:
     """What keys have in common that may lie in another order than their values; None for a key that lies where it belongs."""
-    return key[:WHOLE] if len(key) > WHOLE else None
+    return key[:KEY_PREFIX_SIZE] if len(key) > KEY_PREFIX_SIZE else None
 
 
-def hashed(value: Value, collation: Collation = SIMPLE) -> bytes:
+def hash_value(value: Value, collation: Collation = SIMPLE) -> bytes:
     """What a hashed field of an index holds for a value; a missing one is null."""
-    return NUMBER + hashlib.blake2b(_encoded(value, collation), digest_size=_HASH_BYTES).digest()
+    return NUMBER + hashlib.blake2b(_encode_field(value, collation), digest_size=_HASH_BYTES).digest()
 
 
-def _joined(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], collation: Collation) -> bytes:
+def _encode_row(fields: Sequence[tuple[str, int | str]], row: Sequence[Value], collation: Collation) -> bytes:
     parts = []
     for (_, way), value in zip(fields, row, strict=True):
         if way == "hashed":
-            parts.append(hashed(value, collation))
+            parts.append(hash_value(value, collation))
         else:
-            encoded = _encoded(value, collation)
+            encoded = _encode_field(value, collation)
             parts.append(descending(encoded) if way == -1 else encoded)
     return b"".join(parts)
 
 
-def _encoded(value: Value, collation: Collation) -> bytes:
+def _encode_field(value: Value, collation: Collation) -> bytes:
     if value is MISSING:
         return NULL
     return EMPTY_ARRAY if value is _Empty.EMPTY else encode_value(value, collation)
@@ -154,13 +158,13 @@ def _encoded(value: Value, collation: Collation) -> bytes:
 
 def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
     """The values at an index's paths, a row for each element of the array they lead through."""
-    paths = [_Field(document, split(path), 0) for path, _ in fields]
+    paths = [_PathCursor(document, split(path), 0) for path, _ in fields]
     ways = [way for _, way in fields]
     return list(_spread(paths, ways))
 
 
-def _spread(fields: list[_Field], ways: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
-    fields = [_advanced(field) for field in fields]
+def _spread(fields: list[_PathCursor], ways: Sequence[int | str]) -> Iterator[tuple[Value, ...]]:
+    fields = [_advance(field) for field in fields]
     stopped = [n for n, field in enumerate(fields) if type(field.value) is list and not field.whole]
     if not stopped:
         yield tuple(field.value for field in fields)
@@ -179,11 +183,11 @@ def _spread(fields: list[_Field], ways: Sequence[int | str]) -> Iterator[tuple[V
     for element in elements or [_Empty.EMPTY]:
         entered = list(fields)
         for n in stopped:
-            entered[n] = _entered(fields[n], element)
+            entered[n] = _enter_element(fields[n], element)
         yield from _spread(entered, ways)
 
 
-def _advanced(field: _Field) -> _Field:
+def _advance(field: _PathCursor) -> _PathCursor:
     """As far as a path leads without a choice: to its end, or to an array."""
     value, parts, at, whole = field
     while at < len(parts):
@@ -195,9 +199,9 @@ def _advanced(field: _Field) -> _Field:
             continue
         fields = fields_of(value)
         if fields is None:
-            return _Field(MISSING, parts, len(parts))
+            return _PathCursor(MISSING, parts, len(parts))
         value, at, whole = fields.get(parts[at], MISSING), at + 1, False
-    return _Field(value, parts, at, whole)
+    return _PathCursor(value, parts, at, whole)
 
 
 def _index(array: Sequence[Value], part: str) -> int | None:
@@ -214,35 +218,35 @@ def _index(array: Sequence[Value], part: str) -> int | None:
     return index
 
 
-def _entered(field: _Field, element: Value) -> _Field:
+def _enter_element(field: _PathCursor, element: Value) -> _PathCursor:
     """A path in an element of the array that it stopped at. Arrays right within arrays are values, not walked into."""
     if field.at == len(field.parts):
-        return _Field(element, field.parts, field.at, True)
+        return _PathCursor(element, field.parts, field.at, True)
     inner = element if fields_of(element) is not None else MISSING
-    return _Field(inner, field.parts, field.at)
+    return _PathCursor(inner, field.parts, field.at)
 
 
 # --- wildcards -----------------------------------------------------------------------------------------------------------
 
 
-def _leaves(spec: IndexSpec, document: Document) -> Iterator[tuple[str, Value]]:
+def _wildcard_leaves(spec: IndexSpec, document: Document) -> Iterator[tuple[str, Value]]:
     """(path, value) of what a wildcard index holds: scalars, elements of arrays, empty documents and arrays."""
-    for path, value in _walked("", document):
+    for path, value in _walk_leaves("", document):
         if covers(spec, path):
             yield path, value
 
 
-def _walked(path: str, value: Value) -> Iterator[tuple[str, Value]]:
+def _walk_leaves(path: str, value: Value) -> Iterator[tuple[str, Value]]:
     fields = fields_of(value)
     if type(value) is list:
         for each in value or [_Empty.EMPTY]:
             if type(each) is list:
                 yield path, each
             else:
-                yield from _walked(path, each)
+                yield from _walk_leaves(path, each)
     elif fields:
         for name, each in fields.items():
-            yield from _walked(f"{path}.{name}" if path else name, each)
+            yield from _walk_leaves(f"{path}.{name}" if path else name, each)
     elif path:
         yield path, value
 

@@ -29,19 +29,19 @@ from mayflydb.query.mongo.values import (
 _ARTICLES: Final = {"object": "an object", "string": "a string", "bool": "a bool", "number": "a number"}
 
 
-def refused(message: str) -> MqlError:
+def cannot_create_index(message: str) -> MqlError:
     """67, what most index specifications are refused with."""
     return MqlError(67, message)
 
 
-def must_be(field: str, value: Value, wanted: str) -> None:
+def check_type(field: str, value: Value, wanted: str) -> None:
     """MqlError 14 for an option of another type than `object`, `string`, `bool` or `number`."""
     found = type_name(value)
     if found != wanted and not (wanted == "number" and is_number(value)):
         raise MqlError(14, f"The field '{field}' must be {_ARTICLES[wanted]}, but got {found}")
 
 
-def flag(document: Document, field: str) -> bool:
+def parse_flag(document: Document, field: str) -> bool:
     """An option that is true or false; numbers are taken. MqlError 14 for others."""
     value = document.get(field, False)
     if type(value) is not bool and not is_number(value):
@@ -52,30 +52,30 @@ def flag(document: Document, field: str) -> bool:
 # --- expireAfterSeconds --------------------------------------------------------------------------------------------------
 
 
-def created_ttl(document: Document, least: int = 0) -> int:
+def parse_ttl(document: Document, least: int = 0) -> int:
     """`expireAfterSeconds` of a specification in whole seconds, brought towards zero, from `least` on. MqlError 67."""
     try:
-        return _created_ttl(document["expireAfterSeconds"], least)
+        return _parse_ttl_value(document["expireAfterSeconds"], least)
     except MqlError as error:
-        raise refused(f". Index spec: {shell(document)} :: caused by :: {error}") from None
+        raise cannot_create_index(f". Index spec: {shell(document)} :: caused by :: {error}") from None
 
 
-def _created_ttl(value: Value, least: int) -> int:
+def _parse_ttl_value(value: Value, least: int) -> int:
     if not is_number(value):
-        raise refused(
+        raise cannot_create_index(
             f"TTL index 'expireAfterSeconds' option must be numeric, but received a type of '{type_name(value)}'"
         )
     seconds = _whole(value, ROUND_DOWN)
     if seconds is None:
-        raise refused("TTL index 'expireAfterSeconds' option must not be NaN")
+        raise cannot_create_index("TTL index 'expireAfterSeconds' option must not be NaN")
     if not INT32_MIN <= seconds <= INT32_MAX:
-        raise refused("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
+        raise cannot_create_index("TTL index 'expireAfterSeconds' must be within the range of a 32-bit integer")
     if seconds < least:
-        raise refused("TTL index 'expireAfterSeconds' option cannot be less than 0")
+        raise cannot_create_index("TTL index 'expireAfterSeconds' option cannot be less than 0")
     return int(seconds)
 
 
-def modified_ttl(value: Value, least: int = 0) -> int:
+def parse_modified_ttl(value: Value, least: int = 0) -> int:
     """`expireAfterSeconds` of collMod in whole seconds: doubles towards zero, decimals half to even, clamped from above.
 
     MqlError: 14 for what is no number, 72 for NaN and for less than `least`.
@@ -104,12 +104,12 @@ def _whole(value: Any, rounding: str) -> int | float | None:
 _COMPARISONS: Final = ("$eq", "$gt", "$gte", "$lt", "$lte")
 
 
-def checked_partial(document: Document) -> Document | None:
+def parse_partial_filter(document: Document) -> Document | None:
     """The partial filter of a specification. MqlError 14, and 67 for what no such filter may say."""
     if "partialFilterExpression" not in document:
         return None
     partial = document["partialFilterExpression"]
-    must_be("partialFilterExpression", partial, "object")
+    check_type("partialFilterExpression", partial, "object")
     _check_filter(partial)
     return dict(partial)
 
@@ -150,20 +150,20 @@ def _is_type(value: Value) -> bool:
 
 
 def _unsupported(condition: Document) -> MqlError:
-    return refused(f"Expression not supported in partial index: {shell(condition)}")
+    return cannot_create_index(f"Expression not supported in partial index: {shell(condition)}")
 
 
 # --- wildcard and text ---------------------------------------------------------------------------------------------------
 
 
-def projected(document: Document, kind: str) -> Document | None:
+def parse_wildcard_projection(document: Document, kind: str) -> Document | None:
     """The `wildcardProjection` of a specification: inclusion or exclusion of paths. MqlError 2, 9, 14, 31253, 31254."""
     if "wildcardProjection" not in document:
         return None
     projection = document["wildcardProjection"]
     if kind != "wildcard":
         raise bad_value("The field 'wildcardProjection' is only allowed in 'wildcard' indexes")
-    must_be("wildcardProjection", projection, "object")
+    check_type("wildcardProjection", projection, "object")
     if "$**" not in document["key"]:
         raise failed_to_parse("The field 'wildcardProjection' is only allowed when 'key' is {\"$**\": ±1}")
     if not projection:
@@ -185,22 +185,24 @@ def projected(document: Document, kind: str) -> Document | None:
     return dict(projection)
 
 
-def weighed(document: Document, key: Sequence[tuple[str, int | str]]) -> Document | None:
+def parse_weights(document: Document, key: Sequence[tuple[str, int | str]]) -> Document | None:
     """The weights of a text index, of each of its paths, in order of their names; None for another index. MqlError 14, 67."""
     texts = [path for path, way in key if way == "text"]
     weights = document.get("weights", MISSING)
     if not texts:
         if weights is not MISSING:
-            raise refused(
+            raise cannot_create_index(
                 f"Invalid index specification {shell(document)}; "
                 "the field 'weights' can only be specified with text indexes"
             )
         return None
     given = {} if weights is MISSING else weights
-    must_be("weights", given, "object")
+    check_type("weights", given, "object")
     for weight in given.values():
         if not is_number(weight) or not 0 < _whole_weight(weight) < 100_000:
-            raise refused(f"text index weight must be in the exclusive interval (0,100000) but found: {shell(weight)}")
+            raise cannot_create_index(
+                f"text index weight must be in the exclusive interval (0,100000) but found: {shell(weight)}"
+            )
     return {path: int(_whole_weight(given.get(path, 1))) for path in sorted({*texts, *given})}
 
 

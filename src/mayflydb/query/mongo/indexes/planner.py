@@ -12,30 +12,30 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.indexes.bounds import (
     ALL,
-    MOST_RANGES,
+    MAX_RANGES,
     NULLS,
-    Comparing,
+    CollationMatch,
     Interval,
     Intervals,
     Range,
     all_points,
     contains,
+    explain_bounds,
     has_text,
-    intersected,
-    merged,
+    intersect,
+    merge_ranges,
     ranges_of,
-    shown,
 )
 from mayflydb.query.mongo.indexes.conditions import (
     Condition,
     Conjuncts,
-    conjuncts,
     excludes_missing,
     implies,
     intervals_of,
+    split_conjuncts,
 )
 from mayflydb.query.mongo.indexes.key_bytes import after, id_key, text
-from mayflydb.query.mongo.indexes.keys import WHOLE, covers, hashed
+from mayflydb.query.mongo.indexes.keys import KEY_PREFIX_SIZE, covers, hash_value
 from mayflydb.query.mongo.indexes.specs import ID, IndexSpec
 from mayflydb.query.mongo.paths import index_of, split
 from mayflydb.query.mongo.text import compile_text
@@ -64,7 +64,7 @@ class Plan(msgspec.Struct, frozen=True):
     branches: tuple[Plan, ...] = ()
 
 
-class _Field(NamedTuple):
+class _IndexField(NamedTuple):
     """A field of an index with what a query leaves of its values."""
 
     path: str
@@ -80,7 +80,7 @@ class _Candidate(NamedTuple):
     narrow: bool = True
 
 
-class _Question(NamedTuple):
+class _PlanRequest(NamedTuple):
     """What is asked, and of which collection."""
 
     parts: Conjuncts
@@ -92,8 +92,8 @@ class _Question(NamedTuple):
     def may_repeat(self, spec: IndexSpec) -> bool:
         return self.multikey is None or spec.name in self.multikey
 
-    def comparing(self, spec: IndexSpec) -> Comparing:
-        return Comparing(spec.collator, spec.collator == self.env.collation)
+    def comparing(self, spec: IndexSpec) -> CollationMatch:
+        return CollationMatch(spec.collator, spec.collator == self.env.collation)
 
 
 def plan(
@@ -110,23 +110,23 @@ def plan(
     `env.collation` is the query's; `_id`s are told apart without collation. `multikey`: names of the indexes in which some
     document has several keys; None: any may be one. MqlError: 2 for a hint that names no index, 27 for `$text` without its index.
     """
-    parts = conjuncts(query)
-    question = _Question(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
+    parts = split_conjuncts(query)
+    question = _PlanRequest(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
     if parts.text is not None:
         if hint is not None and hint != {}:
             raise bad_value("text and hint not allowed in same query")
-        if _natural(sort):
+        if _natural_direction(sort):
             raise bad_value("text expression not allowed with $natural sort order")
-        return _by_text(question)
-    natural = _natural(hint) or _natural(sort)
+        return _plan_by_text(question)
+    natural = _natural_direction(hint) or _natural_direction(sort)
     if natural:
-        return Plan("scan", descending=natural < 0, sorted=_natural(sort) == natural or not sort)
+        return Plan("scan", descending=natural < 0, sorted=_natural_direction(sort) == natural or not sort)
     if hint is not None and hint != {}:
-        return _hinted(question, hint, namespace)
-    return _best(question)
+        return _plan_by_hint(question, hint, namespace)
+    return _choose_plan(question)
 
 
-def _natural(of: Value) -> int:
+def _natural_direction(of: Value) -> int:
     """1 or -1 where a hint or a sort is by `$natural`, else 0."""
     if type(of) is not dict or "$natural" not in of:
         return 0
@@ -136,22 +136,22 @@ def _natural(of: Value) -> int:
     return 1 if order_key(way) > order_key(0) else -1
 
 
-def _best(question: _Question) -> Plan:
-    by_ids = _by_ids(question)
+def _choose_plan(question: _PlanRequest) -> Plan:
+    by_ids = _plan_by_ids(question)
     if by_ids is not None:
         return by_ids
-    candidates = [found for spec in question.specs if (found := _candidate(question, spec)) is not None]
+    candidates = [found for spec in question.specs if (found := _plan_by_index(question, spec)) is not None]
     best = max(candidates, key=lambda each: each.score, default=None)
     if best is not None and best.narrow:
         return best.plan
     for n, branches in enumerate(question.parts.disjunctions):
-        either = _either(question, n, branches)
+        either = _plan_disjunction(question, n, branches)
         if either is not None:
             return either
     return best.plan if best is not None else Plan("scan", sorted=not question.sort)
 
 
-def _hinted(question: _Question, hint: Value, namespace: str) -> Plan:
+def _plan_by_hint(question: _PlanRequest, hint: Value, namespace: str) -> Plan:
     if type(hint) is not str and type(hint) is not dict:
         raise MqlError(9, f"Hint must be a string or an object, but got {type_name(hint)}")
     named = [spec for spec in (*question.specs, ID) if (spec.name == hint or equal(spec.pattern, hint))]
@@ -162,12 +162,12 @@ def _hinted(question: _Question, hint: Value, namespace: str) -> Plan:
         )
     spec = named[0]
     if spec.is_id:
-        by_ids = _by_ids(question)
+        by_ids = _plan_by_ids(question)
         if by_ids is not None:
             return by_ids
         if spec not in question.specs:
             return Plan("scan", sorted=not question.sort)
-    found = _candidate(question, spec, forced=True)
+    found = _plan_by_index(question, spec, forced=True)
     if found is None:
         raise MqlError(
             291,
@@ -179,7 +179,7 @@ def _hinted(question: _Question, hint: Value, namespace: str) -> Plan:
 # --- by _id ----------------------------------------------------------------------------------------------------------------
 
 
-def _by_ids(question: _Question) -> Plan | None:
+def _plan_by_ids(question: _PlanRequest) -> Plan | None:
     for operator in ("$eq", "$in"):
         for each in question.parts.conditions:
             if each.path == "_id" and each.operator == operator:
@@ -202,7 +202,7 @@ def _by_ids(question: _Question) -> Plan | None:
 # --- by an index -------------------------------------------------------------------------------------------------------
 
 
-def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _Candidate | None:
+def _plan_by_index(question: _PlanRequest, spec: IndexSpec, forced: bool = False) -> _Candidate | None:
     """A plan by an index, if it holds all that can match and helps; `forced`: whether it helps or not."""
     by = question.comparing(spec)
     conditions = question.parts.conditions
@@ -211,14 +211,14 @@ def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _C
     if spec.kind == "text":
         return None
     if spec.kind == "wildcard":
-        return _by_wildcard(question, spec, by)
+        return _plan_by_wildcard(question, spec, by)
     if (
         spec.sparse
         and not forced
         and not any(each.path in dict(spec.key) and excludes_missing(each, by) for each in conditions)
     ):
         return None
-    fields = _bounded(question, spec, by)
+    fields = _bound_fields(question, spec, by)
     if any(not field.intervals for field in fields):
         return _Candidate(1 << 20, Plan("none", sorted=True))
     bounded = fields[0].intervals != ALL
@@ -231,9 +231,9 @@ def _candidate(question: _Question, spec: IndexSpec, forced: bool = False) -> _C
     return _Candidate(_score(fields, way, spec), _plan_of(question, spec, fields, way), bounded)
 
 
-def _plan_of(question: _Question, spec: IndexSpec, fields: Sequence[_Field], way: int) -> Plan:
+def _plan_of(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], way: int) -> Plan:
     repeats = question.may_repeat(spec)
-    ranges = ranges_of([(field.intervals, field.way) for field in fields], MOST_RANGES, WHOLE)
+    ranges = ranges_of([(field.intervals, field.way) for field in fields], MAX_RANGES, KEY_PREFIX_SIZE)
     if not ranges:
         return Plan("none", sorted=True)
     return Plan(
@@ -245,11 +245,11 @@ def _plan_of(question: _Question, spec: IndexSpec, fields: Sequence[_Field], way
         # A seek gives every record once; a walk gives it as often as it has keys.
         duplicates=repeats and bool(way),
         multikey=repeats,
-        bounds=shown(fields),
+        bounds=explain_bounds(fields),
     )
 
 
-def _score(fields: Sequence[_Field], way: int, spec: IndexSpec) -> int:
+def _score(fields: Sequence[_IndexField], way: int, spec: IndexSpec) -> int:
     """More for each field that is narrowed, most for points; a little for the order that is asked for."""
     score = 8 if way else 0
     for n, field in enumerate(fields):
@@ -263,7 +263,7 @@ def _score(fields: Sequence[_Field], way: int, spec: IndexSpec) -> int:
     return score
 
 
-def _bounded(question: _Question, spec: IndexSpec, by: Comparing) -> list[_Field]:
+def _bound_fields(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> list[_IndexField]:
     """What the conditions leave of each field of an index.
 
     A multikey index has a row for each element, and different elements may meet different conditions: one condition a field then,
@@ -286,14 +286,14 @@ def _bounded(question: _Question, spec: IndexSpec, by: Comparing) -> list[_Field
             taken[root] = chosen.group
         else:
             for _, intervals in usable:
-                found = intersected(found, intervals)
-        fields.append(_Field(path, found, way))
+                found = intersect(found, intervals)
+        fields.append(_IndexField(path, found, way))
     return fields
 
 
-def _usable(condition: Condition, way: int | str, spec: IndexSpec, by: Comparing) -> Intervals | None:
+def _usable(condition: Condition, way: int | str, spec: IndexSpec, by: CollationMatch) -> Intervals | None:
     if way == "hashed":
-        return _hashed(condition, by)
+        return _hash_intervals(condition, by)
     intervals = intervals_of(condition, by)
     if intervals is not None and spec.sparse and contains(intervals, NULLS):
         # Of an array whose elements partly lack the path, a sparse index has only the others.
@@ -301,7 +301,7 @@ def _usable(condition: Condition, way: int | str, spec: IndexSpec, by: Comparing
     return intervals
 
 
-def _hashed(condition: Condition, by: Comparing) -> Intervals | None:
+def _hash_intervals(condition: Condition, by: CollationMatch) -> Intervals | None:
     if condition.operator not in ("$eq", "$in"):
         return None
     wanted = [condition.operand] if condition.operator == "$eq" else condition.operand
@@ -309,11 +309,11 @@ def _hashed(condition: Condition, by: Comparing) -> Intervals | None:
         return None
     if not by.alike and any(map(has_text, wanted)):
         return None
-    keys = sorted({hashed(value, by.collation) for value in wanted})
+    keys = sorted({hash_value(value, by.collation) for value in wanted})
     return tuple(Interval(key, after(key), f"[{key.hex()}", f"{key.hex()}]", True) for key in keys)
 
 
-def _sort_way(question: _Question, spec: IndexSpec, fields: Sequence[_Field], by: Comparing) -> int:
+def _sort_way(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], by: CollationMatch) -> int:
     """1 if an index has the order that is asked for, -1 if it has the opposite one, else 0."""
     if not question.sort or spec.kind != "ordered" or not by.alike:
         return 0
@@ -340,7 +340,7 @@ def _sort_way(question: _Question, spec: IndexSpec, fields: Sequence[_Field], by
     return 0
 
 
-def _sorts_arrays(fixed: Sequence[_Field], part: Sequence[_Field]) -> bool:
+def _sorts_arrays(fixed: Sequence[_IndexField], part: Sequence[_IndexField]) -> bool:
     """Whether the first key of a document is the one it is sorted by: no key of it may be left out."""
     roots = [split(field.path)[0] for field in (*fixed, *part)]
     return all(field.intervals == ALL for field in part) and len(set(roots)) == len(roots)
@@ -349,22 +349,22 @@ def _sorts_arrays(fixed: Sequence[_Field], part: Sequence[_Field]) -> bool:
 # --- wildcards and words -----------------------------------------------------------------------------------------------
 
 
-def _by_wildcard(question: _Question, spec: IndexSpec, by: Comparing) -> _Candidate | None:
+def _plan_by_wildcard(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> _Candidate | None:
     best: _Candidate | None = None
     for each in question.parts.conditions:
-        intervals = _wild(each, spec, by)
+        intervals = _wildcard_intervals(each, spec, by)
         if intervals is None:
             continue
         key = text(each.path)
         here = Interval(key, after(key), f'["{each.path}"', f'"{each.path}"]', True)
-        fields = [_Field("$_path", (here,), 1), _Field(each.path, intervals, 1)]
+        fields = [_IndexField("$_path", (here,), 1), _IndexField(each.path, intervals, 1)]
         score = 15 if all_points(intervals) else 9
         if best is None or score > best.score:
             best = _Candidate(score, _plan_of(question._replace(multikey=None), spec, fields, 0))
     return best
 
 
-def _wild(condition: Condition, spec: IndexSpec, by: Comparing) -> Intervals | None:
+def _wildcard_intervals(condition: Condition, spec: IndexSpec, by: CollationMatch) -> Intervals | None:
     """What a condition leaves of a path's values, if a wildcard index has all of these: documents and arrays are in pieces."""
     operand = condition.operand
     parts = split(condition.path)
@@ -378,14 +378,14 @@ def _wild(condition: Condition, spec: IndexSpec, by: Comparing) -> Intervals | N
     return None if whole or not covers(spec, condition.path) else intervals
 
 
-def _by_text(question: _Question) -> Plan:
+def _plan_by_text(question: _PlanRequest) -> Plan:
     spec = next((each for each in question.specs if each.kind == "text"), None)
     search = compile_text(question.parts.text, None if spec is None else spec.text)
     assert spec is not None
     words = sorted(search.keys)
     if spec.partial is not None and not implies(question.parts.conditions, spec.partial, question.comparing(spec)):
         raise MqlError(291, "error processing query: the text index is partial, and the query is not inside its filter")
-    ranges = merged((text(word)[:WHOLE], after(text(word)[:WHOLE])) for word in words)
+    ranges = merge_ranges((text(word)[:KEY_PREFIX_SIZE], after(text(word)[:KEY_PREFIX_SIZE])) for word in words)
     return Plan(
         "seek" if words else "none",
         index=spec,
@@ -399,15 +399,15 @@ def _by_text(question: _Question) -> Plan:
 # --- several ways --------------------------------------------------------------------------------------------------------
 
 
-def _either(question: _Question, n: int, branches: Sequence[Document]) -> Plan | None:
+def _plan_disjunction(question: _PlanRequest, n: int, branches: Sequence[Document]) -> Plan | None:
     """A plan for each branch of an `$or`, if each has one that is no scan."""
     plans = []
     others = [each for m, each in enumerate(question.parts.disjunctions) if m != n]
     for branch in branches:
-        inner = conjuncts(branch)
+        inner = split_conjuncts(branch)
         conditions = [*question.parts.conditions, *inner.conditions]
         parts = Conjuncts(conditions, [*others, *inner.disjunctions], inner.text)
-        found = _best(question._replace(parts=parts, sort={}))
+        found = _choose_plan(question._replace(parts=parts, sort={}))
         if found.kind in ("scan", "walk") or inner.text is not None:
             return None
         plans.append(found)

@@ -14,13 +14,13 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.indexes.key_patterns import KeyPattern, key_pattern
 from mayflydb.query.mongo.indexes.options import (
-    checked_partial,
-    created_ttl,
-    flag,
-    must_be,
-    projected,
-    refused,
-    weighed,
+    cannot_create_index,
+    check_type,
+    parse_flag,
+    parse_partial_filter,
+    parse_ttl,
+    parse_weights,
+    parse_wildcard_projection,
 )
 from mayflydb.query.mongo.languages import DEFAULT, NONE, language_of
 from mayflydb.query.mongo.text import TextIndex
@@ -29,7 +29,7 @@ from mayflydb.query.mongo.values import Document, equal, shell
 Profile: TypeAlias = Literal["both", "native", "cosmos"]
 """Whose semantics a TTL index on `_ts` has: Cosmos DB's in `both` and `cosmos`, where `cosmos` knows no other TTL index."""
 
-MOST: Final = 64
+MAX_INDEXES: Final = 64
 """Indexes of one collection, that of `_id` included."""
 
 FIELDS: Final = frozenset(
@@ -204,10 +204,10 @@ def parse_spec(
         name = "_id_"
         _check_id(document, key)
     elif name in ("_id_", "*"):
-        raise _reserved(name, document)
+        raise _reserved_name_error(name, document)
     spec = _options(document, IndexSpec(name, key))
     spec = _with_collation(document, spec, default_collation)
-    spec = msgspec.structs.replace(spec, expire_after=_expiry(document, spec, profile, custom_path))
+    spec = msgspec.structs.replace(spec, expire_after=_parse_expire_after(document, spec, profile, custom_path))
     _check_together(spec)
     return spec
 
@@ -222,7 +222,7 @@ def _as_written(document: Document) -> Any:
 
 def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
     """The key with the text fields that `weights` adds, in order of their names."""
-    weights = weighed(document, key)
+    weights = parse_weights(document, key)
     if weights is None:
         return key
     at = next(n for n, (_, way) in enumerate(key) if way == "text")
@@ -238,13 +238,13 @@ def _name(document: Document) -> str:
     name = document.get("name")
     if "name" not in document:
         raise failed_to_parse("The 'name' field is a required property of an index specification")
-    must_be("name", name, "string")
+    check_type("name", name, "string")
     if not name or "\0" in name:
-        raise refused("index name cannot be empty" if not name else "index name cannot contain NUL bytes")
+        raise cannot_create_index("index name cannot be empty" if not name else "index name cannot contain NUL bytes")
     return str(name)
 
 
-def _reserved(name: str, document: Document) -> MqlError:
+def _reserved_name_error(name: str, document: Document) -> MqlError:
     if name == "*":
         return bad_value("The index name '*' is not valid.")
     return bad_value(
@@ -265,22 +265,24 @@ def _options(document: Document, spec: IndexSpec) -> IndexSpec:
     """The spec with the options that stand for themselves."""
     v = document.get("v", 2)
     if "v" in document and (type(v) is bool or v not in (1, 2)):
-        raise refused(f"Invalid index specification {shell(document)}; cannot create an index with v={shell(v)}")
+        raise cannot_create_index(
+            f"Invalid index specification {shell(document)}; cannot create an index with v={shell(v)}"
+        )
     hidden = document.get("hidden", False)
     if type(hidden) is not bool:
-        must_be("hidden", hidden, "bool")
+        check_type("hidden", hidden, "bool")
     if "storageEngine" in document:
-        must_be("storageEngine", document["storageEngine"], "object")
-    flag(document, "background")
+        check_type("storageEngine", document["storageEngine"], "object")
+    parse_flag(document, "background")
     text = spec.kind == "text"
     return msgspec.structs.replace(
         spec,
-        unique=flag(document, "unique"),
-        sparse=flag(document, "sparse"),
+        unique=parse_flag(document, "unique"),
+        sparse=parse_flag(document, "sparse"),
         hidden=hidden,
-        partial=checked_partial(document),
-        projection=projected(document, spec.kind),
-        weights=weighed(document, spec.key),
+        partial=parse_partial_filter(document),
+        projection=parse_wildcard_projection(document, spec.kind),
+        weights=parse_weights(document, spec.key),
         language=_language(document) if text else spec.language,
         language_override=_text(document, "language_override", "language"),
         storage=document.get("storageEngine"),
@@ -289,53 +291,53 @@ def _options(document: Document, spec: IndexSpec) -> IndexSpec:
 
 def _text(document: Document, field: str, otherwise: str) -> str:
     value = document.get(field, otherwise)
-    must_be(field, value, "string")
+    check_type(field, value, "string")
     return str(value)
 
 
 def _language(document: Document) -> str:
     language = _text(document, "default_language", DEFAULT)
     if language_of(language) is None:
-        raise refused(f'unsupported language: "{language}" for text index version 3')
+        raise cannot_create_index(f'unsupported language: "{language}" for text index version 3')
     version = document.get("textIndexVersion", 3)
-    must_be("textIndexVersion", version, "number")
+    check_type("textIndexVersion", version, "number")
     if version != 3:
-        raise refused(f"bad textIndexVersion: {shell(version)}")
+        raise cannot_create_index(f"bad textIndexVersion: {shell(version)}")
     return language
 
 
 def _with_collation(document: Document, spec: IndexSpec, default: Document | None) -> IndexSpec:
     if "collation" not in document:
         if default is not None and spec.kind == "text":
-            raise refused(f"Index type 'text' does not support collation: {shell(default)}")
+            raise cannot_create_index(f"Index type 'text' does not support collation: {shell(default)}")
         return msgspec.structs.replace(spec, collation=default)
     collation = document["collation"]
-    must_be("collation", collation, "object")
+    check_type("collation", collation, "object")
     if not collation:
         raise bad_value("The field 'collation' cannot be an empty object.")
     given = Collation.parse(collation)
     full = None if given.is_simple else given.document()
     if full is not None and spec.kind == "text":
-        raise refused(f"Index type 'text' does not support collation: {shell(full)}")
+        raise cannot_create_index(f"Index type 'text' does not support collation: {shell(full)}")
     return msgspec.structs.replace(spec, collation=full)
 
 
-def _expiry(document: Document, spec: IndexSpec, profile: Profile, custom_path: bool) -> int | None:
+def _parse_expire_after(document: Document, spec: IndexSpec, profile: Profile, custom_path: bool) -> int | None:
     if "expireAfterSeconds" not in document:
         return None
     cosmos = profile != "native" and spec.key[0][0] == "_ts"
-    seconds = created_ttl(document, least=-1 if cosmos and len(spec.key) == 1 else 0)
+    seconds = parse_ttl(document, least=-1 if cosmos and len(spec.key) == 1 else 0)
     if len(spec.key) != 1:
-        raise refused(
+        raise cannot_create_index(
             f"TTL indexes are single-field indexes, compound indexes do not support TTL. Index spec: {shell(document)}"
         )
     if spec.kind == "wildcard":
-        raise refused("Index type 'wildcard' cannot be a TTL index")
+        raise cannot_create_index("Index type 'wildcard' cannot be a TTL index")
     if cosmos:
         check_cosmos_ttl(spec, seconds)
         for field in document:
             if field not in _TS_FIELDS:
-                raise refused(f"The option '{field}' is not supported for a TTL index on '_ts'")
+                raise cannot_create_index(f"The option '{field}' is not supported for a TTL index on '_ts'")
     elif profile == "cosmos" and not custom_path:
         raise bad_value("The 'expireAfterSeconds' option is supported on '_ts' field only.")
     return seconds
@@ -352,15 +354,15 @@ def check_cosmos_ttl(spec: IndexSpec, seconds: int, code: int = 67) -> None:
 def _check_together(spec: IndexSpec) -> None:
     """Refuses options that do not go together."""
     if spec.partial is not None and spec.sparse:
-        raise refused('cannot mix "partialFilterExpression" and "sparse" options')
+        raise cannot_create_index('cannot mix "partialFilterExpression" and "sparse" options')
     if spec.kind == "hashed" and spec.unique:
         raise MqlError(16764, "Currently hashed indexes cannot guarantee uniqueness. Use a regular index.")
     if spec.kind == "wildcard":
         for name, given in (("unique", spec.unique), ("sparse", spec.sparse)):
             if given:
-                raise refused(f"Index type 'wildcard' does not support the {name} option")
+                raise cannot_create_index(f"Index type 'wildcard' does not support the {name} option")
     if spec.kind == "text" and spec.unique:
-        raise refused("Index type 'text' does not support the unique option")
+        raise cannot_create_index("Index type 'text' does not support the unique option")
 
 
 # --- beside what is there ------------------------------------------------------------------------------------------------
@@ -372,7 +374,7 @@ def compare_with_existing(spec: IndexSpec, existing: Sequence[IndexSpec]) -> Lit
     if named is not None:
         return _compare_named(spec, named)
     for each in existing:
-        if _signature(each, spec):
+        if _same_signature(each, spec):
             if _options_equal(each, spec):
                 raise MqlError(85, f"Index already exists with a different name: {each.name}")
             raise MqlError(
@@ -382,7 +384,7 @@ def compare_with_existing(spec: IndexSpec, existing: Sequence[IndexSpec]) -> Lit
 
 
 def _compare_named(spec: IndexSpec, named: IndexSpec) -> Literal["same"]:
-    if not _signature(named, spec):
+    if not _same_signature(named, spec):
         raise MqlError(
             86,
             "An existing index has the same name as the requested index. When index names are not specified, they are auto "
@@ -400,7 +402,7 @@ def _both(spec: IndexSpec, existing: IndexSpec) -> str:
     return f"Requested index: {shell(spec.to_document())}, existing index: {shell(existing.to_document())}"
 
 
-def _signature(one: IndexSpec, other: IndexSpec) -> bool:
+def _same_signature(one: IndexSpec, other: IndexSpec) -> bool:
     """Whether two indexes are over the same thing: what tells them apart beside their names."""
     return (
         tuple(one.pattern.items()) == tuple(other.pattern.items())
@@ -418,15 +420,17 @@ def _options_equal(one: IndexSpec, other: IndexSpec) -> bool:
     return options(one) == options(other) and equal(one.weights, other.weights) and equal(one.storage, other.storage)
 
 
-def check_beside(
+def check_against_existing(
     spec: IndexSpec, existing: Sequence[IndexSpec], namespace: str, profile: Profile = "both", custom_path: bool = False
 ) -> None:
     """Whether a new index may join these. MqlError 67: too many, a second text index; 2: a second custom-path TTL index."""
-    if len(existing) >= MOST:
-        raise refused(f"add index fails, too many indexes for {namespace} key:{shell(spec.pattern)}")
+    if len(existing) >= MAX_INDEXES:
+        raise cannot_create_index(f"add index fails, too many indexes for {namespace} key:{shell(spec.pattern)}")
     text = next((each for each in existing if each.kind == "text"), None)
     if spec.kind == "text" and text is not None:
-        raise refused(f'only one text index per collection allowed, found existing text index "{text.name}"')
+        raise cannot_create_index(
+            f'only one text index per collection allowed, found existing text index "{text.name}"'
+        )
     taken = custom_path and any(each.expire_after is not None for each in existing)
     if profile == "cosmos" and spec.expire_after is not None and taken:
         raise bad_value("Only one TTL index is supported when TTL on a custom path is enabled.")

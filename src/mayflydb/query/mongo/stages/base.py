@@ -14,7 +14,7 @@ from mayflydb.query.mongo.stages.source import Batches, Namespace, Source
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, Value, encode, type_name
 
-BATCH: Final = 1000
+BATCH_SIZE: Final = 1000
 """How many documents a stage that makes many of few hands on at once."""
 
 MEMORY_LIMIT: Final = 100 * 1024 * 1024
@@ -27,7 +27,7 @@ class Stage(Protocol):
         """What becomes of the documents."""
 
 
-class Inner(Protocol):
+class SubPipeline(Protocol):
     """A compiled sub-pipeline."""
 
     @property
@@ -41,7 +41,7 @@ class Inner(Protocol):
         """What it makes of a collection."""
 
 
-class Scope(msgspec.Struct, frozen=True):
+class StageScope(msgspec.Struct, frozen=True):
     """Where a stage is compiled.
 
     `inside`: the stage whose sub-pipeline this is, "" at the top; `depth`: how many sub-pipelines are around it;
@@ -51,7 +51,7 @@ class Scope(msgspec.Struct, frozen=True):
 
     env: Env
     source: Source
-    compile_inner: Callable[[Value, Scope], Inner]
+    compile_inner: Callable[[Value, StageScope], SubPipeline]
     memory_limit: int = MEMORY_LIMIT
     inside: str = ""
     depth: int = 0
@@ -62,25 +62,25 @@ class Scope(msgspec.Struct, frozen=True):
         """A document's, while documents are as they were read."""
         return self.env.score
 
-    def scored(self, score: Callable[[Document], float] | None) -> Scope:
+    def with_score(self, score: Callable[[Document], float] | None) -> StageScope:
         """The scope behind a stage that may have asked `$text`."""
         return replace(self, text=None, env=replace(self.env, score=score))
 
-    def inner(self, pipeline: Value, stage: str) -> Inner:
+    def inner(self, pipeline: Value, stage: str) -> SubPipeline:
         """Compiles a sub-pipeline of `stage`."""
-        return self.compile_inner(pipeline, replace(self.scored(None), inside=stage, depth=self.depth + 1))
+        return self.compile_inner(pipeline, replace(self.with_score(None), inside=stage, depth=self.depth + 1))
 
-    def with_variables(self, variables: Mapping[str, Value]) -> Scope:
+    def with_variables(self, variables: Mapping[str, Value]) -> StageScope:
         """The same with more variables."""
         env = self.env
         return replace(self, env=replace(env, variables={**env.variables, **variables}))
 
 
-Compile: TypeAlias = Callable[[Value, Scope], Stage]
+StageCompiler: TypeAlias = Callable[[Value, StageScope], Stage]
 """Makes a stage of what stands beside its name."""
 
 
-class Each:
+class MapStage:
     """A stage that makes one document of one."""
 
     __slots__ = ("_change",)
@@ -94,7 +94,7 @@ class Each:
             yield [change(document) for document in batch]
 
 
-class Where:
+class FilterStage:
     """A stage that lets some documents through."""
 
     __slots__ = ("_holds",)
@@ -109,7 +109,7 @@ class Where:
                 yield kept
 
 
-class Many:
+class FlatMapStage:
     """A stage that makes any number of documents of one."""
 
     __slots__ = ("_spread",)
@@ -122,8 +122,8 @@ class Many:
         async for batch in batches:
             for document in batch:
                 out.extend(self._spread(document))
-                if len(out) >= BATCH:
-                    for part in in_batches(out):
+                if len(out) >= BATCH_SIZE:
+                    for part in split_batches(out):
                         yield part
                     out = []
             if out:
@@ -131,17 +131,17 @@ class Many:
                 out = []
 
 
-def in_batches(documents: list[Document]) -> Iterator[list[Document]]:
+def split_batches(documents: list[Document]) -> Iterator[list[Document]]:
     """A long list as several of at most BATCH."""
-    if len(documents) <= BATCH:
+    if len(documents) <= BATCH_SIZE:
         if documents:
             yield documents
         return
-    for start in range(0, len(documents), BATCH):
-        yield documents[start : start + BATCH]
+    for start in range(0, len(documents), BATCH_SIZE):
+        yield documents[start : start + BATCH_SIZE]
 
 
-async def collected(batches: Batches) -> list[Document]:
+async def collect_documents(batches: Batches) -> list[Document]:
     """All documents."""
     return [document async for batch in batches for document in batch]
 
@@ -149,35 +149,35 @@ async def collected(batches: Batches) -> list[Document]:
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
-def object_of(spec: Value, code: int, message: str) -> Document:
+def require_document(spec: Value, code: int, message: str) -> Document:
     """`spec`, which must be a document; otherwise the refusal, in which `{}` stands for the type found."""
     if type(spec) is not dict:
         raise MqlError(code, message.format(type_name(spec)))
     return spec
 
 
-def only(spec: Document, known: Iterable[str], stage: str) -> None:
+def check_fields(spec: Document, known: Iterable[str], stage: str) -> None:
     """40415 for a field that the stage has not."""
     for name in spec:
         if name not in known:
             raise MqlError(40415, f"BSON field '{stage}.{name}' is an unknown field.")
 
 
-def required(spec: Document, name: str, stage: str) -> Value:
+def require_field(spec: Document, name: str, stage: str) -> Value:
     """The value of a field that must be there; 40414 if it is not."""
     if name not in spec:
         raise MqlError(40414, f"BSON field '{stage}.{name}' is missing but a required field")
     return spec[name]
 
 
-async def close(batches: Batches) -> None:
+async def close_batches(batches: Batches) -> None:
     """Ends what nobody reads any further."""
     closing = getattr(batches, "aclose", None)
     if closing is not None:
         await closing()
 
 
-async def nothing() -> Batches:
+async def no_documents() -> Batches:
     """No documents."""
     empty: list[list[Document]] = []
     for batch in empty:
@@ -192,11 +192,11 @@ async def one_batch(documents: list[Document]) -> Batches:
 
 # --- memory ----------------------------------------------------------------------------------------------------------
 
-_EXACT = 16
-_EVERY = 16
+_EXACT_COUNT = 16
+_SAMPLE_EVERY = 16
 
 
-class Weigher:
+class MemoryMeter:
     """Estimates the bytes of what is kept: the first documents are weighed, then every sixteenth stands for sixteen."""
 
     __slots__ = ("_limit", "_seen", "_stage", "bytes")
@@ -211,22 +211,22 @@ class Weigher:
         """One more is kept. MqlError 292 above the limit."""
         seen = self._seen
         self._seen = seen + 1
-        if seen < _EXACT:
-            self.bytes += weight(document)
-        elif not seen % _EVERY:
-            self.bytes += weight(document) * _EVERY
+        if seen < _EXACT_COUNT:
+            self.bytes += bson_size(document)
+        elif not seen % _SAMPLE_EVERY:
+            self.bytes += bson_size(document) * _SAMPLE_EVERY
         else:
             return
         if self.bytes > self._limit:
-            raise too_much(self._stage, self._limit)
+            raise memory_error(self._stage, self._limit)
 
 
-def weight(document: Document) -> int:
+def bson_size(document: Document) -> int:
     """Bytes of a document as BSON."""
     return len(encode(document))
 
 
-def too_much(stage: str, limit: int) -> MqlError:
+def memory_error(stage: str, limit: int) -> MqlError:
     """292."""
     if stage == "$sort":
         text = f"Sort exceeded memory limit of {limit} bytes, but did not opt in to external sorting."

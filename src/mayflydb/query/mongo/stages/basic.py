@@ -12,29 +12,38 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.numbers import integral
 from mayflydb.query.mongo.sort import compile_sort
-from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, Where, in_batches, object_of, too_much, weight
+from mayflydb.query.mongo.stages.base import (
+    FilterStage,
+    MemoryMeter,
+    Stage,
+    StageScope,
+    bson_size,
+    memory_error,
+    require_document,
+    split_batches,
+)
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, Value, is_number, shell, type_name
 
 # --- $match, $skip, $limit -------------------------------------------------------------------------------------------
 
 
-class Match(Where):
+class MatchStage(FilterStage):
     """`$match`."""
 
     __slots__ = ("query",)
 
-    def __init__(self, query: Document, scope: Scope) -> None:
+    def __init__(self, query: Document, scope: StageScope) -> None:
         super().__init__(compile_filter(query, scope.env, scope.text).matches)
         self.query = query
 
 
-def compile_match(spec: Value, scope: Scope) -> Stage:
+def compile_match(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$match`."""
-    return Match(object_of(spec, 15959, "the match filter must be an expression in an object"), scope)
+    return MatchStage(require_document(spec, 15959, "the match filter must be an expression in an object"), scope)
 
 
-class Skip:
+class SkipStage:
     """`$skip`."""
 
     __slots__ = ("count",)
@@ -52,7 +61,7 @@ class Skip:
                 left = 0
 
 
-class Limit:
+class LimitStage:
     """`$limit`; reads no further than it must."""
 
     __slots__ = ("count",)
@@ -72,20 +81,20 @@ class Limit:
             yield batch
 
 
-def compile_skip(spec: Value, scope: Scope) -> Stage:
+def compile_skip(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$skip`."""
-    return Skip(_whole(spec, 5107200, "$skip"))
+    return SkipStage(_parse_count(spec, 5107200, "$skip"))
 
 
-def compile_limit(spec: Value, scope: Scope) -> Stage:
+def compile_limit(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$limit`."""
-    count = _whole(spec, 5107201, "$limit")
+    count = _parse_count(spec, 5107201, "$limit")
     if not count:
         raise MqlError(15958, "the limit must be positive")
-    return Limit(count)
+    return LimitStage(count)
 
 
-def _whole(spec: Value, code: int, stage: str) -> int:
+def _parse_count(spec: Value, code: int, stage: str) -> int:
     count = integral(spec)
     if not is_number(spec):
         reason = f"Expected a number in: {stage}: {shell(spec)}"
@@ -103,21 +112,21 @@ def _whole(spec: Value, code: int, stage: str) -> int:
 # --- $sort -----------------------------------------------------------------------------------------------------------
 
 
-class Sort:
+class SortStage:
     """`$sort`. `most`: only so many documents are wanted of it, and no more are kept."""
 
-    __slots__ = ("_limit", "_sort", "most", "spec")
+    __slots__ = ("_limit", "_sort", "max_count", "spec")
 
-    def __init__(self, spec: Document, scope: Scope) -> None:
+    def __init__(self, spec: Document, scope: StageScope) -> None:
         self.spec = spec
-        self.most: int | None = None
+        self.max_count: int | None = None
         self._sort = compile_sort(spec, scope.env, scope.score)
         self._limit = scope.memory_limit
 
     async def run(self, batches: Batches) -> Batches:
         kept: list[Document] = []
-        if self.most is None:
-            weigher = Weigher("$sort", self._limit)
+        if self.max_count is None:
+            weigher = MemoryMeter("$sort", self._limit)
             async for batch in batches:
                 for document in batch:
                     weigher.add(document)
@@ -126,28 +135,28 @@ class Sort:
         else:
             async for batch in batches:
                 kept += batch
-                if len(kept) > 2 * self.most + 1000:
+                if len(kept) > 2 * self.max_count + 1000:
                     kept = self._top(kept)
             kept = self._top(kept)
-        for batch in in_batches(kept):
+        for batch in split_batches(kept):
             yield batch
 
     def _top(self, documents: list[Document]) -> list[Document]:
-        assert self.most is not None
-        kept = self._sort.first(documents, self.most)
-        if len(kept) > 1000 and sum(map(weight, kept)) > self._limit:
-            raise too_much("$sort", self._limit)
+        assert self.max_count is not None
+        kept = self._sort.first(documents, self.max_count)
+        if len(kept) > 1000 and sum(map(bson_size, kept)) > self._limit:
+            raise memory_error("$sort", self._limit)
         return kept
 
 
-def compile_sort_stage(spec: Value, scope: Scope) -> Stage:
+def compile_sort_stage(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$sort`."""
-    return Sort(sort_spec(spec), scope)
+    return SortStage(check_sort_spec(spec), scope)
 
 
-def sort_spec(spec: Value) -> Document:
+def check_sort_spec(spec: Value) -> Document:
     """An order as stages take it. MqlError 15973, 15976."""
-    object_of(spec, 15973, "the $sort key specification must be an object")
+    require_document(spec, 15973, "the $sort key specification must be an object")
     if not spec:
         raise MqlError(15976, "$sort stage must have at least one sort key")
     checked: Document = spec
@@ -157,7 +166,7 @@ def sort_spec(spec: Value) -> Document:
 # --- $count ----------------------------------------------------------------------------------------------------------
 
 
-class Count:
+class CountStage:
     """`$count`: one document with the number, none if there were none."""
 
     __slots__ = ("_name",)
@@ -173,7 +182,7 @@ class Count:
             yield [{self._name: count if count < 1 << 31 else Int64(count)}]
 
 
-def compile_count(spec: Value, scope: Scope) -> Stage:
+def compile_count(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$count`."""
     if type(spec) is not str:
         raise MqlError(40156, "the count field must be a non-empty string")
@@ -185,7 +194,7 @@ def compile_count(spec: Value, scope: Scope) -> Stage:
         raise MqlError(40159, "the count field cannot contain a null byte")
     if "." in spec:
         raise MqlError(40160, "the count field cannot contain '.'")
-    return Count(spec)
+    return CountStage(spec)
 
 
 # --- $sample ---------------------------------------------------------------------------------------------------------
@@ -193,12 +202,12 @@ def compile_count(spec: Value, scope: Scope) -> Stage:
 _SAMPLE: Final = "the $sample stage specification must be an object"
 
 
-class Sample:
+class SampleStage:
     """`$sample`: every set of that size is as likely as any other, in a random order."""
 
     __slots__ = ("_scope", "_size")
 
-    def __init__(self, size: int, scope: Scope) -> None:
+    def __init__(self, size: int, scope: StageScope) -> None:
         self._size = size
         self._scope = scope
 
@@ -207,7 +216,7 @@ class Sample:
         chance, size = self._scope.env.chance, self._size
         heap: list[tuple[float, int, Document]] = []
         number = 0
-        weigher = Weigher("$sample", self._scope.memory_limit)
+        weigher = MemoryMeter("$sample", self._scope.memory_limit)
         async for batch in batches:
             for document in batch:
                 number += 1
@@ -217,13 +226,13 @@ class Sample:
                     heapq.heappush(heap, entry)
                 elif heap and entry > heap[0]:
                     heapq.heapreplace(heap, entry)
-        for part in in_batches([document for _, _, document in sorted(heap, key=lambda entry: entry[:2])]):
+        for part in split_batches([document for _, _, document in sorted(heap, key=lambda entry: entry[:2])]):
             yield part
 
 
-def compile_sample(spec: Value, scope: Scope) -> Stage:
+def compile_sample(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$sample`."""
-    object_of(spec, 28745, _SAMPLE)
+    require_document(spec, 28745, _SAMPLE)
     size = MISSING
     for name, value in spec.items():
         if name != "size":
@@ -238,4 +247,4 @@ def compile_sample(spec: Value, scope: Scope) -> Stage:
         count = int(float(str(size))) if math.isfinite(float(str(size))) else -1
     if count < 1:
         raise MqlError(28747, "size argument to $sample must be a positive integer")
-    return Sample(count, scope)
+    return SampleStage(count, scope)

@@ -10,8 +10,14 @@ from mayflydb.query.mongo.expressions import Constant, Expression, Frame, compil
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.numbers import integral
 from mayflydb.query.mongo.sort import compile_sort
-from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, object_of
-from mayflydb.query.mongo.stages.group import Groups, Makers, OneGroup, accumulators, size_of
+from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, require_document
+from mayflydb.query.mongo.stages.group import (
+    AccumulatorFactories,
+    Groups,
+    GroupState,
+    compile_accumulators,
+    estimate_size,
+)
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import (
     INT32_MAX,
@@ -34,7 +40,12 @@ class _Bucket:
     __slots__ = ("_boundaries", "_default", "_env", "_group_by", "_groups", "_order")
 
     def __init__(
-        self, group_by: Expression, boundaries: list[Value], default: Value, makers: Makers, scope: Scope
+        self,
+        group_by: Expression,
+        boundaries: list[Value],
+        default: Value,
+        makers: AccumulatorFactories,
+        scope: StageScope,
     ) -> None:
         self._env = scope.env
         self._group_by = group_by
@@ -58,26 +69,26 @@ class _Bucket:
                     raise MqlError(40066, message)
                 else:
                     self._groups.add(self._default, frame)
-            self._groups.has_read(size_of(batch))
+            self._groups.check_memory(estimate_size(batch))
         yield self._order.order(self._groups.documents())
 
 
-def compile_bucket(spec: Value, scope: Scope) -> Stage:
+def compile_bucket(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$bucket`."""
-    object_of(spec, 40201, "Argument to $bucket stage must be an object, but found type: {}.")
+    require_document(spec, 40201, "Argument to $bucket stage must be an object, but found type: {}.")
     for name in spec:
         if name not in ("groupBy", "boundaries", "default", "output"):
             raise MqlError(40197, f"Unrecognized option to $bucket: {name}.")
     if "groupBy" not in spec or "boundaries" not in spec:
         raise MqlError(40198, "$bucket requires 'groupBy' and 'boundaries' to be specified.")
-    group_by = _grouping(spec["groupBy"], 40202, "$bucket", scope.env)
+    group_by = _compile_group_by(spec["groupBy"], 40202, "$bucket", scope.env)
     boundaries = _boundaries(spec["boundaries"], scope.env)
-    output = object_of(
+    output = require_document(
         spec.get("output", _COUNT), 40196, "The $bucket 'output' field must be an object, but found type: {}."
     )
     default = MISSING
     if "default" in spec:
-        default = _constant(spec["default"], scope.env)
+        default = _constant_value(spec["default"], scope.env)
         if default is MISSING:
             found = shell(spec["default"])
             raise MqlError(40195, f"The $bucket 'default' field must be a constant expression, but found: {found}.")
@@ -88,7 +99,7 @@ def compile_bucket(spec: Value, scope: Scope) -> Stage:
                 "The $bucket 'default' field must be less than the lowest boundary or greater than or equal to the "
                 "highest boundary.",
             )
-    return _Bucket(group_by, boundaries, default, accumulators(output, scope.env), scope)
+    return _Bucket(group_by, boundaries, default, compile_accumulators(output, scope.env), scope)
 
 
 def _boundaries(spec: Value, env: Env) -> list[Value]:
@@ -97,7 +108,7 @@ def _boundaries(spec: Value, env: Env) -> list[Value]:
         raise MqlError(40200, message)
     values = []
     for each in spec:
-        value = _constant(each, env)
+        value = _constant_value(each, env)
         if value is MISSING:
             message = (
                 f"The $bucket 'boundaries' field must be an array of constant values, but found value: {shell(each)}."
@@ -122,7 +133,7 @@ def _boundaries(spec: Value, env: Env) -> list[Value]:
     return values
 
 
-def _grouping(spec: Value, code: int, stage: str, env: Env) -> Expression:
+def _compile_group_by(spec: Value, code: int, stage: str, env: Env) -> Expression:
     if not (type(spec) is str and spec.startswith("$")) and not (
         type(spec) is dict and next(iter(spec), "").startswith("$")
     ):
@@ -131,7 +142,7 @@ def _grouping(spec: Value, code: int, stage: str, env: Env) -> Expression:
     return compile_expression(spec, env)
 
 
-def _constant(spec: Value, env: Env) -> Value:
+def _constant_value(spec: Value, env: Env) -> Value:
     """What an expression is that reads no document; MISSING for one that does."""
     compiled = compile_expression(spec, env)
     return compiled.value if isinstance(compiled, Constant) else MISSING
@@ -145,7 +156,7 @@ class _BucketAuto:
 
     __slots__ = ("_count", "_group_by", "_makers", "_scope")
 
-    def __init__(self, group_by: Expression, count: int, makers: Makers, scope: Scope) -> None:
+    def __init__(self, group_by: Expression, count: int, makers: AccumulatorFactories, scope: StageScope) -> None:
         self._group_by = group_by
         self._count = count
         self._makers = makers
@@ -155,7 +166,7 @@ class _BucketAuto:
         env = self._scope.env
         key_of = env.collation.order_key
         rows: list[tuple[OrderKey, Value, Frame]] = []
-        weigher = Weigher("$bucketAuto", self._scope.memory_limit)
+        weigher = MemoryMeter("$bucketAuto", self._scope.memory_limit)
         async for batch in batches:
             for document in batch:
                 weigher.add(document)
@@ -183,7 +194,7 @@ class _BucketAuto:
         return parts
 
     def _bucket(self, part: range, upper: Value, rows: list[tuple[OrderKey, Value, Frame]]) -> Document:
-        group = OneGroup(None, [make() for make in self._makers.values()])
+        group = GroupState(None, [make() for make in self._makers.values()])
         for place in part:
             for accumulator in group.accumulators:
                 accumulator.add(rows[place][2])
@@ -191,16 +202,16 @@ class _BucketAuto:
         return {**group.document(self._makers), "_id": limits}
 
 
-def compile_bucket_auto(spec: Value, scope: Scope) -> Stage:
+def compile_bucket_auto(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$bucketAuto`; a `granularity` is refused with 238."""
-    object_of(spec, 40240, "The argument to $bucketAuto must be an object, but found type: {}.")
+    require_document(spec, 40240, "The argument to $bucketAuto must be an object, but found type: {}.")
     for name in spec:
         if name not in ("groupBy", "buckets", "output", "granularity"):
             raise MqlError(40245, f"Unrecognized option to $bucketAuto: {name}.")
     if "groupBy" not in spec or "buckets" not in spec:
         raise MqlError(40246, "$bucketAuto requires 'groupBy' and 'buckets' to be specified.")
-    group_by = _grouping(spec["groupBy"], 40239, "$bucketAuto", scope.env)
-    output = object_of(
+    group_by = _compile_group_by(spec["groupBy"], 40239, "$bucketAuto", scope.env)
+    output = require_document(
         spec.get("output", _COUNT), 40244, "The $bucketAuto 'output' field must be an object, but found type: {}."
     )
     if "granularity" in spec:
@@ -208,10 +219,10 @@ def compile_bucket_auto(spec: Value, scope: Scope) -> Stage:
             found = type_name(spec["granularity"])
             raise MqlError(40261, f"The $bucketAuto 'granularity' field must be a string, but found type: {found}.")
         raise MqlError(238, "$bucketAuto: 'granularity' is not supported")
-    return _BucketAuto(group_by, _buckets(spec["buckets"]), accumulators(output, scope.env), scope)
+    return _BucketAuto(group_by, _parse_bucket_count(spec["buckets"]), compile_accumulators(output, scope.env), scope)
 
 
-def _buckets(spec: Value) -> int:
+def _parse_bucket_count(spec: Value) -> int:
     if not is_number(spec):
         message = f"The $bucketAuto 'buckets' field must be a numeric value, but found type: {type_name(spec)}."
         raise MqlError(40241, message)

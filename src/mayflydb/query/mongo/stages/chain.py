@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Generator, Sequence
 from types import coroutine
 from typing import Any, Final
 
-from mayflydb.query.mongo.stages.base import Stage, close
+from mayflydb.query.mongo.stages.base import Stage, close_batches
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.values import Document
 
@@ -26,14 +26,14 @@ class _Feed:
         return self
 
     async def __anext__(self) -> list[Document]:
-        batch = await _asked(self)
+        batch = await _request_batch(self)
         if batch is _END:
             raise StopAsyncIteration
         return batch
 
 
 @coroutine
-def _asked(feed: _Feed) -> Generator[Any, Any, list[Document] | None]:
+def _request_batch(feed: _Feed) -> Generator[Any, Any, list[Document] | None]:
     batch: list[Document] | None = yield feed
     return batch
 
@@ -71,7 +71,7 @@ def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | 
     return batch
 
 
-async def chained(stages: Sequence[Stage], batches: Batches) -> Batches:
+async def run_stages(stages: Sequence[Stage], batches: Batches) -> Batches:
     """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
     chain = object()
     steps = [batches]
@@ -82,4 +82,4 @@ async def chained(stages: Sequence[Stage], batches: Batches) -> Batches:
             yield batch
     finally:
         for step in reversed(steps):
-            await close(step)
+            await close_batches(step)

@@ -12,18 +12,18 @@ from mayflydb.query.mongo.expressions.core import check_variable
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse, type_mismatch
 from mayflydb.query.mongo.paths import field_path
 from mayflydb.query.mongo.stages.base import (
-    Inner,
-    Scope,
+    MemoryMeter,
     Stage,
-    Weigher,
-    close,
-    collected,
-    in_batches,
-    nothing,
-    object_of,
+    StageScope,
+    SubPipeline,
+    check_fields,
+    close_batches,
+    collect_documents,
+    no_documents,
     one_batch,
-    only,
-    required,
+    require_document,
+    require_field,
+    split_batches,
 )  # fmt: skip
 from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Row, Source
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
@@ -31,12 +31,12 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_na
 # --- beginnings ------------------------------------------------------------------------------------------------------
 
 
-class Documents:
+class DocumentsStage:
     """`$documents`: begins a pipeline with what its expression yields."""
 
     __slots__ = ("_expression", "_scope")
 
-    def __init__(self, expression: Expression, scope: Scope) -> None:
+    def __init__(self, expression: Expression, scope: StageScope) -> None:
         self._expression = expression
         self._scope = scope
 
@@ -51,16 +51,16 @@ class Documents:
                     "'newRoot' expression must evaluate to an object, but resulting value was: "
                     f"{shell(each)}. Type of resulting value: '{type_name(each)}'. Input document: {{}}",
                 )
-        for part in in_batches(value):
+        for part in split_batches(value):
             yield part
 
 
-def compile_documents(spec: Value, scope: Scope) -> Stage:
+def compile_documents(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$documents`."""
-    return Documents(compile_expression(spec, scope.env), scope)
+    return DocumentsStage(compile_expression(spec, scope.env), scope)
 
 
-class Special:
+class SourceStage:
     """A stage whose documents the source makes: `$collStats`, `$indexStats`, `$currentOp`, `$changeStream`, ..."""
 
     __slots__ = ("_source", "name", "spec")
@@ -74,17 +74,17 @@ class Special:
         return self._source.special(self.name, self.spec)
 
 
-def special(name: str) -> Callable[[Value, Scope], Stage]:
+def special(name: str) -> Callable[[Value, StageScope], Stage]:
     """Compiles a stage that is the source's. In a sub-pipeline it is refused with 238."""
 
-    def compile_special(spec: Value, scope: Scope) -> Stage:
+    def compile_special(spec: Value, scope: StageScope) -> Stage:
         if scope.inside:
             raise MqlError(238, f"{name} within {scope.inside} is not supported")
         if type(spec) is not dict and name in ("$listLocalSessions", "$listSessions"):
             raise type_mismatch(name, type_name(spec), "object")
         if type(spec) is not dict:
             raise failed_to_parse(f"{name} must take a nested object but found: {shell({name: spec})[2:-2]}")
-        return Special(name, spec, scope.source)
+        return SourceStage(name, spec, scope.source)
 
     return compile_special
 
@@ -94,21 +94,21 @@ def special(name: str) -> Callable[[Value, Scope], Stage]:
 
 class _UnionWith(msgspec.Struct, frozen=True):
     namespace: Namespace
-    inner: Inner
+    inner: SubPipeline
 
     async def run(self, batches: Batches) -> Batches:
         async for batch in batches:
             yield batch
         inner = self.inner
-        more = inner.over(nothing()) if inner.starts_itself else inner.read(self.namespace)
+        more = inner.over(no_documents()) if inner.starts_itself else inner.read(self.namespace)
         try:
             async for batch in more:
                 yield batch
         finally:
-            await close(more)
+            await close_batches(more)
 
 
-def compile_union_with(spec: Value, scope: Scope) -> Stage:
+def compile_union_with(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$unionWith`, both forms."""
     database = scope.source.database
     if type(spec) is str:
@@ -117,7 +117,7 @@ def compile_union_with(spec: Value, scope: Scope) -> Stage:
         raise failed_to_parse(
             f"the $unionWith stage specification must be an object or string, but found {type_name(spec)}"
         )
-    only(spec, ("coll", "pipeline"), "$unionWith")
+    check_fields(spec, ("coll", "pipeline"), "$unionWith")
     collection = spec.get("coll")
     if collection is not None and type(collection) is not str:
         found = type_name(collection)
@@ -134,20 +134,20 @@ def compile_union_with(spec: Value, scope: Scope) -> Stage:
 
 
 class _Facet(msgspec.Struct, frozen=True):
-    facets: Mapping[str, Inner]
+    facets: Mapping[str, SubPipeline]
     memory_limit: int
 
     async def run(self, batches: Batches) -> Batches:
         documents: list[Document] = []
-        weigher = Weigher("$facet", self.memory_limit)
+        weigher = MemoryMeter("$facet", self.memory_limit)
         async for batch in batches:
             for document in batch:
                 weigher.add(document)
             documents += batch
-        yield [{name: await collected(inner.over(one_batch(documents))) for name, inner in self.facets.items()}]
+        yield [{name: await collect_documents(inner.over(one_batch(documents))) for name, inner in self.facets.items()}]
 
 
-def compile_facet(spec: Value, scope: Scope) -> Stage:
+def compile_facet(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$facet`."""
     if type(spec) is not dict or not spec:
         raise MqlError(40169, f"the $facet specification must be a non-empty object, but found: {shell(spec)}")
@@ -159,7 +159,7 @@ def compile_facet(spec: Value, scope: Scope) -> Stage:
         if type(pipeline) is not list:
             raise MqlError(40170, f"arguments to $facet must be arrays, {name} is type {type_name(pipeline)}")
         for stage in pipeline:
-            object_of(
+            require_document(
                 stage, 40171, "elements of arrays in $facet spec must be non-empty objects, " + name + " argument is {}"
             )
         facets[name] = scope.inner(pipeline, "$facet")
@@ -169,12 +169,12 @@ def compile_facet(spec: Value, scope: Scope) -> Stage:
 # --- $out, $merge ----------------------------------------------------------------------------------------------------
 
 
-class Write:
+class WriteStage:
     """What ends a pipeline by writing its documents: `$out` or `$merge`. It yields none."""
 
     __slots__ = ("_let", "_scope", "target")
 
-    def __init__(self, target: Out | Merge, scope: Scope, let: Mapping[str, Expression] | None = None) -> None:
+    def __init__(self, target: Out | Merge, scope: StageScope, let: Mapping[str, Expression] | None = None) -> None:
         self.target = target
         self._scope = scope
         self._let = let or {}
@@ -186,7 +186,7 @@ class Write:
         else:
             async for batch in batches:
                 await source.merge(target, [self._row(document) for document in batch])
-        async for batch in nothing():
+        async for batch in no_documents():
             yield batch
 
     def _row(self, document: Document) -> Row:
@@ -195,36 +195,38 @@ class Write:
         return Row(document, {name: value for name, value in values.items() if value is not MISSING})
 
 
-def compile_out(spec: Value, scope: Scope) -> Stage:
+def compile_out(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$out`."""
     if type(spec) is str:
-        return Write(Out(_valid("$out", scope.source.database, spec)), scope)
-    object_of(spec, 16990, "$out only supports a string or object argument, but found {}")
-    only(spec, ("db", "coll", "timeseries"), "$out")
+        return WriteStage(Out(_check_namespace("$out", scope.source.database, spec)), scope)
+    require_document(spec, 16990, "$out only supports a string or object argument, but found {}")
+    check_fields(spec, ("db", "coll", "timeseries"), "$out")
     if "timeseries" in spec:
         raise MqlError(238, "$out: 'timeseries' is not supported")
-    database, collection = required(spec, "db", "$out"), required(spec, "coll", "$out")
-    return Write(Out(_valid("$out", database, collection)), scope)
+    database, collection = require_field(spec, "db", "$out"), require_field(spec, "coll", "$out")
+    return WriteStage(Out(_check_namespace("$out", database, collection)), scope)
 
 
-_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
-_NOT_MATCHED: Final = ("insert", "discard", "fail")
+_WHEN_MATCHED: Final = ("replace", "keepExisting", "merge", "fail")
+_WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
 
 
-def compile_merge(spec: Value, scope: Scope) -> Stage:
+def compile_merge(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$merge`. That a unique index covers `on` is for the writer to check (51183)."""
     if type(spec) is str:
-        return Write(Merge(_valid("$merge", scope.source.database, spec), ("_id",), "merge", "insert"), scope)
+        return WriteStage(
+            Merge(_check_namespace("$merge", scope.source.database, spec), ("_id",), "merge", "insert"), scope
+        )
     if type(spec) is not dict:
         raise MqlError(14, f"$merge requires a string or object argument, but found {type_name(spec)}")
-    only(spec, ("into", "on", "let", "whenMatched", "whenNotMatched"), "$merge")
-    into = required(spec, "into", "$merge")
+    check_fields(spec, ("into", "on", "let", "whenMatched", "whenNotMatched"), "$merge")
+    into = require_field(spec, "into", "$merge")
     matched, not_matched = spec.get("whenMatched", "merge"), spec.get("whenNotMatched")
     not_matched = "insert" if not_matched is None else not_matched
     _check_modes(matched, not_matched)
     let = _merge_variables(spec, matched, scope)
-    target = Merge(_into(into, scope), _identifying(spec.get("on", "_id")), matched, not_matched)
-    return Write(target, scope, let)
+    target = Merge(_parse_into(into, scope), _parse_on(spec.get("on", "_id")), matched, not_matched)
+    return WriteStage(target, scope, let)
 
 
 def _check_modes(matched: Value, not_matched: Value) -> None:
@@ -232,11 +234,11 @@ def _check_modes(matched: Value, not_matched: Value) -> None:
         raise MqlError(
             51191, f"$merge 'whenMatched' field must be either a string or an array, but found {type_name(matched)}"
         )
-    if type(matched) is str and matched not in _MATCHED:
+    if type(matched) is str and matched not in _WHEN_MATCHED:
         raise bad_value(f"Enumeration value '{matched}' for field 'whenMatched' is not a valid value.")
     if type(matched) is list and not all(type(stage) is dict for stage in matched):
         raise MqlError(14, "Each element of the 'pipeline' array must be an object")
-    if type(not_matched) is not str or not_matched not in _NOT_MATCHED:
+    if type(not_matched) is not str or not_matched not in _WHEN_NOT_MATCHED:
         raise bad_value(f"Enumeration value '{not_matched}' for field '$merge.whenNotMatched' is not a valid value.")
     if matched in ("keepExisting", "fail") and not_matched != "insert":
         raise MqlError(
@@ -245,7 +247,7 @@ def _check_modes(matched: Value, not_matched: Value) -> None:
         )
 
 
-def _merge_variables(spec: Document, matched: Value, scope: Scope) -> dict[str, Expression]:
+def _merge_variables(spec: Document, matched: Value, scope: StageScope) -> dict[str, Expression]:
     if type(matched) is not list:
         if "let" in spec:
             raise MqlError(51199, f"Cannot use 'let' variables with 'whenMatched: {matched}' mode")
@@ -260,15 +262,15 @@ def _merge_variables(spec: Document, matched: Value, scope: Scope) -> dict[str, 
     }
 
 
-def _into(into: Value, scope: Scope) -> Namespace:
+def _parse_into(into: Value, scope: StageScope) -> Namespace:
     if type(into) is str:
-        return _valid("$merge", scope.source.database, into)
-    object_of(into, 51178, "$merge 'into' field must be either a string or an object, but found {}")
-    only(into, ("db", "coll"), "$merge.into")
-    return _valid("$merge", into.get("db", scope.source.database), required(into, "coll", "$merge.into"))
+        return _check_namespace("$merge", scope.source.database, into)
+    require_document(into, 51178, "$merge 'into' field must be either a string or an object, but found {}")
+    check_fields(into, ("db", "coll"), "$merge.into")
+    return _check_namespace("$merge", into.get("db", scope.source.database), require_field(into, "coll", "$merge.into"))
 
 
-def _identifying(on: Value) -> tuple[str, ...]:
+def _parse_on(on: Value) -> tuple[str, ...]:
     if type(on) is str:
         field_path(on)
         return (on,)
@@ -287,7 +289,7 @@ def _identifying(on: Value) -> tuple[str, ...]:
     return tuple(on)
 
 
-def _valid(stage: str, database: Value, collection: Value) -> Namespace:
+def _check_namespace(stage: str, database: Value, collection: Value) -> Namespace:
     for name, value in (("db", database), ("coll", collection)):
         if type(value) is not str:
             found = type_name(value)

@@ -9,7 +9,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import field_path
-from mayflydb.query.mongo.stages.base import Each, Scope, Stage, object_of
+from mayflydb.query.mongo.stages.base import MapStage, Stage, StageScope, require_document
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Tree: TypeAlias = "dict[str, Tree | Expression]"
@@ -21,7 +21,7 @@ def with_field(document: Document, parts: Sequence[str], value: Value) -> Docume
     name, rest = parts[0], parts[1:]
     out = dict(document)
     if rest:
-        value = _nested(document.get(name, MISSING), lambda inner: with_field(inner, rest, value))
+        value = _change_nested(document.get(name, MISSING), lambda inner: with_field(inner, rest, value))
     if value is MISSING:
         out.pop(name, None)
     else:
@@ -29,9 +29,9 @@ def with_field(document: Document, parts: Sequence[str], value: Value) -> Docume
     return out
 
 
-def _nested(value: Value, change: Callable[[Document], Document]) -> Value:
+def _change_nested(value: Value, change: Callable[[Document], Document]) -> Value:
     if type(value) is list:
-        return [_nested(each, change) for each in value]
+        return [_change_nested(each, change) for each in value]
     if type(value) is dict:
         return change(value)
     made = change({})
@@ -64,37 +64,39 @@ def plain_value_at(document: Document, parts: Sequence[str]) -> Value:
 # --- $addFields ------------------------------------------------------------------------------------------------------
 
 
-def add_fields(name: str) -> Callable[[Value, Scope], Stage]:
+def add_fields(name: str) -> Callable[[Value, StageScope], Stage]:
     """Compiles `$addFields` and its alias `$set`."""
 
-    def compile_add_fields(spec: Value, scope: Scope) -> Stage:
-        object_of(spec, 40272, name + " specification stage must be an object, got {}")
+    def compile_add_fields(spec: Value, scope: StageScope) -> Stage:
+        require_document(spec, 40272, name + " specification stage must be an object, got {}")
         try:
             tree = _tree_of(spec, scope.env)
         except MqlError as error:
             raise MqlError(
                 error.code, f"Invalid {name} :: caused by :: {error}", error.labels, **error.fields
             ) from None
-        return Each(adding(tree, scope.env))
+        return MapStage(compile_field_setter(tree, scope.env))
 
     return compile_add_fields
 
 
-def adding(tree: Tree, env: Env) -> Callable[[Document], Document]:
+def compile_field_setter(tree: Tree, env: Env) -> Callable[[Document], Document]:
     """What puts the computed fields into a document; all of them see the document as it was."""
 
     def change(document: Document) -> Document:
-        return _fill(document, tree, frame_of(document, env))
+        return _set_fields(document, tree, frame_of(document, env))
 
     return change
 
 
-def _fill(document: Document, tree: Tree, frame: Frame) -> Document:
+def _set_fields(document: Document, tree: Tree, frame: Frame) -> Document:
     out = dict(document)
     for name, node in tree.items():
         if type(node) is dict:
             branch: Tree = node
-            value = _nested(document.get(name, MISSING), lambda inner, branch=branch: _fill(inner, branch, frame))  # type: ignore[misc]
+            value = _change_nested(
+                document.get(name, MISSING), lambda inner, branch=branch: _set_fields(inner, branch, frame)
+            )  # type: ignore[misc]
         else:
             value = node(frame)  # type: ignore[operator]
         if value is MISSING:
@@ -107,11 +109,11 @@ def _fill(document: Document, tree: Tree, frame: Frame) -> Document:
 def _tree_of(spec: Mapping[str, Value], env: Env) -> Tree:
     tree: Tree = {}
     for path, value in spec.items():
-        _plant(tree, field_path(path), path, value, env)
+        _add_path(tree, field_path(path), path, value, env)
     return tree
 
 
-def _plant(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: Env) -> None:
+def _add_path(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: Env) -> None:
     for part in parts[:-1]:
         branch = tree.setdefault(part, {})
         if type(branch) is not dict:
@@ -125,7 +127,7 @@ def _plant(tree: Tree, parts: tuple[str, ...], path: str, value: Value, env: Env
         for name, inner in value.items():
             if "." in name:
                 raise MqlError(40183, f"FieldPath field names may not contain '.' in a nested object: {path}.{name}")
-            _plant(branch, field_path(name), f"{path}.{name}", inner, env)
+            _add_path(branch, field_path(name), f"{path}.{name}", inner, env)
         return
     if last in tree:
         raise _conflict(path)

@@ -8,12 +8,12 @@ from typing import Final
 import msgspec
 from bson import DatetimeMS
 
-from mayflydb.query.mongo.dates import UTC_ZONE, shift, unit_of
+from mayflydb.query.mongo.dates import UTC_ZONE, check_unit, shift
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.numbers import add, integral
 from mayflydb.query.mongo.paths import field_path
-from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, in_batches, only, required
-from mayflydb.query.mongo.stages.chain import chained
+from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, check_fields, require_field, split_batches
+from mayflydb.query.mongo.stages.chain import run_stages
 from mayflydb.query.mongo.stages.fields import add_fields, plain_value_at, with_field
 from mayflydb.query.mongo.stages.source import Batches
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
@@ -21,7 +21,7 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_n
 
 # --- $densify --------------------------------------------------------------------------------------------------------
 
-MOST_MADE: Final = 500_000
+MAX_GENERATED: Final = 500_000
 """Documents that one `$densify` may add."""
 
 
@@ -41,14 +41,14 @@ class _Range(msgspec.Struct, frozen=True):
 class Densify(msgspec.Struct):
     """`$densify`. Documents without the field come first, as they are; `made` counts what was added."""
 
-    scope: Scope
+    scope: StageScope
     path: tuple[str, ...]
     partition_by: Sequence[tuple[str, ...]]
     range: _Range
-    made: int = 0
+    generated: int = 0
 
     async def run(self, batches: Batches) -> Batches:
-        weigher = Weigher("$densify", self.scope.memory_limit)
+        weigher = MemoryMeter("$densify", self.scope.memory_limit)
         without: list[Document] = []
         parts: dict[tuple[OrderKey, ...], list[tuple[OrderKey, Document]]] = {}
         async for batch in batches:
@@ -59,10 +59,10 @@ class Densify(msgspec.Struct):
                     without.append(document)
                 else:
                     parts.setdefault(self._part(document), []).append((order_key(value), document))
-        for batch in in_batches(without):
+        for batch in split_batches(without):
             yield batch
-        for part in self._dense(parts):
-            for batch in in_batches([document for _, document in part]):
+        for part in self._densify(parts):
+            for batch in split_batches([document for _, document in part]):
                 yield batch
 
     def _value(self, document: Document) -> Value:
@@ -83,7 +83,7 @@ class Densify(msgspec.Struct):
         values = (plain_value_at(document, path) for path in self.partition_by)
         return tuple(self.scope.env.collation.order_key(None if value is MISSING else value) for value in values)
 
-    def _dense(
+    def _densify(
         self, parts: dict[tuple[OrderKey, ...], list[tuple[OrderKey, Document]]]
     ) -> Iterator[list[tuple[OrderKey, Document]]]:
         bounds = self.range.bounds
@@ -93,18 +93,18 @@ class Densify(msgspec.Struct):
             if not parts and not self.partition_by:
                 parts = {(): []}
             for _, rows in sorted(parts.items()):
-                yield self._with_gaps_filled(rows, bounds[0], order_key(bounds[1]), False)
+                yield self._fill_gaps(rows, bounds[0], order_key(bounds[1]), False)
         elif bounds == "partition":
             for _, rows in sorted(parts.items()):
-                yield self._with_gaps_filled(rows, plain_value_at(rows[0][1], self.path), rows[-1][0], True)
+                yield self._fill_gaps(rows, plain_value_at(rows[0][1], self.path), rows[-1][0], True)
         elif parts:
             first = min((rows[0] for rows in parts.values()), key=lambda row: row[0])
             last = max(rows[-1][0] for rows in parts.values())
             start = plain_value_at(first[1], self.path)
-            every = [row for rows in parts.values() for row in self._with_gaps_filled(rows, start, last, True)]
+            every = [row for rows in parts.values() for row in self._fill_gaps(rows, start, last, True)]
             yield sorted(every, key=lambda row: row[0])
 
-    def _with_gaps_filled(
+    def _fill_gaps(
         self, rows: list[tuple[OrderKey, Document]], start: Value, end: OrderKey, inclusive: bool
     ) -> list[tuple[OrderKey, Document]]:
         there = {key for key, _ in rows}
@@ -114,40 +114,44 @@ class Densify(msgspec.Struct):
                 value = plain_value_at(rows[0][1], path)
                 if value is not MISSING:
                     blank = with_field(blank, path, value)
-        made = []
+        generated = []
         value = start
         while (key := order_key(value)) < end or (inclusive and key == end):
             if key not in there:
-                made.append((key, with_field(blank, self.path, value)))
-                self.made += 1
+                generated.append((key, with_field(blank, self.path, value)))
+                self.generated += 1
             value = self.range.after(value)
             # A step may be too small to make a great double greater.
-            if self.made > MOST_MADE or order_key(value) <= key:
-                message = f"Generated more documents in $densify than the limit of {MOST_MADE}."
+            if self.generated > MAX_GENERATED or order_key(value) <= key:
+                message = f"Generated more documents in $densify than the limit of {MAX_GENERATED}."
                 raise MqlError(5897900, message)
-        return sorted(rows + made, key=lambda row: row[0])
+        return sorted(rows + generated, key=lambda row: row[0])
 
 
-def compile_densify(spec: Value, scope: Scope) -> Stage:
+def compile_densify(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$densify`."""
     if type(spec) is not dict:
         raise failed_to_parse(f"The $densify stage specification must be an object, found {type_name(spec)}")
-    only(spec, ("field", "partitionByFields", "range"), "$densify")
-    path = field_path(_typed(required(spec, "field", "$densify"), str, "field", "string"))
-    paths = _typed(spec.get("partitionByFields", []), list, "partitionByFields", "array")
-    partition_by = [field_path(_typed(each, str, "partitionByFields", "string")) for each in paths]
+    check_fields(spec, ("field", "partitionByFields", "range"), "$densify")
+    path = field_path(_check_option_type(require_field(spec, "field", "$densify"), str, "field", "string"))
+    paths = _check_option_type(spec.get("partitionByFields", []), list, "partitionByFields", "array")
+    partition_by = [field_path(_check_option_type(each, str, "partitionByFields", "string")) for each in paths]
     if path in partition_by:
         raise MqlError(8993000, "BSON field '$densify.partitionByFields' contains the field that is being densified")
-    given = _typed(required(spec, "range", "$densify"), dict, "range", "object")
-    only(given, ("step", "bounds", "unit"), "$densify.range")
-    step = required(given, "step", "$densify.range")
+    given = _check_option_type(require_field(spec, "range", "$densify"), dict, "range", "object")
+    check_fields(given, ("step", "bounds", "unit"), "$densify.range")
+    step = require_field(given, "step", "$densify.range")
     if not is_number(step) or not order_key(step) > order_key(0):
         raise MqlError(5733401, "The step parameter in a range statement must be a strictly positive numeric value")
-    unit = unit_of("$densify", _typed(given["unit"], str, "range.unit", "string")) if "unit" in given else ""
+    unit = (
+        check_unit("$densify", _check_option_type(given["unit"], str, "range.unit", "string"))
+        if "unit" in given
+        else ""
+    )
     if unit and integral(step) is None:
         message = "The step parameter in a range statement must be a whole number when densifying a date range"
         raise MqlError(6586400, message)
-    bounds = _bounds(required(given, "bounds", "$densify.range"), step, unit)
+    bounds = _bounds(require_field(given, "bounds", "$densify.range"), step, unit)
     if bounds == "partition" and not partition_by:
         raise MqlError(
             5733408,
@@ -157,14 +161,14 @@ def compile_densify(spec: Value, scope: Scope) -> Stage:
     return Densify(scope, path, partition_by, _Range(step, unit, bounds))
 
 
-def _typed(value: Value, kind: type, name: str, wanted: str) -> Value:
+def _check_option_type(value: Value, kind: type, name: str, wanted: str) -> Value:
     if type(value) is not kind:
         found = type_name(value)
         raise MqlError(14, f"BSON field '$densify.{name}' is the wrong type '{found}', expected type '{wanted}'")
     return value
 
 
-_BOTH: Final = "A bounding array must contain either both dates or both numeric types"
+_MIXED_BOUNDS: Final = "A bounding array must contain either both dates or both numeric types"
 
 
 def _bounds(spec: Value, step: Value, unit: str) -> str | tuple[Value, Value]:
@@ -192,12 +196,12 @@ def _check_ends(lower: Value, upper: Value, step: Value, unit: str) -> None:
         if unit:
             raise MqlError(5733409, "Numeric bounds may not have unit parameter")
         if not is_number(upper):
-            raise MqlError(5733406, _BOTH)
+            raise MqlError(5733406, _MIXED_BOUNDS)
         if not type(lower) is type(upper) is type(step):
             raise MqlError(5876900, "Upper bound, lower bound, and step must all have the same type")
     elif type(lower) is DatetimeMS:
         if type(upper) is not DatetimeMS:
-            raise MqlError(5733405, _BOTH)
+            raise MqlError(5733405, _MIXED_BOUNDS)
         if not unit:
             raise MqlError(5733410, "A bounding array of dates must specify a unit")
     else:
@@ -209,7 +213,7 @@ def _check_ends(lower: Value, upper: Value, step: Value, unit: str) -> None:
 _METHODS: Final = {"linear": "$linearFill", "locf": "$locf"}
 
 
-class _Both:
+class _StageSequence:
     """One stage behind another."""
 
     __slots__ = ("_stages",)
@@ -218,15 +222,15 @@ class _Both:
         self._stages = stages
 
     def run(self, batches: Batches) -> Batches:
-        return chained(self._stages, batches)
+        return run_stages(self._stages, batches)
 
 
-def compile_fill(spec: Value, scope: Scope) -> Stage:
+def compile_fill(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$fill`: methods are functions of windows, values take the place of null."""
     if type(spec) is not dict:
         raise failed_to_parse(f"The $fill stage specification must be an object, found {type_name(spec)}")
-    only(spec, ("partitionBy", "partitionByFields", "sortBy", "output"), "$fill")
-    output = required(spec, "output", "$fill")
+    check_fields(spec, ("partitionBy", "partitionByFields", "sortBy", "output"), "$fill")
+    output = require_field(spec, "output", "$fill")
     if type(output) is not dict or not output:
         raise MqlError(6050203, "The output field in '$fill' must contain an object with at least one element")
     windows: Document = {}
@@ -234,7 +238,7 @@ def compile_fill(spec: Value, scope: Scope) -> Stage:
     for path, how in output.items():
         if type(how) is not dict or not how:
             raise MqlError(6050200, "Each fill output specification must be an object with exactly one field")
-        only(how, ("method", "value"), "$fill")
+        check_fields(how, ("method", "value"), "$fill")
         if len(how) != 1:
             message = "Each fill output specification must have exactly one of 'method' or 'value' fields, not both"
             raise MqlError(6050201, message)
@@ -249,7 +253,7 @@ def compile_fill(spec: Value, scope: Scope) -> Stage:
         stages.append(compile_set_window_fields({**_partition(spec), "output": windows}, scope))
     if values:
         stages.append(add_fields("$addFields")(values, scope))
-    return _Both(stages)
+    return _StageSequence(stages)
 
 
 def _partition(spec: Document) -> Document:

@@ -10,46 +10,46 @@ from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import Filter, compile_filter
 from mayflydb.query.mongo.numbers import integral
 from mayflydb.query.mongo.paths import field_path, lookup, split
-from mayflydb.query.mongo.stages.base import Scope, Stage, Weigher, collected, object_of
+from mayflydb.query.mongo.stages.base import MemoryMeter, Stage, StageScope, collect_documents, require_document
 from mayflydb.query.mongo.stages.fields import with_field
-from mayflydb.query.mongo.stages.lookup import Joined, equals_any
+from mayflydb.query.mongo.stages.lookup import JoinIndex, equals_any
 from mayflydb.query.mongo.stages.source import Batches, Namespace
 from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, OrderKey, Value, is_number, shell, type_name
 
-_REMEMBERED = 10_000
+_MAX_CACHED_VALUES = 10_000
 """Values whose documents are kept for the next document to follow."""
 
 
 class GraphLookup(msgspec.Struct):
     """`$graphLookup`. `deepest`: levels after the first, None for all."""
 
-    scope: Scope
+    scope: StageScope
     namespace: Namespace
     start: Expression
     from_path: str
     to_path: str
     into: tuple[str, ...]
-    deepest: int | None
+    max_depth: int | None
     depth: tuple[str, ...] | None
-    only: Filter | None
+    restriction: Filter | None
     known: dict[OrderKey, list[Document]] = {}
 
     async def run(self, batches: Batches) -> Batches:
         async for batch in batches:
-            yield [with_field(document, self.into, await self._reached(document)) for document in batch]
+            yield [with_field(document, self.into, await self._find_reachable(document)) for document in batch]
 
-    async def _reached(self, document: Document) -> list[Document]:
+    async def _find_reachable(self, document: Document) -> list[Document]:
         value = self.start(frame_of(document, self.scope.env))
         wanted = value if type(value) is list else [None if value is MISSING else value]
         key_of = self.scope.env.collation.order_key
         reached: dict[OrderKey, Document] = {}
         asked: set[OrderKey] = set()
-        weigher = Weigher("$graphLookup", self.scope.memory_limit)
+        weigher = MemoryMeter("$graphLookup", self.scope.memory_limit)
         level = 0
-        while wanted and (self.deepest is None or level <= self.deepest):
+        while wanted and (self.max_depth is None or level <= self.max_depth):
             front = {key: value for value in wanted if (key := key_of(value)) not in asked}
             asked |= front.keys()
-            await self._learn(front)
+            await self._fetch_unknown(front)
             wanted = []
             for key in front:
                 for found in self.known[key]:
@@ -61,20 +61,20 @@ class GraphLookup(msgspec.Struct):
             level += 1
         return list(reached.values())
 
-    async def _learn(self, front: dict[OrderKey, Value]) -> None:
+    async def _fetch_unknown(self, front: dict[OrderKey, Value]) -> None:
         """Reads the documents that these values lead to, in one go."""
-        if len(self.known) > _REMEMBERED:
+        if len(self.known) > _MAX_CACHED_VALUES:
             self.known.clear()
         unknown = {key: value for key, value in front.items() if key not in self.known}
         if not unknown:
             return
         query = equals_any(self.to_path, unknown.values())
-        documents = await collected(self.scope.source.find(self.namespace, query))
-        if self.only is not None:
-            documents = [document for document in documents if self.only.matches(document)]
-        joined = Joined(documents, self.to_path, self.scope.env)
+        documents = await collect_documents(self.scope.source.find(self.namespace, query))
+        if self.restriction is not None:
+            documents = [document for document in documents if self.restriction.matches(document)]
+        joined = JoinIndex(documents, self.to_path, self.scope.env)
         for key, value in unknown.items():
-            self.known[key] = joined.of([value])
+            self.known[key] = joined.find([value])
 
     def _references(self, document: Document) -> list[Value]:
         values: list[Value] = []
@@ -90,9 +90,9 @@ _NEEDED = ("from", "as", "startWith", "connectFromField", "connectToField")
 _STRINGS = ("from", "as", "connectFromField", "connectToField", "depthField")
 
 
-def compile_graph_lookup(spec: Value, scope: Scope) -> Stage:
+def compile_graph_lookup(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$graphLookup`."""
-    object_of(spec, 40327, "the $graphLookup stage specification must be an object, but found {}")
+    require_document(spec, 40327, "the $graphLookup stage specification must be an object, but found {}")
     for name, value in spec.items():
         _check(name, value)
     if any(name not in spec for name in _NEEDED):

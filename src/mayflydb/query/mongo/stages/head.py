@@ -11,7 +11,7 @@ from bson import Int64, Regex
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Constant, compile_expression
 from mayflydb.query.mongo.stages.base import Stage
-from mayflydb.query.mongo.stages.basic import Limit, Match, Skip, Sort
+from mayflydb.query.mongo.stages.basic import LimitStage, MatchStage, SkipStage, SortStage
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 
@@ -30,25 +30,25 @@ def head_of(stages: Sequence[Stage]) -> tuple[Head, int]:
     sort: Document | None = None
     at = 0
     for stage in stages:
-        if isinstance(stage, Match):
+        if isinstance(stage, MatchStage):
             queries.append(stage.query)
-        elif isinstance(stage, Sort) and sort is None:
+        elif isinstance(stage, SortStage) and sort is None:
             sort = stage.spec
         else:
             break
         at += 1
     skip, limit, more = _window(stages[at:])
-    return Head(joined(queries), sort, skip, limit), at + more
+    return Head(join_queries(queries), sort, skip, limit), at + more
 
 
 def _window(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
     """(skip, limit, stages) of the `$skip` and `$limit` these begin with, taken together."""
     skip, limit, count = 0, None, 0
     for stage in stages:
-        if isinstance(stage, Skip):
+        if isinstance(stage, SkipStage):
             skip += stage.count
             limit = None if limit is None else max(limit - stage.count, 0)
-        elif isinstance(stage, Limit):
+        elif isinstance(stage, LimitStage):
             limit = stage.count if limit is None else min(limit, stage.count)
         else:
             break
@@ -56,15 +56,15 @@ def _window(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
     return skip, limit, count
 
 
-def bound_sorts(stages: Sequence[Stage]) -> None:
+def limit_sorts(stages: Sequence[Stage]) -> None:
     """Tells each `$sort` how many documents the `$skip` and `$limit` behind it want."""
     for at, stage in enumerate(stages):
-        if isinstance(stage, Sort):
+        if isinstance(stage, SortStage):
             skip, limit, _ = _window(stages[at + 1 :])
-            stage.most = None if limit is None else skip + limit
+            stage.max_count = None if limit is None else skip + limit
 
 
-def joined(queries: Sequence[Document]) -> Document:
+def join_queries(queries: Sequence[Document]) -> Document:
     """One query that holds where all hold."""
     queries = [query for query in queries if query]
     if not queries:
@@ -75,7 +75,7 @@ def joined(queries: Sequence[Document]) -> Document:
 # --- what a read without variables can do ----------------------------------------------------------------------------
 
 
-def narrowed(query: Document, env: Env) -> tuple[Document, bool]:
+def strip_variables(query: Document, env: Env) -> tuple[Document, bool]:
     """A query without variables that holds wherever `query` holds, and whether it is as strict.
 
     What refers to variables stands in `$expr`. Of it, `$eq` of a field and a value that no document is read for become conditions
@@ -86,7 +86,7 @@ def narrowed(query: Document, env: Env) -> tuple[Document, bool]:
     for name, value in query.items():
         if name == "$and" and type(value) is list:
             for each in value:
-                inner, whole = narrowed(each, env)
+                inner, whole = strip_variables(each, env)
                 exact = exact and whole
                 conditions.append(inner)
         elif name == "$sampleRate":
@@ -98,7 +98,7 @@ def narrowed(query: Document, env: Env) -> tuple[Document, bool]:
             exact = False
         else:
             conditions.append({name: value})
-    return joined(conditions), exact
+    return join_queries(conditions), exact
 
 
 def _has_expression(value: Value) -> bool:

@@ -13,7 +13,7 @@ from mayflydb.query.mongo.expressions import Expression, compile_expression, fra
 from mayflydb.query.mongo.expressions.core import check_variable
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.paths import field_path, lookup, split
-from mayflydb.query.mongo.stages.base import Inner, Scope, Stage, collected, nothing, one_batch
+from mayflydb.query.mongo.stages.base import Stage, StageScope, SubPipeline, collect_documents, no_documents, one_batch
 from mayflydb.query.mongo.stages.fields import with_field
 from mayflydb.query.mongo.stages.source import Batches, Namespace
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, encode, shell, type_name
@@ -43,7 +43,7 @@ def equals_any(path: str, values: Iterable[Value]) -> Document:
     return {"$or": [query, *({path: {"$eq": each}} for each in patterns)]} if patterns else query
 
 
-class Joined:
+class JoinIndex:
     """Documents of a collection, by what they have at a path."""
 
     __slots__ = ("_documents", "_env", "_places")
@@ -57,7 +57,7 @@ class Joined:
             for key in {key_of(None if each is MISSING else each) for each in lookup(document, parts)}:
                 self._places.setdefault(key, []).append(place)
 
-    def of(self, values: Iterable[Value]) -> list[Document]:
+    def find(self, values: Iterable[Value]) -> list[Document]:
         """Those with one of these values, in the order they were read."""
         key_of = self._env.collation.order_key
         places: set[int] = set()
@@ -66,12 +66,12 @@ class Joined:
         return [self._documents[place] for place in sorted(places)]
 
 
-async def read_equal(scope: Scope, namespace: Namespace, path: str, values: Iterable[Value]) -> Joined:
+async def read_matching(scope: StageScope, namespace: Namespace, path: str, values: Iterable[Value]) -> JoinIndex:
     """Reads the documents of a collection that have one of these values at a path, in one go."""
     key_of = scope.env.collation.order_key
     distinct = list({key_of(value): value for value in values}.values())
-    documents = await collected(scope.source.find(namespace, equals_any(path, distinct))) if distinct else []
-    return Joined(documents, path, scope.env)
+    documents = await collect_documents(scope.source.find(namespace, equals_any(path, distinct))) if distinct else []
+    return JoinIndex(documents, path, scope.env)
 
 
 # --- the stage -------------------------------------------------------------------------------------------------------
@@ -80,41 +80,41 @@ async def read_equal(scope: Scope, namespace: Namespace, path: str, values: Iter
 class Lookup(msgspec.Struct):
     """`$lookup`. `let`: expressions over the document; `local` and `foreign` are both there or neither."""
 
-    scope: Scope
+    scope: StageScope
     namespace: Namespace
     into: tuple[str, ...]
     local: str
     foreign: str
     let: Mapping[str, Expression]
     pipeline: Value
-    inner: Inner | None
-    whole: list[Document] | None = None
+    inner: SubPipeline | None
+    cached_result: list[Document] | None = None
 
     async def run(self, batches: Batches) -> Batches:
         async for batch in batches:
             joined = None
             if self.foreign:
                 values = (value for document in batch for value in values_at(document, self.local))
-                joined = await read_equal(self.scope, self.namespace, self.foreign, values)
+                joined = await read_matching(self.scope, self.namespace, self.foreign, values)
             known: dict[bytes, list[Document]] = {}
             out = []
             for document in batch:
                 if joined is None:
-                    found = await self._piped(document, known)
+                    found = await self._run_pipeline(document, known)
                 else:
-                    found = joined.of(values_at(document, self.local))
+                    found = joined.find(values_at(document, self.local))
                     if self.inner is not None:
                         inner = self._inner_for(self._variables(document))
-                        found = await collected(inner.over(one_batch(found)))
+                        found = await collect_documents(inner.over(one_batch(found)))
                 out.append(with_field(document, self.into, found))
             yield out
 
-    async def _piped(self, document: Document, known: dict[bytes, list[Document]]) -> list[Document]:
+    async def _run_pipeline(self, document: Document, known: dict[bytes, list[Document]]) -> list[Document]:
         """What the pipeline finds for a document. What it found for equal variables, it finds again."""
         if not self.let:
-            if self.whole is None:
-                self.whole = await self._read({})
-            return self.whole
+            if self.cached_result is None:
+                self.cached_result = await self._read({})
+            return self.cached_result
         variables = self._variables(document)
         key = encode({name: value for name, value in variables.items() if value is not MISSING})
         found = known.get(key)
@@ -124,13 +124,15 @@ class Lookup(msgspec.Struct):
 
     async def _read(self, variables: Mapping[str, Value]) -> list[Document]:
         inner = self._inner_for(variables)
-        return await collected(inner.over(nothing()) if inner.starts_itself else inner.read(self.namespace))
+        return await collect_documents(
+            inner.over(no_documents()) if inner.starts_itself else inner.read(self.namespace)
+        )
 
     def _variables(self, document: Document) -> dict[str, Value]:
         frame = frame_of(document, self.scope.env)
         return {name: expression(frame) for name, expression in self.let.items()}
 
-    def _inner_for(self, variables: Mapping[str, Value]) -> Inner:
+    def _inner_for(self, variables: Mapping[str, Value]) -> SubPipeline:
         """The pipeline where these variables hold: they are constants to its expressions. A pipeline runs once."""
         return self.scope.with_variables(variables).inner(self.pipeline, "$lookup")
 
@@ -138,7 +140,7 @@ class Lookup(msgspec.Struct):
 _FIELDS = ("from", "as", "localField", "foreignField", "let", "pipeline")
 
 
-def compile_lookup(spec: Value, scope: Scope) -> Stage:
+def compile_lookup(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$lookup`, all forms."""
     if type(spec) is not dict:
         raise failed_to_parse(f"the $lookup stage specification must be an object, but found {type_name(spec)}")

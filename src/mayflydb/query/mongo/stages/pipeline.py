@@ -7,16 +7,16 @@ from typing import Final
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.filter import asks_text, text_search
+from mayflydb.query.mongo.filter import has_text_search, text_search
 from mayflydb.query.mongo.stages import basic, buckets, combine, gaps, group, shapes
-from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, Compile, Scope, Stage, Where
-from mayflydb.query.mongo.stages.basic import Match
-from mayflydb.query.mongo.stages.chain import chained
-from mayflydb.query.mongo.stages.combine import Documents, Special, Write, special
+from mayflydb.query.mongo.stages.base import MEMORY_LIMIT, FilterStage, Stage, StageCompiler, StageScope
+from mayflydb.query.mongo.stages.basic import MatchStage
+from mayflydb.query.mongo.stages.chain import run_stages
+from mayflydb.query.mongo.stages.combine import DocumentsStage, SourceStage, WriteStage, special
 from mayflydb.query.mongo.stages.fields import add_fields
 from mayflydb.query.mongo.stages.graph import compile_graph_lookup
 from mayflydb.query.mongo.stages.group import Group
-from mayflydb.query.mongo.stages.head import bound_sorts, head_of, is_one, joined, narrowed
+from mayflydb.query.mongo.stages.head import head_of, is_one, join_queries, limit_sorts, strip_variables
 from mayflydb.query.mongo.stages.lookup import compile_lookup
 from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Source
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
@@ -25,7 +25,7 @@ from mayflydb.query.mongo.values import MISSING, Value
 
 _SPECIAL: Final = ("$collStats", "$indexStats", "$currentOp", "$listLocalSessions", "$listSessions", "$changeStream")
 
-STAGES: Final[Mapping[str, Compile]] = {
+STAGES: Final[Mapping[str, StageCompiler]] = {
     "$addFields": add_fields("$addFields"),
     "$bucket": buckets.compile_bucket,
     "$bucketAuto": buckets.compile_bucket_auto,
@@ -57,19 +57,19 @@ STAGES: Final[Mapping[str, Compile]] = {
     **{name: special(name) for name in _SPECIAL},
 }
 
-UNSUPPORTED: Final = frozenset({
+UNSUPPORTED_STAGES: Final = frozenset({
     "$changeStreamSplitLargeEvent", "$geoNear", "$listCatalog", "$listSampledQueries", "$planCacheStats",
     "$rankFusion", "$scoreFusion", "$shardedDataDistribution",
 })  # fmt: skip
 """Stages of MongoDB that are refused by name."""
 
-ATLAS: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
+ATLAS_STAGES: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
 """Those that Atlas alone has, refused with the code that a server outside of it has for them."""
 
-LONGEST: Final = 1000
+MAX_STAGES: Final = 1000
 """Stages of one pipeline."""
 
-DEEPEST: Final = 20
+MAX_DEPTH: Final = 20
 """Pipelines within a pipeline's stages, within each other."""
 
 _FIRST: Final = frozenset({"$documents", *_SPECIAL})
@@ -82,7 +82,7 @@ class Pipeline:
 
     __slots__ = ("_scope", "_stages", "_tail", "head")
 
-    def __init__(self, stages: Sequence[Stage], scope: Scope) -> None:
+    def __init__(self, stages: Sequence[Stage], scope: StageScope) -> None:
         self._stages = stages
         self._scope = scope
         self.head, count = head_of(stages)
@@ -91,7 +91,7 @@ class Pipeline:
     @property
     def starts_itself(self) -> bool:
         """Whether it begins with a stage that makes documents: no collection is read, and `run` ignores what it is given."""
-        return bool(self._stages) and isinstance(self._stages[0], Documents | Special)
+        return bool(self._stages) and isinstance(self._stages[0], DocumentsStage | SourceStage)
 
     @property
     def headed(self) -> int:
@@ -102,13 +102,13 @@ class Pipeline:
     def special(self) -> str | None:
         """The name of the stage the source answers, `$changeStream` say, if it begins with one."""
         first = self._stages[0] if self._stages else None
-        return first.name if isinstance(first, Special) else None
+        return first.name if isinstance(first, SourceStage) else None
 
     @property
     def target(self) -> Out | Merge | None:
         """Where the result goes, if it ends with `$out` or `$merge`: then it yields nothing."""
         last = self._stages[-1] if self._stages else None
-        return last.target if isinstance(last, Write) else None
+        return last.target if isinstance(last, WriteStage) else None
 
     @property
     def count_only(self) -> tuple[Value, str] | None:
@@ -123,24 +123,24 @@ class Pipeline:
 
     def run(self, batches: Batches) -> Batches:
         """What the stages behind the head make of the documents that the head found."""
-        return chained(self._tail, batches)
+        return run_stages(self._tail, batches)
 
     def over(self, batches: Batches) -> Batches:
         """What all its stages make of documents."""
-        return chained(self._stages, batches)
+        return run_stages(self._stages, batches)
 
     def read(self, namespace: Namespace) -> Batches:
         """What it makes of a collection, which is asked for what its first `$match` stages want."""
         env = self._scope.env
-        queries = [stage.query for stage in self._stages[: _matches(self._stages)]]  # type: ignore[attr-defined]
-        query, exact = narrowed(joined(queries), env)
+        queries = [stage.query for stage in self._stages[: _leading_matches(self._stages)]]  # type: ignore[attr-defined]
+        query, exact = strip_variables(join_queries(queries), env)
         rest = self._stages[len(queries) :] if exact else self._stages
-        return chained(rest, self._scope.source.find(namespace, query))
+        return run_stages(rest, self._scope.source.find(namespace, query))
 
 
-def _matches(stages: Sequence[Stage]) -> int:
+def _leading_matches(stages: Sequence[Stage]) -> int:
     for at, stage in enumerate(stages):
-        if not isinstance(stage, Match):
+        if not isinstance(stage, MatchStage):
             return at
     return len(stages)
 
@@ -155,16 +155,16 @@ def compile_pipeline(
 
     `memory_limit`: bytes that one stage may keep; beyond, 292. `text`: the text index of the collection it reads.
     """
-    return _compile(pipeline, Scope(env, source, _compile, memory_limit, text=text))
+    return _compile(pipeline, StageScope(env, source, _compile, memory_limit, text=text))
 
 
-def _compile(pipeline: Value, scope: Scope) -> Pipeline:
+def _compile(pipeline: Value, scope: StageScope) -> Pipeline:
     if type(pipeline) is not list:
         raise MqlError(14, "'pipeline' option must be specified as an array")
-    if len(pipeline) > LONGEST:
-        raise MqlError(7749501, f"Pipeline length must be no longer than {LONGEST} stages.")
-    if scope.depth > DEEPEST:
-        raise MqlError(232, f"Maximum number of nested sub-pipelines exceeded. Limit is {DEEPEST}")
+    if len(pipeline) > MAX_STAGES:
+        raise MqlError(7749501, f"Pipeline length must be no longer than {MAX_STAGES} stages.")
+    if scope.depth > MAX_DEPTH:
+        raise MqlError(232, f"Maximum number of nested sub-pipelines exceeded. Limit is {MAX_DEPTH}")
     stages: list[Stage] = []
     for at, spec in enumerate(pipeline):
         if type(spec) is not dict:
@@ -174,32 +174,32 @@ def _compile(pipeline: Value, scope: Scope) -> Pipeline:
         ((name, value),) = spec.items()
         make = STAGES.get(name)
         if make is None:
-            raise _unknown(name)
+            raise _unknown_stage(name)
         _check_place(name, value, at, len(pipeline) - 1, scope)
         stages.append(make(value, scope))
-        scope = _behind(stages[-1], at, scope)
-    bound_sorts(stages)
+        scope = _scope_after(stages[-1], at, scope)
+    limit_sorts(stages)
     return Pipeline(stages, scope)
 
 
-def _behind(stage: Stage, at: int, scope: Scope) -> Scope:
+def _scope_after(stage: Stage, at: int, scope: StageScope) -> StageScope:
     """The scope of the next stage: `$text` may only be asked first, and there is a score until documents change."""
-    if scope.text is not None and not at and isinstance(stage, Match):
+    if scope.text is not None and not at and isinstance(stage, MatchStage):
         search = text_search(stage.query, scope.text)
-        return scope.scored(None if search is None else search.score)
-    keeps = isinstance(stage, Where | basic.Sort | basic.Skip | basic.Limit)
-    return scope if scope.text is None and (keeps or scope.score is None) else scope.scored(None)
+        return scope.with_score(None if search is None else search.score)
+    keeps = isinstance(stage, FilterStage | basic.SortStage | basic.SkipStage | basic.LimitStage)
+    return scope if scope.text is None and (keeps or scope.score is None) else scope.with_score(None)
 
 
-def _unknown(name: str) -> MqlError:
-    if name in ATLAS:
+def _unknown_stage(name: str) -> MqlError:
+    if name in ATLAS_STAGES:
         return MqlError(31082, f"{name} is not supported by Mayfly: search indexes are a part of Atlas")
-    if name in UNSUPPORTED:
+    if name in UNSUPPORTED_STAGES:
         return MqlError(238, f"{name} is not supported")
     return MqlError(40324, f"Unrecognized pipeline stage name: '{name}'")
 
 
-def _check_place(name: str, spec: Value, at: int, last: int, scope: Scope) -> None:
+def _check_place(name: str, spec: Value, at: int, last: int, scope: StageScope) -> None:
     if scope.inside == "$facet" and name in _NOT_IN_FACET:
         raise MqlError(40600, f"{name} is not allowed to be used within a $facet stage")
     if name in _LAST:
@@ -209,7 +209,7 @@ def _check_place(name: str, spec: Value, at: int, last: int, scope: Scope) -> No
             raise MqlError(31441, f"{name} is not allowed within a $unionWith's sub-pipeline")
         if at != last:
             raise MqlError(40601, f"{name} can only be the final stage in the pipeline")
-    if name == "$match" and at and asks_text(spec):
+    if name == "$match" and at and has_text_search(spec):
         raise MqlError(17313, "$match with $text is only allowed as the first pipeline stage")
     if name in _FIRST and at:
         raise MqlError(40602, f"{name} is only valid as the first stage in a pipeline")

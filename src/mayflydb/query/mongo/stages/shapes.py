@@ -14,25 +14,25 @@ from mayflydb.query.mongo.expressions import Expression, Frame, compile_expressi
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import field_path
 from mayflydb.query.mongo.projection import compile_projection
-from mayflydb.query.mongo.stages.base import Each, Many, Scope, Stage, object_of
+from mayflydb.query.mongo.stages.base import FlatMapStage, MapStage, Stage, StageScope, require_document
 from mayflydb.query.mongo.stages.fields import plain_value_at, with_field
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
 
 # --- $project, $unset ------------------------------------------------------------------------------------------------
 
 
-def compile_project(spec: Value, scope: Scope) -> Stage:
+def compile_project(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$project`."""
-    object_of(spec, 15969, "$project specification must be an object")
+    require_document(spec, 15969, "$project specification must be an object")
     if not spec:
         raise MqlError(51272, "Invalid $project :: caused by :: projection specification must have at least one field")
     try:
-        return Each(compile_projection(spec, scope.env, score=scope.score, find=False).apply)
+        return MapStage(compile_projection(spec, scope.env, score=scope.score, find=False).apply)
     except MqlError as error:
         raise MqlError(error.code, f"Invalid $project :: caused by :: {error}", error.labels, **error.fields) from None
 
 
-def compile_unset(spec: Value, scope: Scope) -> Stage:
+def compile_unset(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$unset`."""
     if type(spec) not in (str, list):
         raise MqlError(31002, "$unset specification must be a string or an array")
@@ -44,7 +44,7 @@ def compile_unset(spec: Value, scope: Scope) -> Stage:
     for path in paths:
         field_path(path)
     try:
-        return Each(compile_projection(dict.fromkeys(paths, 0), scope.env, find=False).apply)
+        return MapStage(compile_projection(dict.fromkeys(paths, 0), scope.env, find=False).apply)
     except MqlError as error:
         raise MqlError(error.code, f"Invalid $unset :: caused by :: {error}", error.labels, **error.fields) from None
 
@@ -52,23 +52,23 @@ def compile_unset(spec: Value, scope: Scope) -> Stage:
 # --- $replaceRoot ----------------------------------------------------------------------------------------------------
 
 
-def compile_replace_root(spec: Value, scope: Scope) -> Stage:
+def compile_replace_root(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$replaceRoot`."""
-    object_of(spec, 40229, "expected an object as specification for $replaceRoot stage, got {}")
+    require_document(spec, 40229, "expected an object as specification for $replaceRoot stage, got {}")
     for name in spec:
         if name != "newRoot":
             raise MqlError(40230, f"unrecognized option to $replaceRoot stage: {name}, only valid option is 'newRoot'.")
     if "newRoot" not in spec:
         raise MqlError(40231, "no newRoot specified for the $replaceRoot stage")
-    return Each(replacing(spec["newRoot"], scope.env, "'newRoot' expression"))
+    return MapStage(compile_replacement(spec["newRoot"], scope.env, "'newRoot' expression"))
 
 
-def compile_replace_with(spec: Value, scope: Scope) -> Stage:
+def compile_replace_with(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$replaceWith`."""
-    return Each(replacing(spec, scope.env, "'replacement document'"))
+    return MapStage(compile_replacement(spec, scope.env, "'replacement document'"))
 
 
-def replacing(spec: Value, env: Env, what: str) -> Callable[[Document], Document]:
+def compile_replacement(spec: Value, env: Env, what: str) -> Callable[[Document], Document]:
     """What makes the document an expression yields of one. MqlError 40228 if it yields none."""
     expression = compile_expression(spec, env)
 
@@ -113,13 +113,13 @@ class _Unwind(msgspec.Struct, frozen=True):
 _UNWIND: Final = "expected either a string or an object as specification for $unwind stage, got {}"
 
 
-def compile_unwind(spec: Value, scope: Scope) -> Stage:
+def compile_unwind(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$unwind`, both forms."""
     if type(spec) is str:
-        return Many(_Unwind(_unwound(spec), None, False).spread)
+        return FlatMapStage(_Unwind(_parse_unwind_path(spec), None, False).spread)
     path: str | None = None
     index, preserve = None, False
-    for name, value in object_of(spec, 15981, _UNWIND).items():
+    for name, value in require_document(spec, 15981, _UNWIND).items():
         if name == "path":
             if type(value) is not str:
                 raise MqlError(28808, f"expected a string as the path for $unwind stage, got {type_name(value)}")
@@ -135,10 +135,10 @@ def compile_unwind(spec: Value, scope: Scope) -> Stage:
             raise MqlError(28811, f"unrecognized option to $unwind stage: {name}")
     if path is None:
         raise MqlError(28812, "no path specified to $unwind stage")
-    return Many(_Unwind(_unwound(path), index, preserve).spread)
+    return FlatMapStage(_Unwind(_parse_unwind_path(path), index, preserve).spread)
 
 
-def _unwound(path: str) -> tuple[str, ...]:
+def _parse_unwind_path(path: str) -> tuple[str, ...]:
     if not path:
         raise MqlError(28812, "no path specified to $unwind stage")
     if not path.startswith("$"):
@@ -184,20 +184,20 @@ class _Redact(msgspec.Struct, frozen=True):
             )
         out = {}
         for name, value in document.items():
-            kept = self._inside(value, frame)
+            kept = self._redact_value(value, frame)
             if kept is not MISSING:
                 out[name] = kept
         return out
 
-    def _inside(self, value: Value, frame: Frame) -> Value:
+    def _redact_value(self, value: Value, frame: Frame) -> Value:
         if type(value) is dict:
             return self._document(value, frame)
         if type(value) is list:
-            return [kept for kept in (self._inside(each, frame) for each in value) if kept is not MISSING]
+            return [kept for kept in (self._redact_value(each, frame) for each in value) if kept is not MISSING]
         return value
 
 
-def compile_redact(spec: Value, scope: Scope) -> Stage:
+def compile_redact(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$redact`."""
     env = replace(scope.env, variables={**scope.env.variables, **_DECISIONS})
-    return Many(_Redact(compile_expression(spec, env), env).whole)
+    return FlatMapStage(_Redact(compile_expression(spec, env), env).whole)

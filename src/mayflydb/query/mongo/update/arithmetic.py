@@ -17,12 +17,12 @@ _DECIMAL: Final = create_decimal128_context()
 
 def add(one: Value, other: Value) -> Value | None:
     """The sum of two numbers; None if no int64 can hold that of two integers."""
-    return _combined(one, other, operator.add, _DECIMAL.add)
+    return _combine(one, other, operator.add, _DECIMAL.add)
 
 
 def multiply(one: Value, other: Value) -> Value | None:
     """The product of two numbers; None if no int64 can hold that of two integers."""
-    return _combined(one, other, operator.mul, _DECIMAL.multiply)
+    return _combine(one, other, operator.mul, _DECIMAL.multiply)
 
 
 def bitwise(one: Value, other: Value, operation: Callable[[int, int], int]) -> Value:
@@ -40,7 +40,7 @@ def is_long(value: Value) -> bool:
     return type_name(value) == "long"
 
 
-def _combined(
+def _combine(
     one: Value,
     other: Value,
     plain: Callable[[Any, Any], Any],

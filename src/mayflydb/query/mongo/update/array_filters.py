@@ -15,7 +15,7 @@ _NAME: Final = re.compile(r"[a-z][a-zA-Z0-9]*")
 _ERROR: Final = "Error parsing array filter :: caused by :: "
 
 
-def read_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter]:
+def parse_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter]:
     """The filters by name. MqlError 9 for one without a name, with two, or for a name given twice; 2 for a bad name."""
     filters: dict[str, Filter] = {}
     for position, spec in enumerate(specs):

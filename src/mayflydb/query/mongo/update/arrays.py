@@ -14,7 +14,7 @@ from mayflydb.query.mongo.filter import compile_filter
 from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
-from mayflydb.query.mongo.update.tree import Leaf, Run, Trail, as_index
+from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun, as_index
 from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, MISSING, Document, Value, is_number, shell, type_name
 
 # --- $push -----------------------------------------------------------------------------------------------------------
@@ -41,11 +41,11 @@ class Push(msgspec.Struct, frozen=True):
         return new[: self.slice_] if self.slice_ >= 0 else new[self.slice_ :]
 
 
-def push(_path: str, argument: Value, env: Env) -> Leaf:
+def push(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$push` of one value, or `{$each, [$position], [$slice], [$sort]}`."""
-    modifier = _read_push(argument, env) if type(argument) is dict and "$each" in argument else Push([argument])
+    modifier = _parse_push(argument, env) if type(argument) is dict and "$each" in argument else Push([argument])
 
-    def act(old: Value, trail: Trail, run: Run) -> Value:
+    def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
         if old is MISSING:
             return modifier.into([])
         if type(old) is not list:
@@ -56,10 +56,10 @@ def push(_path: str, argument: Value, env: Env) -> Leaf:
         new = modifier.into(old)
         return old if identical(old, new) else new
 
-    return Leaf(act)
+    return ModifierNode(act)
 
 
-def _read_push(argument: Document, env: Env) -> Push:
+def _parse_push(argument: Document, env: Env) -> Push:
     for name in argument:
         if name not in ("$each", "$slice", "$sort", "$position"):
             raise bad_value(f"Unrecognized clause in $push: {name}")
@@ -76,7 +76,7 @@ def _read_push(argument: Document, env: Env) -> Push:
         values,
         None if position is MISSING else _whole(position),
         None if slice_ is MISSING else _whole(slice_),
-        None if sort is MISSING else _read_sort(sort, env),
+        None if sort is MISSING else _parse_sort(sort, env),
     )
 
 
@@ -95,7 +95,7 @@ def _whole(value: Value) -> int | None:
 _DIRECTION: Final = "The $sort element value must be either 1 or -1"
 
 
-def _read_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
+def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
     key = env.collation.order_key
     if is_number(sort):
         if _whole(sort) not in (1, -1):
@@ -122,13 +122,13 @@ def _read_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
     def by(parts: list[str]) -> Callable[[Value], Any]:
         return lambda value: key(_inner(value, parts))
 
-    def ordered(values: list[Value]) -> list[Value]:
+    def sort_by_fields(values: list[Value]) -> list[Value]:
         # Sorting is stable: by the last field first.
         for parts, backwards in reversed(fields):
             values = sorted(values, key=by(parts), reverse=backwards)
         return values
 
-    return ordered
+    return sort_by_fields
 
 
 def _inner(value: Value, parts: list[str]) -> Value:
@@ -147,7 +147,7 @@ def _inner(value: Value, parts: list[str]) -> Value:
 # --- $addToSet -------------------------------------------------------------------------------------------------------
 
 
-def add_to_set(_path: str, argument: Value, env: Env) -> Leaf:
+def add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$addToSet` of one value or of `{$each: [...]}`: what equals no element is appended."""
     values = [argument]
     if type(argument) is dict and next(iter(argument), None) == "$each":
@@ -160,7 +160,7 @@ def add_to_set(_path: str, argument: Value, env: Env) -> Leaf:
             raise bad_value(f"Found unexpected fields after $each in $addToSet: {shell(argument)}")
     key = env.collation.order_key
 
-    def act(old: Value, trail: Trail, _run: Run) -> Value:
+    def act(old: Value, trail: Trail, _run: UpdateRun) -> Value:
         if old is not MISSING and type(old) is not list:
             raise bad_value(
                 f"Cannot apply $addToSet to non-array field. Field named '{trail[-1]}' has non-array type {type_name(old)}"
@@ -175,13 +175,13 @@ def add_to_set(_path: str, argument: Value, env: Env) -> Leaf:
             return added
         return [*old, *added] if added else old
 
-    return Leaf(act)
+    return ModifierNode(act)
 
 
 # --- $pop, $pull, $pullAll -------------------------------------------------------------------------------------------
 
 
-def pop(path: str, argument: Value, _env: Env) -> Leaf:
+def pop(path: str, argument: Value, _env: Env) -> ModifierNode:
     """`$pop`: the last element for 1, the first for -1."""
     if not is_number(argument):
         raise failed_to_parse(f"Expected a number in: {path}: {shell(argument)}")
@@ -191,7 +191,7 @@ def pop(path: str, argument: Value, _env: Env) -> Leaf:
     if end not in (1, -1):
         raise failed_to_parse(f"$pop expects 1 or -1, found: {end}")
 
-    def act(old: Value, trail: Trail, _run: Run) -> Value:
+    def act(old: Value, trail: Trail, _run: UpdateRun) -> Value:
         if old is MISSING:
             return old
         if type(old) is not list:
@@ -200,7 +200,7 @@ def pop(path: str, argument: Value, _env: Env) -> Leaf:
             return old
         return old[:-1] if end == 1 else old[1:]
 
-    return Leaf(act)
+    return ModifierNode(act)
 
 
 _WHOLE_QUERIES: Final = frozenset(
@@ -208,31 +208,31 @@ _WHOLE_QUERIES: Final = frozenset(
 )
 
 
-def pull(_path: str, argument: Value, env: Env) -> Leaf:
+def pull(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$pull`: a document is a query on elements that are documents, operators hold for each element, else it equals."""
     if type(argument) is dict:
         first = next(iter(argument), "")
         if not first.startswith("$") or first in _WHOLE_QUERIES:
             query = compile_filter(argument, env)
-            return _culling(lambda element: type(element) is dict and query.matches(element))
+            return _remove_elements(lambda element: type(element) is dict and query.matches(element))
     if type(argument) in (dict, Regex):
         # Elements need not be documents, queries are on documents: both get a field around them.
         condition = compile_filter({"element": argument}, env)
-        return _culling(lambda element: condition.matches({"element": element}))
+        return _remove_elements(lambda element: condition.matches({"element": element}))
     wanted = env.collation.order_key(argument)
-    return _culling(lambda element: bool(env.collation.order_key(element) == wanted))
+    return _remove_elements(lambda element: bool(env.collation.order_key(element) == wanted))
 
 
-def pull_all(_path: str, argument: Value, env: Env) -> Leaf:
+def pull_all(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$pullAll`: every element that equals one of these."""
     if type(argument) is not list:
         raise bad_value(f"$pullAll requires an array argument but was given a {type_name(argument)}")
     unwanted: set[Any] = {env.collation.order_key(value) for value in argument}
-    return _culling(lambda element: env.collation.order_key(element) in unwanted)
+    return _remove_elements(lambda element: env.collation.order_key(element) in unwanted)
 
 
-def _culling(unwanted: Callable[[Value], bool]) -> Leaf:
-    def act(old: Value, _trail: Trail, _run: Run) -> Value:
+def _remove_elements(unwanted: Callable[[Value], bool]) -> ModifierNode:
+    def act(old: Value, _trail: Trail, _run: UpdateRun) -> Value:
         if old is MISSING:
             return old
         if type(old) is not list:
@@ -240,4 +240,4 @@ def _culling(unwanted: Callable[[Value], bool]) -> Leaf:
         kept = [element for element in old if not unwanted(element)]
         return old if len(kept) == len(old) else kept
 
-    return Leaf(act)
+    return ModifierNode(act)

@@ -12,11 +12,19 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.update import arrays, modifiers, rename
-from mayflydb.query.mongo.update.array_filters import read_array_filters
+from mayflydb.query.mongo.update.array_filters import parse_array_filters
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import Modifier
 from mayflydb.query.mongo.update.pipeline import Stage, compile_pipeline
-from mayflydb.query.mongo.update.tree import POSITIONAL, Elements, Fields, Leaf, Node, Run, dollar_prefixed
+from mayflydb.query.mongo.update.tree import (
+    POSITIONAL,
+    ElementsNode,
+    FieldsNode,
+    ModifierNode,
+    Node,
+    UpdateRun,
+    dollar_prefix_error,
+)
 from mayflydb.query.mongo.values import MISSING, Document, Value, equal, shell, type_name
 
 MODIFIERS: Final[Mapping[str, Modifier]] = {
@@ -70,7 +78,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
         raise failed_to_parse("Update argument must be either an object or an array")
     if not next(iter(spec), "").startswith("$"):
         return _replacement(spec, env, array_filters)
-    tree = _Tree(read_array_filters(array_filters, env))
+    tree = _TreeBuilder(parse_array_filters(array_filters, env))
     for name, fields in spec.items():
         if name not in MODIFIERS and name != "$rename":
             raise failed_to_parse(
@@ -102,26 +110,26 @@ def depth_of(value: Value) -> int:
 
 
 class _Modifiers(msgspec.Struct, frozen=True):
-    root: Fields
+    root: FieldsNode
     is_positional: bool
     is_replacement: bool = False
 
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
-        run = Run(document, None if position is None else str(position), inserting)
+        run = UpdateRun(document, None if position is None else str(position), inserting)
         new: Document = self.root.change(document, (), run)
         return new
 
 
-class _Tree:
+class _TreeBuilder:
     """The paths so far, and the array filters they used."""
 
     def __init__(self, filters: Mapping[str, Filter]) -> None:
         self.filters = filters
         self.used: set[str] = set()
-        self.root = Fields({})
+        self.root = FieldsNode({})
         self.positional = False
 
-    def put(self, path: str, leaf: Leaf) -> None:
+    def put(self, path: str, leaf: ModifierNode) -> None:
         """Adds a path. MqlError 40 if it meets another, 2 for parts that cannot stand where they do, 56 for empty ones."""
         parts = path.split(".")
         self._check(path, parts)
@@ -137,18 +145,18 @@ class _Tree:
 
     def _child(self, here: Node, part: str, below: Node) -> Node:
         """The child called `part`: the one that is there, or `below`, which is put there."""
-        if isinstance(here, Elements):
+        if isinstance(here, ElementsNode):
             name = part[2:-1]
             self.used.add(name)
             return here.children.setdefault(name, below)
-        assert isinstance(here, Fields)
+        assert isinstance(here, FieldsNode)
         if part == POSITIONAL:
             self.positional = True
             return here.positional.setdefault(part, below)
         return here.children.setdefault(part, below)
 
     def _holder(self, next_part: str) -> Node:
-        return Elements({}, self.filters) if is_identifier(next_part) else Fields({})
+        return ElementsNode({}, self.filters) if is_identifier(next_part) else FieldsNode({})
 
     def _check(self, path: str, parts: list[str]) -> None:
         if not path:
@@ -175,20 +183,20 @@ def is_identifier(part: str) -> bool:
     return part.startswith("$[") and part.endswith("]")
 
 
-def _add(tree: _Tree, name: str, path: str, argument: Value, env: Env) -> None:
+def _add(tree: _TreeBuilder, name: str, path: str, argument: Value, env: Env) -> None:
     if name == "$rename":
         target = rename.target_of(path, argument)
-        tree.put(path, rename.departure())
-        _shallow(target, MISSING)
-        tree.put(target, rename.arrival(path, target))
+        tree.put(path, rename.source_leaf())
+        _check_depth(target, MISSING)
+        tree.put(target, rename.target_leaf(path, target))
         return
     leaf = MODIFIERS[name](path, argument, env)
     if name != "$unset":
-        _shallow(path, argument)
+        _check_depth(path, argument)
     tree.put(path, leaf)
 
 
-def _shallow(path: str, argument: Value) -> None:
+def _check_depth(path: str, argument: Value) -> None:
     """Refuses what would make a document too deep."""
     if path.count(".") + depth_of(argument) >= MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
@@ -206,8 +214,8 @@ class _Replacement(msgspec.Struct, frozen=True):
         if not inserting:
             for name in self.document:
                 if name.startswith("$"):
-                    raise dollar_prefixed(name)
-        return _instead(document, self.document)
+                    raise dollar_prefix_error(name)
+        return _keep_id(document, self.document)
 
 
 class _Pipeline(msgspec.Struct, frozen=True):
@@ -219,11 +227,11 @@ class _Pipeline(msgspec.Struct, frozen=True):
         new = document
         for stage in self.stages:
             new = stage(new)
-        return _instead(document, new)
+        return _keep_id(document, new)
 
 
 def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) -> _Replacement:
-    for name in read_array_filters(array_filters, env):
+    for name in parse_array_filters(array_filters, env):
         raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
     if depth_of(spec) > MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
@@ -232,7 +240,7 @@ def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) ->
     return _Replacement({name: now if value == empty and name != "_id" else value for name, value in spec.items()})
 
 
-def _instead(old: Document, new: Document) -> Document:
+def _keep_id(old: Document, new: Document) -> Document:
     """`new` with the `_id` of `old`, which it may leave out but not change."""
     if "_id" in old:
         if "_id" not in new:

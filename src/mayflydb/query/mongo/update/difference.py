@@ -15,7 +15,7 @@ class _Changes(msgspec.Struct):
     removed: list[str] = []
     truncated: list[Document] = []
 
-    def take(self, other: _Changes) -> None:
+    def merge(self, other: _Changes) -> None:
         self.updated.update(other.updated)
         self.removed.extend(other.removed)
         self.truncated.extend(other.truncated)
@@ -30,7 +30,7 @@ def difference(before: Document, after: Document) -> Document:
     Paths are dotted, down to the fields and array positions that differ; an array of which telling that saves no bytes is told
     as a whole. Fields that only changed places are told as updated.
     """
-    changes = _in_documents(before, after, "")
+    changes = _compare_documents(before, after, "")
     return {
         "updatedFields": changes.updated,
         "removedFields": changes.removed,
@@ -38,7 +38,7 @@ def difference(before: Document, after: Document) -> Document:
     }
 
 
-def _in_documents(before: Document, after: Document, prefix: str) -> _Changes:
+def _compare_documents(before: Document, after: Document, prefix: str) -> _Changes:
     changes = _Changes()
     changes.removed.extend(f"{prefix}{name}" for name in before if name not in after)
     places = {name: place for place, name in enumerate(before)}
@@ -49,28 +49,28 @@ def _in_documents(before: Document, after: Document, prefix: str) -> _Changes:
             changes.updated[f"{prefix}{name}"] = value
             continue
         last = place
-        changes.take(_in_values(before[name], value, f"{prefix}{name}"))
+        changes.merge(_compare_values(before[name], value, f"{prefix}{name}"))
     return changes
 
 
-def _in_values(before: Value, after: Value, path: str) -> _Changes:
+def _compare_values(before: Value, after: Value, path: str) -> _Changes:
     if identical(before, after):
         return _Changes()
     if type(before) is dict and type(after) is dict:
-        return _in_documents(before, after, f"{path}.")
+        return _compare_documents(before, after, f"{path}.")
     if type(before) is list and type(after) is list:
-        return _in_arrays(before, after, path)
+        return _compare_arrays(before, after, path)
     return _Changes(updated={path: after})
 
 
-def _in_arrays(before: list[Any], after: list[Any], path: str) -> _Changes:
+def _compare_arrays(before: list[Any], after: list[Any], path: str) -> _Changes:
     changes = _Changes()
     whole = _Changes(updated={path: after})
     if len(after) < len(before):
         changes.truncated.append({"field": path, "newSize": len(after)})
     for place, value in enumerate(after):
         if place < len(before):
-            changes.take(_in_values(before[place], value, f"{path}.{place}"))
+            changes.merge(_compare_values(before[place], value, f"{path}.{place}"))
         else:
             changes.updated[f"{path}.{place}"] = value
     return whole if whole.size() <= changes.size() else changes

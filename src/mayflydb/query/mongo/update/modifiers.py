@@ -12,63 +12,63 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update import arithmetic
 from mayflydb.query.mongo.update.identical import identical
-from mayflydb.query.mongo.update.tree import Leaf, Run, Trail
+from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun
 from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, timestamp_at, type_name
 
-Modifier: TypeAlias = Callable[[str, Value, Env], Leaf]
+Modifier: TypeAlias = Callable[[str, Value, Env], ModifierNode]
 """Path and argument to what they do. MqlError where the argument is none."""
 
 
-def set_(_path: str, argument: Value, _env: Env) -> Leaf:
+def set_(_path: str, argument: Value, _env: Env) -> ModifierNode:
     """`$set`."""
-    return Leaf(_setter(argument))
+    return ModifierNode(_setter(argument))
 
 
-def set_on_insert(_path: str, argument: Value, _env: Env) -> Leaf:
+def set_on_insert(_path: str, argument: Value, _env: Env) -> ModifierNode:
     """`$setOnInsert`."""
-    return Leaf(_setter(argument), only_inserting=True)
+    return ModifierNode(_setter(argument), only_inserting=True)
 
 
-def unset(_path: str, _argument: Value, _env: Env) -> Leaf:
+def unset(_path: str, _argument: Value, _env: Env) -> ModifierNode:
     """`$unset`, whatever its argument."""
-    return Leaf(lambda _old, _trail, _run: MISSING, lenient=True)
+    return ModifierNode(lambda _old, _trail, _run: MISSING, lenient=True)
 
 
-def increment(path: str, argument: Value, _env: Env) -> Leaf:
+def increment(path: str, argument: Value, _env: Env) -> ModifierNode:
     """`$inc`: a missing field counts as 0."""
-    _number_or_refusal("increment", path, argument)
+    _check_number("increment", path, argument)
 
-    def act(old: Value, trail: Trail, run: Run) -> Value:
-        return argument if old is MISSING else _calculated("$inc", arithmetic.add, old, argument, trail, run)
+    def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
+        return argument if old is MISSING else _calculate("$inc", arithmetic.add, old, argument, trail, run)
 
-    return Leaf(act)
+    return ModifierNode(act)
 
 
-def multiply(path: str, argument: Value, _env: Env) -> Leaf:
+def multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
     """`$mul`: a missing field becomes 0 of the argument's type."""
-    _number_or_refusal("multiply", path, argument)
+    _check_number("multiply", path, argument)
 
-    def act(old: Value, trail: Trail, run: Run) -> Value:
-        return _calculated("$mul", arithmetic.multiply, 0 if old is MISSING else old, argument, trail, run)
+    def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
+        return _calculate("$mul", arithmetic.multiply, 0 if old is MISSING else old, argument, trail, run)
 
-    return Leaf(act)
+    return ModifierNode(act)
 
 
-def minimum(_path: str, argument: Value, env: Env) -> Leaf:
+def minimum(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$min`, by the order of all types."""
     key = env.collation.order_key
     limit = key(argument)
-    return Leaf(lambda old, _trail, _run: argument if old is MISSING or limit < key(old) else old)
+    return ModifierNode(lambda old, _trail, _run: argument if old is MISSING or limit < key(old) else old)
 
 
-def maximum(_path: str, argument: Value, env: Env) -> Leaf:
+def maximum(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$max`, by the order of all types."""
     key = env.collation.order_key
     limit = key(argument)
-    return Leaf(lambda old, _trail, _run: argument if old is MISSING or limit > key(old) else old)
+    return ModifierNode(lambda old, _trail, _run: argument if old is MISSING or limit > key(old) else old)
 
 
-def current_date(_path: str, argument: Value, env: Env) -> Leaf:
+def current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
     """`$currentDate: true`, `{$type: "date"}` or `{$type: "timestamp"}`."""
     value: Value = DatetimeMS(env.now)
     if type(argument) is dict:
@@ -86,7 +86,7 @@ def current_date(_path: str, argument: Value, env: Env) -> Leaf:
             f"{type_name(argument)} is not valid type for $currentDate."
             " Please use a boolean ('true') or a $type expression ({$type: 'timestamp/date'})."
         )
-    return Leaf(_setter(value))
+    return ModifierNode(_setter(value))
 
 
 def timestamp(env: Env) -> Timestamp:
@@ -101,7 +101,7 @@ _BITS: Final[Mapping[str, Callable[[int, int], int]]] = {
 }
 
 
-def bit(_path: str, argument: Value, _env: Env) -> Leaf:
+def bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
     """`$bit: {and | or | xor: <integer>}`, several in their order; a missing field counts as 0."""
     format_ = "{$bit: {field: {and/or/xor: #}}"
     if type(argument) is not dict:
@@ -122,7 +122,7 @@ def bit(_path: str, argument: Value, _env: Env) -> Leaf:
     if not argument:
         raise bad_value(f"You must pass in at least one bitwise operation. The format is: {format_}")
 
-    def act(old: Value, trail: Trail, run: Run) -> Value:
+    def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
         if old is not MISSING and not arithmetic.is_integer(old):
             raise bad_value(
                 f"Cannot apply $bit to a value of non-integral type.{id_of(run.root)} has the field {trail[-1]}"
@@ -133,7 +133,7 @@ def bit(_path: str, argument: Value, _env: Env) -> Leaf:
             new = arithmetic.bitwise(new, operand, _BITS[name])
         return old if identical(old, new) else new
 
-    return Leaf(act)
+    return ModifierNode(act)
 
 
 def id_of(document: Document) -> str:
@@ -141,17 +141,17 @@ def id_of(document: Document) -> str:
     return f"_id: {shell(document['_id'])}" if "_id" in document else "no id"
 
 
-def _setter(value: Value) -> Callable[[Value, Trail, Run], Value]:
+def _setter(value: Value) -> Callable[[Value, Trail, UpdateRun], Value]:
     return lambda old, _trail, _run: old if identical(old, value) else value
 
 
-def _number_or_refusal(verb: str, path: str, argument: Value) -> None:
+def _check_number(verb: str, path: str, argument: Value) -> None:
     if not is_number(argument):
         raise MqlError(14, f"Cannot {verb} with non-numeric argument: {{{path}: {shell(argument)}}}")
 
 
-def _calculated(
-    name: str, operation: Callable[[Any, Any], Value | None], old: Value, by: Value, trail: Trail, run: Run
+def _calculate(
+    name: str, operation: Callable[[Any, Any], Value | None], old: Value, by: Value, trail: Trail, run: UpdateRun
 ) -> Value:
     if not is_number(old):
         raise MqlError(

@@ -19,7 +19,7 @@ Stage: TypeAlias = Callable[[Document], Document]
 
 Evaluate: TypeAlias = Callable[[Document], Value]
 
-ELSEWHERE: Final = frozenset(
+AGGREGATION_ONLY: Final = frozenset(
     {
         "$bucket",
         "$bucketAuto",
@@ -61,11 +61,11 @@ def compile_pipeline(stages: list[Any], env: Env) -> list[Stage]:
     return [_compile_stage(stage, env) for stage in stages]
 
 
-def check_names(stages: list[Any]) -> None:
+def check_stage_names(stages: list[Any]) -> None:
     """MqlError 40324 for a stage that does not exist at all."""
     for stage in stages:
         name = next(iter(stage), None) if type(stage) is dict else None
-        if name is not None and name not in _STAGES and name not in ELSEWHERE:
+        if name is not None and name not in _STAGES and name not in AGGREGATION_ONLY:
             raise _unknown(name)
 
 
@@ -82,7 +82,7 @@ def _compile_stage(stage: Any, env: Env) -> Stage:
     compiler = _STAGES.get(name)
     if compiler is not None:
         return compiler(name, spec, env)
-    if name in ELSEWHERE:
+    if name in AGGREGATION_ONLY:
         raise MqlError(72, f"{name} is not allowed to be used within an update")
     raise _unknown(name)
 
@@ -90,10 +90,10 @@ def _compile_stage(stage: Any, env: Env) -> Stage:
 # --- $set, $addFields ------------------------------------------------------------------------------------------------
 
 
-class _Added(msgspec.Struct, frozen=True):
+class _AddedFields(msgspec.Struct, frozen=True):
     """Fields that are computed from the whole document and put where the tree of names says."""
 
-    fields: dict[str, _Added | Evaluate]
+    fields: dict[str, _AddedFields | Evaluate]
 
     def put(self, old: Value, root: Document) -> Value:
         """`old` with the fields in it: an array with them in every element, what holds no fields replaced by a document."""
@@ -101,7 +101,7 @@ class _Added(msgspec.Struct, frozen=True):
             return [self.put(element, root) for element in old]
         new = dict(old) if type(old) is dict else {}
         for name, what in self.fields.items():
-            value = what.put(new.get(name, MISSING), root) if isinstance(what, _Added) else what(root)
+            value = what.put(new.get(name, MISSING), root) if isinstance(what, _AddedFields) else what(root)
             if value is MISSING:
                 new.pop(name, None)
             else:
@@ -112,13 +112,13 @@ class _Added(msgspec.Struct, frozen=True):
 def _add_fields(name: str, spec: Any, env: Env) -> Stage:
     if type(spec) is not dict:
         raise MqlError(40272, f"{name} specification stage must be an object, got {type_name(spec)}")
-    tree = _Added({})
+    tree = _AddedFields({})
     for path, value in spec.items():
-        _grow(tree, name, path, value, env)
+        _add_path(tree, name, path, value, env)
     return lambda document: tree.put(document, document)
 
 
-def _grow(tree: _Added, stage: str, path: str, value: Any, env: Env, above: str = "") -> None:
+def _add_path(tree: _AddedFields, stage: str, path: str, value: Any, env: Env, above: str = "") -> None:
     parts = path.split(".")
     whole = f"{above}{path}"
     for part in parts:
@@ -127,17 +127,17 @@ def _grow(tree: _Added, stage: str, path: str, value: Any, env: Env, above: str 
         if part.startswith("$") and part not in REFERENCE:
             raise _invalid(stage, 16410, f"FieldPath field names may not start with '$', found '{whole}'.")
     for part in parts[:-1]:
-        below = tree.fields.setdefault(part, _Added({}))
-        if not isinstance(below, _Added):
+        below = tree.fields.setdefault(part, _AddedFields({}))
+        if not isinstance(below, _AddedFields):
             raise _collision(stage, whole)
         tree = below
     last = parts[-1]
     if type(value) is dict and value and not next(iter(value)).startswith("$"):
-        below = tree.fields.setdefault(last, _Added({}))
-        if not isinstance(below, _Added):
+        below = tree.fields.setdefault(last, _AddedFields({}))
+        if not isinstance(below, _AddedFields):
             raise _collision(stage, whole)
         for name, each in value.items():
-            _grow(below, stage, name, each, env, f"{whole}.")
+            _add_path(below, stage, name, each, env, f"{whole}.")
         return
     if last in tree.fields:
         raise _collision(stage, whole)

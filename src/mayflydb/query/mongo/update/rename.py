@@ -5,7 +5,7 @@ from __future__ import annotations
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.update.identical import identical
 from mayflydb.query.mongo.update.modifiers import id_of
-from mayflydb.query.mongo.update.tree import Leaf, Run, Trail, as_index
+from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun, as_index
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell
 
 
@@ -21,39 +21,39 @@ def target_of(source: str, argument: Value) -> str:
         raise bad_value(
             f"The source and target field for $rename must not be on the same path: {source}: {shell(argument)}"
         )
-    if _dynamic(source):
+    if _is_dynamic(source):
         raise bad_value(f"The source field for $rename may not be dynamic: {source}")
-    if _dynamic(argument):
+    if _is_dynamic(argument):
         raise bad_value(f"The destination field for $rename may not be dynamic: {argument}")
     return argument
 
 
-def arrival(source: str, target: str) -> Leaf:
+def target_leaf(source: str, target: str) -> ModifierNode:
     """What happens at the target."""
     parts = source.split(".")
 
-    def act(old: Value, _trail: Trail, run: Run) -> Value:
+    def act(old: Value, _trail: Trail, run: UpdateRun) -> Value:
         # Nothing else can have changed the source: two modifiers on one path are refused.
-        value = _found(parts, run.root)
+        value = _value_at(parts, run.root)
         if value is MISSING:
             return old
-        _through_no_array(source, run.root, "source")
-        _through_no_array(target, run.root, "destination")
+        _check_no_array(source, run.root, "source")
+        _check_no_array(target, run.root, "destination")
         return old if identical(old, value) else value
 
-    return Leaf(act, lenient=True)
+    return ModifierNode(act, lenient=True)
 
 
-def departure() -> Leaf:
+def source_leaf() -> ModifierNode:
     """What happens at the source."""
-    return Leaf(lambda _old, _trail, _run: MISSING, lenient=True)
+    return ModifierNode(lambda _old, _trail, _run: MISSING, lenient=True)
 
 
-def _dynamic(path: str) -> bool:
+def _is_dynamic(path: str) -> bool:
     return any(part == "$" or (part.startswith("$[") and part.endswith("]")) for part in path.split("."))
 
 
-def _found(parts: list[str], root: Document) -> Value:
+def _value_at(parts: list[str], root: Document) -> Value:
     value: Value = root
     for position, part in enumerate(parts):
         kind = type(value)
@@ -74,7 +74,7 @@ def _found(parts: list[str], root: Document) -> Value:
     return value
 
 
-def _through_no_array(path: str, root: Document, role: str) -> None:
+def _check_no_array(path: str, root: Document, role: str) -> None:
     value: Value = root
     parts = path.split(".")
     for part in parts[:-1]:

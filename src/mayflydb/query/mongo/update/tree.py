@@ -24,7 +24,7 @@ MAX_PADDING: Final = 1_500_000
 POSITIONAL: Final = "$"
 
 
-class Run(msgspec.Struct, frozen=True, gc=False):
+class UpdateRun(msgspec.Struct, frozen=True, gc=False):
     """One application: the document before it, the matched array position (as a path part) for `$`, whether it is an insert."""
 
     root: Document
@@ -32,70 +32,70 @@ class Run(msgspec.Struct, frozen=True, gc=False):
     inserting: bool
 
 
-Act: TypeAlias = Callable[[Value, Trail, Run], Value]
+Act: TypeAlias = Callable[[Value, Trail, UpdateRun], Value]
 """What a modifier makes of the value at its path. MISSING is nothing there, before and after."""
 
 
-class Leaf(msgspec.Struct, frozen=True):
+class ModifierNode(msgspec.Struct, frozen=True):
     """A modifier at the end of its path. `lenient`: where the path cannot be, there is nothing to do."""
 
     act: Act
     lenient: bool = False
     only_inserting: bool = False
 
-    def change(self, old: Value, trail: Trail, run: Run) -> Value:
+    def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
         """What becomes of the value `old`."""
         if self.only_inserting and not run.inserting:
             return old
         return self.act(old, trail, run)
 
 
-class Fields(msgspec.Struct, frozen=True):
+class FieldsNode(msgspec.Struct, frozen=True):
     """A step into the fields of a document or the positions of an array; `positional` holds the child called `$`, if any."""
 
     children: dict[str, Node]
     positional: dict[str, Node] = {}
 
-    def change(self, old: Value, trail: Trail, run: Run) -> Value:
+    def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
         """What becomes of the document, the array or the nothing at `trail`."""
-        children = self.walked(trail, run)
+        children = self.ordered_children(trail, run)
         kind = type(old)
         if kind is dict:
             return _in_document(children, old, trail, run)
         if old is MISSING:
-            made = {name: new for name, new in _created(children, trail, run) if new is not MISSING}
+            made = {name: new for name, new in _create_children(children, trail, run) if new is not MISSING}
             return made or MISSING
         if kind is list:
             return _in_array(children, old, trail, run)
         for name, child in children:
-            _refuse(child, old, trail, (*trail, name), run)
+            _check_unreachable(child, old, trail, (*trail, name), run)
         return old
 
-    def walked(self, trail: Trail, run: Run) -> list[tuple[str, Node]]:
+    def ordered_children(self, trail: Trail, run: UpdateRun) -> list[tuple[str, Node]]:
         """The children in their order, the positional one under the matched position. MqlError 2 if none was matched."""
         if not self.positional:
-            return sorted(self.children.items(), key=_rank)
+            return sorted(self.children.items(), key=_child_order)
         if run.position is None:
             raise bad_value("The positional operator did not find the match needed from the query.")
         matched = {run.position: self.positional[POSITIONAL]}
-        return sorted(_merged_children(self.children, matched, trail).items(), key=_rank)
+        return sorted(_merge_children(self.children, matched, trail).items(), key=_child_order)
 
 
-class Elements(msgspec.Struct, frozen=True):
+class ElementsNode(msgspec.Struct, frozen=True):
     """A step into the elements of an array: all of them under the name "", or those that meet the filter of that name."""
 
     children: dict[str, Node]
     filters: Mapping[str, Filter]
 
-    def change(self, old: Value, trail: Trail, run: Run) -> Value:
+    def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
         """What becomes of the array `old`; MqlError 2 if it is none."""
         if old is MISSING:
-            raise _no_array(trail)
+            raise _no_array_error(trail)
         if type(old) is not list:
             raise bad_value(f"Cannot apply array updates to non-array element {trail[-1]}: {shell(old)}")
         new = old
         for index, element in enumerate(old):
-            changed = _kept(element, self._element(element, (*trail, str(index)), run))
+            changed = _null_for_missing(element, self._element(element, (*trail, str(index)), run))
             if changed is element:
                 continue
             if new is old:
@@ -103,35 +103,35 @@ class Elements(msgspec.Struct, frozen=True):
             new[index] = changed
         return new
 
-    def _element(self, element: Value, trail: Trail, run: Run) -> Value:
+    def _element(self, element: Value, trail: Trail, run: UpdateRun) -> Value:
         node: Node | None = None
         for name, child in self.children.items():
             if not name or self.filters[name].matches({name: element}):
-                node = child if node is None else merged(node, child, trail)
+                node = child if node is None else merge_nodes(node, child, trail)
         return element if node is None else node.change(element, trail, run)
 
 
-Node: TypeAlias = Leaf | Fields | Elements
+Node: TypeAlias = ModifierNode | FieldsNode | ElementsNode
 
 
-def merged(one: Node, other: Node, trail: Trail) -> Node:
+def merge_nodes(one: Node, other: Node, trail: Trail) -> Node:
     """Both nodes as one, for a place that two paths lead to. MqlError 40 if two modifiers would meet."""
-    if type(one) is Fields and type(other) is Fields:
-        positional = _merged_children(one.positional, other.positional, trail)
-        return Fields(_merged_children(one.children, other.children, trail), positional)
-    if type(one) is Elements and type(other) is Elements:
-        return Elements(_merged_children(one.children, other.children, trail), one.filters)
+    if type(one) is FieldsNode and type(other) is FieldsNode:
+        positional = _merge_children(one.positional, other.positional, trail)
+        return FieldsNode(_merge_children(one.children, other.children, trail), positional)
+    if type(one) is ElementsNode and type(other) is ElementsNode:
+        return ElementsNode(_merge_children(one.children, other.children, trail), one.filters)
     raise MqlError(40, f"Update created a conflict at '{'.'.join(trail)}'")
 
 
-def _merged_children(one: dict[str, Node], other: dict[str, Node], trail: Trail) -> dict[str, Node]:
+def _merge_children(one: dict[str, Node], other: dict[str, Node], trail: Trail) -> dict[str, Node]:
     children = dict(one)
     for name, child in other.items():
-        children[name] = merged(children[name], child, (*trail, name)) if name in children else child
+        children[name] = merge_nodes(children[name], child, (*trail, name)) if name in children else child
     return children
 
 
-def dollar_prefixed(name: str) -> MqlError:
+def dollar_prefix_error(name: str) -> MqlError:
     """52: only what is inserted may have such a name at its top."""
     return MqlError(
         52,
@@ -145,12 +145,12 @@ def as_index(part: str) -> int | None:
     return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else None
 
 
-def _rank(item: tuple[str, Node]) -> tuple[bool, int, str]:
+def _child_order(item: tuple[str, Node]) -> tuple[bool, int, str]:
     name = item[0]
     return (False, int(name), name) if name.isascii() and name.isdigit() else (True, 0, name)
 
 
-def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, run: Run) -> Document:
+def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, run: UpdateRun) -> Document:
     new = old
     for name, child in children:
         value = old.get(name, MISSING)
@@ -161,7 +161,7 @@ def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, 
             path = _first_path(child, "_id")
             raise MqlError(66, f"Performing an update on the path '{path}' would modify the immutable field '_id'")
         if not trail and name.startswith("$") and changed is not MISSING and not run.inserting:
-            raise dollar_prefixed(name)
+            raise dollar_prefix_error(name)
         if new is old:
             new = dict(old)
         if changed is MISSING:
@@ -171,15 +171,15 @@ def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, 
     return new
 
 
-def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, run: Run) -> list[Value]:
+def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, run: UpdateRun) -> list[Value]:
     new = old
     for name, child in children:
         index, here = as_index(name), (*trail, name)
         if index is None:
-            _refuse(child, old, trail, here, run)
+            _check_unreachable(child, old, trail, here, run)
             continue
         value = old[index] if index < len(old) else MISSING
-        changed = _kept(value, child.change(value, here, run))
+        changed = _null_for_missing(value, child.change(value, here, run))
         if changed is value:
             continue
         if new is old:
@@ -192,36 +192,36 @@ def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, 
     return new
 
 
-def _kept(old: Value, new: Value) -> Value:
+def _null_for_missing(old: Value, new: Value) -> Value:
     """Removing from an array would move what follows: an element that is unset becomes null."""
     return None if new is MISSING and old is not MISSING else new
 
 
-def _created(children: list[tuple[str, Node]], trail: Trail, run: Run) -> list[tuple[str, Value]]:
+def _create_children(children: list[tuple[str, Node]], trail: Trail, run: UpdateRun) -> list[tuple[str, Value]]:
     return [(name, child.change(MISSING, (*trail, name), run)) for name, child in children]
 
 
-def _refuse(node: Node, holder: Value, walked: Trail, trail: Trail, run: Run) -> None:
+def _check_unreachable(node: Node, holder: Value, walked: Trail, trail: Trail, run: UpdateRun) -> None:
     """The paths below `node` lead on from `holder` at `walked`, where there is no way. MqlError 28 for who needs one."""
-    if type(node) is Elements:
-        raise _no_array(trail)
-    if type(node) is Fields:
-        for name, child in node.walked(trail, run):
-            _refuse(child, holder, walked, (*trail, name), run)
+    if type(node) is ElementsNode:
+        raise _no_array_error(trail)
+    if type(node) is FieldsNode:
+        for name, child in node.ordered_children(trail, run):
+            _check_unreachable(child, holder, walked, (*trail, name), run)
         return
     element, part = f"{{{walked[-1]}: {shell(holder)}}}", trail[len(walked)]
     if node.change(MISSING, trail, run) is not MISSING:
         raise MqlError(28, f"Cannot create field '{part}' in element {element}")
-    if isinstance(node, Leaf) and not node.lenient and not node.only_inserting:
+    if isinstance(node, ModifierNode) and not node.lenient and not node.only_inserting:
         raise MqlError(28, f"Cannot use the part ({part}) of ({'.'.join(trail)}) to traverse the element ({element})")
 
 
-def _no_array(trail: Trail) -> MqlError:
+def _no_array_error(trail: Trail) -> MqlError:
     return bad_value(f"The path '{'.'.join(trail)}' must exist in the document in order to apply array updates.")
 
 
 def _first_path(node: Node, path: str) -> str:
-    if type(node) is Fields:
-        for name, child in sorted((node.children | node.positional).items(), key=_rank):
+    if type(node) is FieldsNode:
+        for name, child in sorted((node.children | node.positional).items(), key=_child_order):
             return _first_path(child, f"{path}.{name}")
     return path

@@ -16,7 +16,7 @@ from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import Document, Value
 
 
-def upserted(
+def build_upsert(
     query: Document, update: Update | Document | list[Any], env: Env, make_id: Callable[[], Value]
 ) -> Document:
     """The document to insert where `query` found none, `_id` first. `update`: compiled, or as the command has it.
@@ -34,7 +34,7 @@ def upserted(
 def _equalities(query: Document, only_id: bool) -> dict[str, Value]:
     """The values that a matching document must have, by path. A replacement brings all but its `_id`."""
     found: dict[str, Value] = {}
-    for path, value in _stated(query):
+    for path, value in _equality_values(query):
         if only_id and path.partition(".")[0] != "_id":
             continue
         if only_id and path != "_id":
@@ -49,11 +49,11 @@ def _equalities(query: Document, only_id: bool) -> dict[str, Value]:
     return found
 
 
-def _stated(query: Document) -> Iterator[tuple[str, Value]]:
+def _equality_values(query: Document) -> Iterator[tuple[str, Value]]:
     for name, condition in query.items():
         if name == "$and" or (name == "$or" and type(condition) is list and len(condition) == 1):
             for branch in condition:
-                yield from _stated(branch)
+                yield from _equality_values(branch)
         elif name == "$expr":
             raise MqlError(224, "$expr is not allowed in the query predicate for an upsert")
         elif not name.startswith("$"):

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, Final
 
 from mayflydb.query.regexes import LimitedPattern, compile_limited
-from mayflydb.query.wildcards import ANY, LONGEST_SEGMENT, Element, Matcher, TooLong, match_segments
+from mayflydb.query.wildcards import ANY, MAX_SEGMENT_LENGTH, Element, Matcher, SegmentTooLong, match_segments
 from mayflydb.query.yql.faults import Fault, Position, fault
 
 Test = Callable[[Any], bool]
@@ -121,8 +121,8 @@ def _general(tokens: list[str | int], position: Position | None = None) -> Match
             segments[-1].append(ANY if isinstance(each, int) else each)
     try:
         return match_segments(segments)
-    except TooLong:
-        raise fault(f"A pattern with _ may have {LONGEST_SEGMENT} characters between two %", position) from None
+    except SegmentTooLong:
+        raise fault(f"A pattern with _ may have {MAX_SEGMENT_LENGTH} characters between two %", position) from None
 
 
 def _glob(pattern: bytes) -> Test:

@@ -11,16 +11,21 @@ from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.paths import field_path, split
 from mayflydb.query.mongo.sort import Sort, compile_sort
 from mayflydb.query.mongo.stages.base import (
-    Scope,
+    MemoryMeter,
     Stage,
-    Weigher,
-    in_batches,
-    only,
-    required,
+    StageScope,
+    check_fields,
+    require_field,
+    split_batches,
 )
 from mayflydb.query.mongo.stages.fields import value_at, with_field
 from mayflydb.query.mongo.stages.source import Batches
-from mayflydb.query.mongo.stages.windows.functions import ACCUMULATORS, Partition, WindowFunction, compile_accumulated
+from mayflydb.query.mongo.stages.windows.functions import (
+    ACCUMULATORS,
+    Partition,
+    WindowFunction,
+    compile_window_accumulator,
+)
 from mayflydb.query.mongo.stages.windows.ordered import ORDERED
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, type_name
 
@@ -28,7 +33,7 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, type
 class SetWindowFields(msgspec.Struct, frozen=True):
     """`$setWindowFields`. `sorted_by`: the path, where the order is of one."""
 
-    scope: Scope
+    scope: StageScope
     partition_by: Expression | None
     order: Sort | None
     sorted_by: tuple[str, ...] | None
@@ -36,13 +41,13 @@ class SetWindowFields(msgspec.Struct, frozen=True):
 
     async def run(self, batches: Batches) -> Batches:
         parts: dict[OrderKey, list[Document]] = {}
-        weigher = Weigher("$setWindowFields", self.scope.memory_limit)
+        weigher = MemoryMeter("$setWindowFields", self.scope.memory_limit)
         async for batch in batches:
             for document in batch:
                 weigher.add(document)
                 parts.setdefault(self._part_of(document), []).append(document)
         for key in sorted(parts):
-            for batch in in_batches(self._computed(parts.pop(key))):
+            for batch in split_batches(self._compute_fields(parts.pop(key))):
                 yield batch
 
     def _part_of(self, document: Document) -> OrderKey:
@@ -53,7 +58,7 @@ class SetWindowFields(msgspec.Struct, frozen=True):
             raise MqlError(14, "An expression used to partition cannot evaluate to value of type array")
         return self.scope.env.collation.order_key(None if value is MISSING else value)
 
-    def _computed(self, documents: list[Document]) -> list[Document]:
+    def _compute_fields(self, documents: list[Document]) -> list[Document]:
         order, env = self.order, self.scope.env
         if order is not None:
             documents = order.order(documents)
@@ -69,12 +74,12 @@ class SetWindowFields(msgspec.Struct, frozen=True):
         return documents
 
 
-def compile_set_window_fields(spec: Value, scope: Scope) -> Stage:
+def compile_set_window_fields(spec: Value, scope: StageScope) -> Stage:
     """Compiles `$setWindowFields`."""
     if type(spec) is not dict:
         raise failed_to_parse(f"the $setWindowFields stage specification must be an object, found {type_name(spec)}")
-    only(spec, ("partitionBy", "sortBy", "output"), "$setWindowFields")
-    output = required(spec, "output", "$setWindowFields")
+    check_fields(spec, ("partitionBy", "sortBy", "output"), "$setWindowFields")
+    output = require_field(spec, "output", "$setWindowFields")
     sort_by = spec.get("sortBy")
     for name, value in (("output", output), ("sortBy", sort_by)):
         if type(value) is not dict and name in spec:
@@ -94,14 +99,14 @@ def compile_set_window_fields(spec: Value, scope: Scope) -> Stage:
     return SetWindowFields(scope, partition_by, order, sorted_by, functions)
 
 
-def _function(path: str, spec: Value, sort_by: Document | None, scope: Scope) -> WindowFunction:
+def _function(path: str, spec: Value, sort_by: Document | None, scope: StageScope) -> WindowFunction:
     if type(spec) is not dict:
         raise failed_to_parse(f"The field '{path}' must be an object")
     for name in spec:
         if name in ORDERED:
             return ORDERED[name](name, spec, sort_by, scope.env)
         if name in ACCUMULATORS:
-            return compile_accumulated(name, spec, sort_by, scope.env)
+            return compile_window_accumulator(name, spec, sort_by, scope.env)
         if name.startswith("$"):
             raise failed_to_parse(f"Unrecognized window function, {name}")
     first = next(iter(spec), "")

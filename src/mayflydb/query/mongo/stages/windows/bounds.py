@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import msgspec
 from bson import DatetimeMS
 
-from mayflydb.query.mongo.dates import UTC_ZONE, shift, unit_of
+from mayflydb.query.mongo.dates import UTC_ZONE, check_unit, shift
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Constant, compile_expression
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
@@ -93,7 +93,7 @@ def compile_window(spec: Value, sort_by: Document | None, env: Env) -> Window:
 def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> Window:
     if len(spec) != 1:
         raise failed_to_parse("'window' field that specifies documents cannot have other fields")
-    lower, upper = (_bound(each, env) for each in _pair("documents", spec["documents"]))
+    lower, upper = (_parse_bound(each, env) for each in _pair("documents", spec["documents"]))
     for each in (lower, upper):
         if each is not None and int32_of(each) is None:
             raise failed_to_parse("Numeric document-based bounds must be an integer")
@@ -111,8 +111,8 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> Window:
     if type(unit) is not str:
         raise failed_to_parse("'unit' must be a string")
     if "unit" in spec:
-        unit_of("$setWindowFields", unit)
-    lower, upper = (_bound(each, env) for each in _pair("range", spec["range"]))
+        check_unit("$setWindowFields", unit)
+    lower, upper = (_parse_bound(each, env) for each in _pair("range", spec["range"]))
     for each in (lower, upper):
         if each is not None and unit and integral(each) is None:
             raise failed_to_parse("With 'unit', range-based bounds must be an integer")
@@ -133,7 +133,7 @@ def _pair(name: str, spec: Value) -> list[Value]:
     return spec
 
 
-def _bound(spec: Value, env: Env) -> Bound:
+def _parse_bound(spec: Value, env: Env) -> Bound:
     if spec == "unbounded":
         return None
     if spec == "current":

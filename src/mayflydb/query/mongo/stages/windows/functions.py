@@ -42,7 +42,7 @@ _ANY_ORDER: Final = frozenset({"$sum", "$avg", "$min", "$max", "$count", "$minN"
 """What comes out of these is the same whichever document comes first."""
 
 
-class Accumulated(msgspec.Struct, frozen=True):
+class WindowAccumulator(msgspec.Struct, frozen=True):
     """An accumulator over a window. Windows that only grow cost one step per document, others are summed up anew."""
 
     make: Callable[[], Accumulator]
@@ -52,10 +52,10 @@ class Accumulated(msgspec.Struct, frozen=True):
     def values(self, partition: Partition) -> list[Value]:
         spans = self.window.spans(partition.values)
         if self.window.lower is None:
-            return self._growing(partition.frames, [stop for _, stop in spans])
+            return self._accumulate_growing(partition.frames, [stop for _, stop in spans])
         if self.window.upper is None and self.any_order:
             count = len(spans)
-            return self._growing(partition.frames[::-1], [count - start for start, _ in spans[::-1]])[::-1]
+            return self._accumulate_growing(partition.frames[::-1], [count - start for start, _ in spans[::-1]])[::-1]
         values: list[Value] = []
         for at, (start, stop) in enumerate(spans):
             if at and spans[at - 1] == (start, stop):
@@ -67,7 +67,7 @@ class Accumulated(msgspec.Struct, frozen=True):
             values.append(accumulator.result())
         return values
 
-    def _growing(self, frames: Sequence[Frame], stops: Sequence[int]) -> list[Value]:
+    def _accumulate_growing(self, frames: Sequence[Frame], stops: Sequence[int]) -> list[Value]:
         values: list[Value] = []
         accumulator = self.make()
         done = -1
@@ -84,7 +84,7 @@ class Accumulated(msgspec.Struct, frozen=True):
         return values
 
 
-def compile_accumulated(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
+def compile_window_accumulator(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
     """Compiles `{$sum: ..., window: ...}`."""
     for field in spec:
         if field not in (name, "window"):
@@ -93,7 +93,7 @@ def compile_accumulated(name: str, spec: Document, sort_by: Document | None, env
     if name == "$count" and spec[name] != {}:
         raise failed_to_parse("$count only accepts an empty object as input")
     make = covariance(name, spec[name], env) if name in _COVARIANCES else compile_accumulator(name, spec[name], env)
-    return Accumulated(make, window, name in _ANY_ORDER)
+    return WindowAccumulator(make, window, name in _ANY_ORDER)
 
 
 # --- covariance ------------------------------------------------------------------------------------------------------

@@ -64,7 +64,7 @@ class _Shift(msgspec.Struct, frozen=True):
 
 
 def _shift(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
-    given = _named(name, spec, ("output", "by", "default"), ())
+    given = _parse_arguments(name, spec, ("output", "by", "default"), ())
     if sort_by is None:
         raise failed_to_parse("'$shift' requires a sortBy")
     for field in ("output", "by"):
@@ -192,7 +192,7 @@ class _Rate(msgspec.Struct, frozen=True):
     def _slope(self, times: Sequence[Value], points: Sequence[Value]) -> Value:
         if len(times) < 2 or points[0] is None or points[-1] is None:
             return None
-        run = self._elapsed(times[0], times[-1])
+        run = self._elapsed_time(times[0], times[-1])
         if double_of(run) == 0:
             return None
         return divide(subtract(points[-1], points[0]), run)
@@ -203,16 +203,16 @@ class _Rate(msgspec.Struct, frozen=True):
         total: Value = 0
         for at in range(1, len(times)):
             height = add(points[at - 1], points[at])
-            total = add(total, divide(multiply(self._elapsed(times[at - 1], times[at]), height), 2))
+            total = add(total, divide(multiply(self._elapsed_time(times[at - 1], times[at]), height), 2))
         return total
 
-    def _elapsed(self, start: Value, end: Value) -> Value:
+    def _elapsed_time(self, start: Value, end: Value) -> Value:
         elapsed = subtract(end, start)
         return divide(elapsed, self.unit) if self.unit else elapsed
 
 
 def _rate(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
-    given = _named(name, spec, ("input", "unit"), ("window",))
+    given = _parse_arguments(name, spec, ("input", "unit"), ("window",))
     if sort_by is None or len(sort_by) != 1:
         raise failed_to_parse(f"{name} requires a sortBy with exactly one element")
     if "input" not in given:
@@ -289,7 +289,7 @@ def _alpha_of(spec: Value) -> Value:
 # --- names -----------------------------------------------------------------------------------------------------------
 
 
-def _named(name: str, spec: Document, arguments: Sequence[str], beside: Sequence[str]) -> Document:
+def _parse_arguments(name: str, spec: Document, arguments: Sequence[str], beside: Sequence[str]) -> Document:
     given = spec[name]
     if type(given) is not dict:
         raise failed_to_parse(f"Argument to {name} must be an object")
