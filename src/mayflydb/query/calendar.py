@@ -1,6 +1,5 @@
-"""The calendar: days since 1970-01-01 and dates, the Gregorian way, continued backwards, with a year 0 before year 1.
-
-`datetime` ends at the years 1 and 9999; the types of MongoDB and YDB reach further.
+"""The proleptic Gregorian calendar: conversions between days since 1970-01-01 and dates. The year before year 1 is year 0.
+The standard `datetime` covers the years 1 to 9999 only; the types of MongoDB and YDB reach further.
 """
 
 from __future__ import annotations
@@ -8,14 +7,14 @@ from __future__ import annotations
 from typing import Final
 
 CYCLE: Final = 146_097
-"""Days in 400 years, after which the calendar repeats itself, weekdays included."""
+"""The number of days in 400 years. After one cycle the calendar repeats itself, weekdays included."""
 
 _EPOCH: Final = 719_468
-"""Days from March 1 of the year 0, where cycles begin, to 1970."""
+"""Days from March 1 of the year 0, the origin of the cycles, to 1970-01-01."""
 
 
 def days_of(year: int, month: int, day: int) -> int:
-    """Days since 1970-01-01; months and days may lie outside their range and carry over."""
+    """Return the number of days from 1970-01-01 to a date. A month or day outside its range carries over."""
     year, month = year + (month - 1) // 12, (month - 1) % 12 + 1
     # Years begin in March here, so that the leap day is the last.
     cycle, within = divmod(year - (month <= 2), 400)
@@ -24,7 +23,7 @@ def days_of(year: int, month: int, day: int) -> int:
 
 
 def date_of(days: int) -> tuple[int, int, int]:
-    """Year, month and day."""
+    """Return (year, month, day) of a number of days since 1970-01-01."""
     cycle, of_cycle = divmod(days + _EPOCH, CYCLE)
     within = (of_cycle - of_cycle // 1_460 + of_cycle // 36_524 - of_cycle // 146_096) // 365
     of_year = of_cycle - (365 * within + within // 4 - within // 100)
@@ -34,12 +33,12 @@ def date_of(days: int) -> tuple[int, int, int]:
 
 
 def weekday(days: int) -> int:
-    """1 for Monday to 7 for Sunday."""
+    """Return the weekday of a number of days since 1970-01-01: 1 for Monday to 7 for Sunday."""
     return (days + 3) % 7 + 1
 
 
 def month_length(year: int, month: int) -> int:
-    """Days of a month, 1 to 12."""
+    """Return the number of days in a month; `month` is 1 to 12."""
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month in (4, 6, 9, 11) else 31

@@ -1,4 +1,4 @@
-"""Regular expressions from clients: compiled, and searched under a time limit, because they may backtrack without end."""
+"""Regular expressions of clients, compiled and executed under a time limit, because backtracking can be exponential."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     import regex  # type: ignore[import-untyped, unused-ignore]
 
 LETTERS: Final = frozenset("imsx")
-"""Flags: case does not count, lines have ends, a dot is any character, blanks and comments are left out."""
+"""The supported flags: `i` ignore case, `m` multiline, `s` dot matches newlines, `x` verbose."""
 
 _LITERAL: Final = r"(?:[^\\\[\](){}.*+?^$|#]|\\x[0-9a-fA-F]{2}|\\[^\w\s]|\[[^\]\\^]\])"
 """One character that stands for itself: plain, escaped, or alone in a class."""
@@ -51,7 +51,7 @@ def cut_literals(pattern: AnyStr) -> AnyStr:
 
 
 class LimitedPattern(Generic[AnyStr]):
-    """A compiled expression. Each call takes `seconds` at most; one that takes longer raises what `too_slow` returns."""
+    """A compiled regular expression. A call that takes longer than `seconds` raises the exception that `too_slow` returns."""
 
     __slots__ = ("_pattern", "_search", "_seconds", "_too_slow", "groupindex", "groups")
 
@@ -64,28 +64,28 @@ class LimitedPattern(Generic[AnyStr]):
         self.groupindex: dict[str, int] = pattern.groupindex
 
     def search(self, text: AnyStr, start: int = 0) -> regex.Match[AnyStr] | None:
-        """The first match from an offset on."""
+        """Return the first match at or after an offset."""
         try:
             return self._search(text, start, timeout=self._seconds)
         except TimeoutError:
             raise self._too_slow() from None
 
     def fullmatch(self, text: AnyStr) -> regex.Match[AnyStr] | None:
-        """The match of all of the text."""
+        """Return the match of the whole text."""
         try:
             return self._pattern.fullmatch(text, timeout=self._seconds)
         except TimeoutError:
             raise self._too_slow() from None
 
     def find_all(self, text: AnyStr) -> list[regex.Match[AnyStr]]:
-        """All matches, one behind the other."""
+        """Return all matches, without overlaps."""
         try:
             return list(self._pattern.finditer(text, timeout=self._seconds))
         except TimeoutError:
             raise self._too_slow() from None
 
     def replace(self, text: AnyStr, by: Callable[[Any], AnyStr]) -> AnyStr:
-        """The text with each match replaced by what `by` returns for it."""
+        """Return the text with each match replaced by the result of `by`."""
         try:
             replaced: AnyStr = self._pattern.sub(by, text, timeout=self._seconds)
         except TimeoutError:
@@ -96,14 +96,14 @@ class LimitedPattern(Generic[AnyStr]):
 def compile_limited(
     pattern: AnyStr, letters: str, seconds: float, too_slow: Callable[[], Exception]
 ) -> LimitedPattern[AnyStr]:
-    """`letters`: flags among LETTERS. ValueError with the reason for what is no expression, or cannot be run."""
+    """Compile a pattern. `letters`: flags among LETTERS. ValueError with the reason for an invalid pattern."""
     import regex
 
     flags = regex.V0
     for letter in letters:
         flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[letter]
     try:
-        # Callers keep what they compile; the library's own cache would hold it a second time.
+        # Callers cache compiled patterns; the cache of the library would hold them a second time.
         return LimitedPattern(regex.compile(cut_literals(pattern), flags, cache_pattern=False), seconds, too_slow)
     except (regex.error, RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from None

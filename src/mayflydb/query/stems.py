@@ -1,4 +1,4 @@
-"""Stems of words by the Snowball algorithms, for the full-text search of every language: https://snowballstem.org"""
+"""Word stems by the Snowball algorithms, for the full-text search of all query languages: https://snowballstem.org"""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from functools import lru_cache
 from typing import Final
 
 _MAX_STEMMED_LENGTH: Final = 64
-"""No word of a language is longer; what is gets compared as it is."""
+"""The maximum length of a word that is stemmed. No natural word is longer; a longer one is compared as it is."""
 
 
 @lru_cache(maxsize=1 << 15)
 def stem(word: str, algorithm: str) -> str:
-    """The stem of a word in small letters, by the algorithm of that name (`english`, ...)."""
+    """Return the stem of a lower-case word. `algorithm`: the name of a Snowball algorithm, such as `english`."""
     if len(word) > _MAX_STEMMED_LENGTH:
         return word
     import snowballstemmer
 
-    # A stemmer keeps the word it is at, and threads share what is here: each word gets its own, which costs little.
+    # A stemmer holds state and threads share this function: each word gets a new stemmer, which is cheap.
     found: str = snowballstemmer.stemmer(algorithm).stemWord(word)
     return found

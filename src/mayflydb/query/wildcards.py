@@ -1,4 +1,4 @@
-"""Texts with wildcards as LIKE has them: matchers whose time grows with the text, not with the ways to match it."""
+"""Patterns of LIKE. The time of a match grows with the length of the text and not with the number of possible matches."""
 
 from __future__ import annotations
 
@@ -8,26 +8,26 @@ from typing import Final, Protocol, TypeAlias
 Matcher: TypeAlias = Callable[[str], bool]
 
 MAX_SEGMENT_LENGTH: Final = 4096
-"""Characters between two `%` when `_` or brackets are among them: each costs a bit per character of the text."""
+"""The maximum length of a segment that contains `_` or sets: matching costs one bit of work for each element and character."""
 
 _MAX_CACHED_MASKS: Final = 1024
 
 
 class Characters(Protocol):
-    """A set of single characters."""
+    """A set of characters."""
 
     def __contains__(self, character: str, /) -> bool: ...
 
 
 Element: TypeAlias = str | Characters
-"""One character, or those that may stand in its place."""
+"""A single character, or the set of characters that match."""
 
 Segment: TypeAlias = Sequence[Element]
 """The elements between two `%`."""
 
 
 class _AnyCharacter:
-    """`_`."""
+    """The set of all characters, for `_`."""
 
     def __contains__(self, character: str) -> bool:
         return True
@@ -37,11 +37,11 @@ ANY: Final = _AnyCharacter()
 
 
 class SegmentTooLong(ValueError):
-    """A segment with wildcards for characters has more than LONGEST_SEGMENT of them."""
+    """A segment with sets of characters is longer than MAX_SEGMENT_LENGTH."""
 
 
 def match_segments(segments: Sequence[Segment]) -> Matcher:
-    """The matcher of texts that consist of the segments with anything between them; raises TooLong."""
+    """Return the matcher of texts that consist of the segments with any text between them. Raises SegmentTooLong."""
     if all(type(element) is str for segment in segments for element in segment):
         return _match_plain(["".join(map(str, segment)) for segment in segments])
     if max(map(len, segments)) > MAX_SEGMENT_LENGTH:
@@ -50,7 +50,7 @@ def match_segments(segments: Sequence[Segment]) -> Matcher:
 
 
 def _match_plain(parts: list[str]) -> Matcher:
-    """Without wildcards for single characters, strings do the searching."""
+    """Return the matcher of segments without wildcards, which uses string search."""
     if len(parts) == 1:
         return parts[0].__eq__
     first, *middle, last = parts
@@ -104,7 +104,9 @@ def _accepts(element: Element, character: str) -> bool:
 
 
 class _Search:
-    """Finds a segment by the shift-and method: one bit for each prefix of the segment that ends at the current character."""
+    """Finds a segment by the shift-and algorithm: bit n is set if the first n + 1 elements match up to the current
+    character.
+    """
 
     __slots__ = ("done", "masks", "segment")
 
@@ -114,7 +116,7 @@ class _Search:
         self.masks: dict[str, int] = {}
 
     def find(self, text: str, place: int, stop: int) -> int:
-        """Where the first match in text[place:stop] ends, or -1."""
+        """Return the end of the first match in text[place:stop], or -1."""
         prefixes = 0
         masks = self.masks
         for at in range(place, stop):

@@ -1,4 +1,4 @@
-"""What `$group`, `$bucket` and `$setWindowFields` gather: one accumulator for each group, given one frame for each document."""
+"""Accumulators of `$group`, `$bucket` and `$setWindowFields`: one object for each group, fed one frame for each document."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, shel
 
 
 class Accumulator(Protocol):
-    """What one group has gathered so far."""
+    """The running state of one output field of one group."""
 
     def add(self, frame: Frame) -> None:
-        """One more document."""
+        """Add one document, given as its frame."""
 
     def result(self) -> Value:
-        """What they come to; it may be asked for again after more documents."""
+        """Return the value of all documents added so far. More documents may be added afterwards."""
 
 
 class AccumulatorFactory(Protocol):
-    """Begins a group. `key`: the group's `_id`, which the `n` of `$firstN` and the like may read."""
+    """A factory of accumulators, called once for each group. `key`: the group's `_id`, which the `n` of `$firstN` may read."""
 
     def __call__(self, key: Value = MISSING) -> Accumulator: ...
 
@@ -36,7 +36,7 @@ _Compiler: TypeAlias = Callable[[str, Value, Env, Collection[str]], AccumulatorF
 
 
 def compile_accumulator(name: str, spec: Value, env: Env, variables: Collection[str] = ()) -> AccumulatorFactory:
-    """For `{name: spec}`, with `$` in the name. MqlError 15952 for an unknown accumulator, 238 for `$accumulator`."""
+    """Compile `{name: spec}`; `name` begins with `$`. MqlError 15952 for an unknown accumulator, 238 for `$accumulator`."""
     if name == "$accumulator":
         raise MqlError(238, "$accumulator is not supported: there is no JavaScript here")
     maker = _COMPILERS.get(name)
@@ -61,7 +61,7 @@ class _State(Protocol):
 
 
 class _Fold:
-    """Values go into a state as they come."""
+    """An accumulator that evaluates its operand for each document and adds the value to a state."""
 
     __slots__ = ("_operand", "_result", "_state")
 
@@ -78,7 +78,7 @@ class _Fold:
 
 
 class _EndState:
-    """The first or the last value, null if it was missing."""
+    """The state of `$first` and `$last`: the first or last value; a missing value becomes null."""
 
     __slots__ = ("_empty", "_last", "value")
 
@@ -94,7 +94,7 @@ class _EndState:
 
 
 class _PushState:
-    """All values; missing ones do not count."""
+    """The state of `$push`: all values that are not missing."""
 
     __slots__ = ("values",)
 
@@ -107,7 +107,7 @@ class _PushState:
 
 
 class _DistinctState:
-    """Each value once; missing ones do not count."""
+    """The state of `$addToSet`: one value for each comparison key; missing values are left out."""
 
     __slots__ = ("_key", "found")
 
@@ -121,7 +121,7 @@ class _DistinctState:
 
 
 class _MergeState:
-    """Documents over one another."""
+    """The state of `$mergeObjects`: later documents overwrite the fields of earlier ones."""
 
     __slots__ = ("document",)
 
@@ -162,7 +162,7 @@ def _total(state: _State) -> Number:
 
 
 class _ValueList:
-    """All values (null for missing ones), from which the result is picked."""
+    """An accumulator that keeps all values (null for missing ones) and computes the result from the list."""
 
     __slots__ = ("_operand", "_pick", "_values")
 
@@ -227,7 +227,10 @@ _MIN_BUFFER: Final = 64
 
 
 class _RankedOutputs:
-    """The outputs that come first, or last, by a ranking of the documents; what cannot be among them is let go in between."""
+    """The accumulator of `$top`, `$bottom`, `$topN` and `$bottomN`: the first or last outputs in the order of the ranking.
+
+    The list is sorted and cut whenever it holds twice the wanted number, so memory stays proportional to that number.
+    """
 
     __slots__ = ("_items", "_last", "_most", "_output", "_ranking", "_single")
 
@@ -302,4 +305,4 @@ _COMPILERS: Final[Mapping[str, _Compiler]] = {
 }
 
 NAMES: Final = frozenset(_COMPILERS)
-"""All accumulators, with `$`."""
+"""The names of all accumulators, with `$`."""

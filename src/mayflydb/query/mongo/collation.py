@@ -1,7 +1,8 @@
-"""Collation: how strings are compared where a command, a collection or an index says so.
+"""Collation: the comparison of strings by the rules that a command, a collection or an index names.
 
-Languages that sort as Unicode's root order does (`en`, `root`) are supported at strengths 1 to 3: letters, then accents, then
-case, lower before upper; white space, punctuation, symbols, digits and letters in this order. Others are refused.
+Supported are the locales that sort in Unicode's root order (`en`, `root`), at strengths 1 to 3. The order is: white space,
+punctuation, symbols, digits, letters. Strength 2 adds accents, strength 3 adds case, lower before upper. Other locales are
+refused.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ _CHOICES: Final[dict[str, tuple[Any, ...]]] = {
     "maxVariable": ("punct", "space"),
 }
 _VERSION: Final = "57.1"
-"""Of the root order, as the server reports it."""
+"""The version of the root order, as the server reports it."""
 
 
 class Collation(msgspec.Struct, frozen=True):
-    """One way to compare strings; `simple` is by code points."""
+    """The rules by which strings compare; the locale `simple` compares code points."""
 
     locale: str = "simple"
     strength: int = 3
@@ -47,7 +48,7 @@ class Collation(msgspec.Struct, frozen=True):
 
     @staticmethod
     def parse(document: Value) -> Collation:
-        """A collation as commands give it. MqlError 2 for one that is not supported; 14, 40414 and 40415 for no collation."""
+        """Parse the `collation` of a command. MqlError 2 if it is not supported; 14, 40414 or 40415 if it is malformed."""
         if type(document) is not dict:
             raise type_mismatch("collation", type_name(document), "object")
         if not document:
@@ -74,15 +75,17 @@ class Collation(msgspec.Struct, frozen=True):
 
     @property
     def is_simple(self) -> bool:
-        """Whether strings compare as they are."""
+        """Return whether strings compare by code points."""
         return self.locale == "simple"
 
     def key(self, text: str) -> Any:
-        """What a string is compared by: comparable, and equal for strings that the collation does not tell apart."""
+        """Return the comparison key of a string. Strings that the collation treats as equal have equal keys."""
         return text if self.locale == "simple" else _key(text, self.strength, self.numeric)
 
     def order_key(self, value: Value) -> OrderKey:
-        """`values.order_key` with strings, nested ones too, by this collation."""
+        """Return `values.order_key` of a value in which all strings, nested ones included, are replaced by their
+        collation keys.
+        """
         if self.locale == "simple":
             return order_key(value)
         kind = type(value)
@@ -99,7 +102,7 @@ class Collation(msgspec.Struct, frozen=True):
         return _OBJECT, tuple(fields)
 
     def document(self) -> Document:
-        """All of its options, as listIndexes and listCollections show them."""
+        """Return all options of the collation, as listIndexes and listCollections report them."""
         if self.is_simple:
             return {"locale": "simple"}
         given = {"strength": self.strength, "numericOrdering": self.numeric}
@@ -114,7 +117,7 @@ _OBJECT: Final = order_key({})[0]
 
 
 def _check_option(name: str, value: Value) -> None:
-    """Whether an option exists and has a value it can have."""
+    """Raise MqlError 40415 for an unknown option, 14 or 2 for a value that the option cannot have."""
     if name in ("locale", "version"):
         expected: type = str
     elif name in _DEFAULTS:
@@ -135,18 +138,18 @@ def _check_option(name: str, value: Value) -> None:
 _SPACE, _MARK, _SIGN, _CURRENCY, _DIGIT, _LETTER = (group << 24 for group in range(1, 7))
 
 _NUMBER: Final = _DIGIT + 0x200000
-"""Plus the digits a number has: beyond all characters."""
+"""The weight of a number, to which the count of its digits is added: above the weights of all single characters."""
 
 _ASCII_MARKS: Final = "_-,;:!?.'\"()[]{}@*/\\&#%"
 _ASCII_SIGNS: Final = "`^+<=>|~"
 _LIGATURES: Final = {"æ": "ae", "Æ": "AE", "œ": "oe", "Œ": "OE", "ß": "ss", "ẞ": "SS"}
 _STROKE_LETTERS: Final = {"ø": "o", "Ø": "O", "ł": "l", "Ł": "L", "đ": "d", "Đ": "D", "ħ": "h", "Ħ": "H"}
-"""Letters with a stroke, which Unicode does not decompose but sorts as if it did."""
+"""Letters with a stroke. Unicode does not decompose them but sorts them as a letter with an accent."""
 _STROKE: Final = 0x338
 
 
 def _key(text: str, strength: int, numeric: bool) -> tuple[tuple[int, ...], ...]:
-    # Long texts would fill the cache with what nobody asks for again.
+    # The keys of long texts are not cached: they are seldom asked for again and would fill the cache.
     return (_cached_sort_key if len(text) <= _MAX_CACHED_LENGTH else _sort_key)(text, strength, numeric)
 
 
@@ -170,7 +173,9 @@ _cached_sort_key = lru_cache(maxsize=16384)(_sort_key)
 
 
 def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
-    """Characters without accents and in lower case, their accents, and 0 for lower, 1 for upper case, 2 for other forms."""
+    """Yield (character, accents, form) for each base character: lower case without accents; 0 lower case, 1 upper
+    case, 2 other form.
+    """
     if text.isascii():
         for character in text:
             lower = character.lower()
@@ -197,7 +202,7 @@ def _elements(text: str) -> Iterator[tuple[str, tuple[int, ...], int]]:
 
 @lru_cache(maxsize=4096)
 def _weight(character: str) -> int:
-    """The place of a lower-case character without accents; 0 for control characters, which are ignored."""
+    """Return the primary weight of a lower-case character without accents; 0 for control characters, which are ignored."""
     category = unicodedata.category(character)
     code = ord(character)
     if character in "\t\n\v\f\r\x85\u2028\u2029" or category[0] == "Z":
@@ -216,11 +221,11 @@ def _weight(character: str) -> int:
 
 
 def _encode_digit_runs(weights: list[int]) -> Iterator[int]:
-    """Each run of digits as its number of digits and these, so that numbers come in their order."""
+    """Encode each run of digits as its length and then the digits, so that numbers sort by their value."""
     run: list[int] = []
     for weight in [*weights, 0]:
         if _DIGIT <= weight < _DIGIT + 10:
-            # Zeros in front do not count.
+            # Leading zeros do not count.
             run = [weight] if run == [_DIGIT] else [*run, weight]
             continue
         if run:

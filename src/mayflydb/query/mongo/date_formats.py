@@ -1,4 +1,4 @@
-"""Dates as text: the formats of `$dateToString` and `$dateFromString`, and the ways to write a date that need no format."""
+"""Dates as text: the formats of `$dateToString` and `$dateFromString`, and the date forms that are parsed without a format."""
 
 from __future__ import annotations
 
@@ -62,13 +62,15 @@ _WRITE: Final[Mapping[str, Callable[[Parts], str]]] = {
 _SPECIFIER: Final = re.compile("%(.?)", re.DOTALL)
 _WRITE_SPECIFIERS: Final = frozenset((*_WRITE, "%", "z", "Z"))
 _PERCENT: Final = "%\0"
-"""Stands for `%%` while other letters are written. No format has it: a zero byte is no letter."""
+"""A placeholder for `%%` while the other specifiers are replaced. A format never contains it, because a zero byte is
+no letter.
+"""
 _MAX_CACHED_FORMAT: Final = 1024
-"""Longer formats are read anew each time."""
+"""Formats longer than this many characters are parsed each time and not cached."""
 
 
 def _count_specifiers(layout: str, known: frozenset[str]) -> Mapping[str, int]:
-    """How often each letter stands behind `%`. MqlError 18535 and 18536 for a format that is none."""
+    """Count each specifier in a format. MqlError 18535 for a trailing `%`, 18536 for an unknown specifier."""
     rest = layout.replace("%%", "")
     counts = {letter: count for letter in known - {"%"} if (count := rest.count(f"%{letter}"))}
     if rest.count("%") != sum(counts.values()):
@@ -83,7 +85,7 @@ _cached_specifiers = lru_cache(maxsize=256)(_count_specifiers)
 
 
 def format_date(instant: int, layout: str, zone: Zone) -> str:
-    """MqlError 18537 for years that have not four digits."""
+    """Return a date as text. `instant` is milliseconds since 1970. MqlError 18537 for a year outside 0 to 9999."""
     letters = (_cached_specifiers if len(layout) <= _MAX_CACHED_FORMAT else _count_specifiers)(
         layout, _WRITE_SPECIFIERS
     )
@@ -105,7 +107,7 @@ def _offset(letter: str, offset: int) -> str:
 
 
 def format_iso(instant: int) -> str:
-    """A date as `$toString` writes it."""
+    """Return a date in ISO 8601, as `$toString` writes it."""
     return format_date(instant, ISO, UTC_ZONE)
 
 
@@ -113,7 +115,7 @@ def format_iso(instant: int) -> str:
 
 
 class DateParseError(Exception):
-    """A text that is no date, and why."""
+    """A text that cannot be parsed as a date; the message gives the reason."""
 
 
 _MONTH_NUMBERS: Final = {name[:3].lower(): index for index, name in enumerate(MONTH_NAMES, 1)}
@@ -156,7 +158,7 @@ _COMMON_FORMATS: Final = tuple(
         rf"{_WORDS}(?P<b>[A-Za-z]{{3,9}})\s+(?P<d>\d{{1,2}}),?\s+(?P<Y>\d{{4}})(?:,?\s+{_TIME}(?:{_ZONE})?)?",
     )
 )
-"""Ways to write a date, each with an optional time and zone."""
+"""The date forms that need no format, each with an optional time and time zone."""
 
 
 def _compile_format(layout: str) -> re.Pattern[str]:
@@ -169,7 +171,9 @@ _cached_pattern = lru_cache(maxsize=256)(_compile_format)
 
 
 def parse_date(text: str, layout: str | None, zone: Zone | None) -> int:
-    """The instant a text stands for. Unreadable if it does for none; `zone`: where its clock is, unless it says so itself."""
+    """Parse a text into milliseconds since 1970. `zone` applies where the text names no time zone. DateParseError on
+    failure.
+    """
     stripped = text.strip() if layout is None else text
     patterns = (
         _COMMON_FORMATS

@@ -1,5 +1,5 @@
-"""Dates over milliseconds since 1970: parts, ISO weeks, time zones, and arithmetic by units. Any int64 has a date here;
-zones know their rules for the years 1 to 9999 and keep to a 400-year cycle of them beyond.
+"""Dates as milliseconds since 1970: their parts, ISO weeks, time zones, and arithmetic by units.
+Every int64 is a date here. Rules of time zones are known for the years 1 to 9999; beyond, they repeat every 400 years.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ HOUR: Final = 60 * MINUTE
 DAY: Final = 24 * HOUR
 
 _CYCLE: Final = CYCLE * DAY
-"""400 years."""
+"""Milliseconds in 400 years."""
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 FIXED_UNITS: Final[Mapping[str, int]] = {"millisecond": 1, "second": SECOND, "minute": MINUTE, "hour": HOUR}
@@ -32,7 +32,7 @@ UNITS: Final = frozenset({*FIXED_UNITS, "day", "week", *MONTH_UNITS})
 
 
 class Parts(msgspec.Struct, frozen=True):
-    """A local time taken apart."""
+    """The fields of a local time. `days`: days since 1970-01-01."""
 
     days: int
     year: int
@@ -45,28 +45,28 @@ class Parts(msgspec.Struct, frozen=True):
 
     @property
     def weekday(self) -> int:
-        """1 for Monday to 7 for Sunday."""
+        """Return 1 for Monday to 7 for Sunday."""
         return weekday(self.days)
 
     @property
     def day_of_year(self) -> int:
-        """From 1."""
+        """Return the day of the year, from 1."""
         return self.days - days_of(self.year, 1, 1) + 1
 
     @property
     def week(self) -> int:
-        """Weeks begin on Sundays; days before the first Sunday are in week 0."""
+        """Return the week of the year. Weeks begin on Sundays; days before the first Sunday are in week 0."""
         return (self.day_of_year + 6 - self.weekday % 7) // 7
 
     def iso_week(self) -> tuple[int, int]:
-        """The year a week belongs to, and the week, from 1: the week of the year's first Thursday."""
+        """Return (year, week) by ISO 8601: week 1 holds the year's first Thursday."""
         thursday = self.days + 4 - self.weekday
         year = date_of(thursday)[0]
         return year, (thursday - days_of(year, 1, 1)) // 7 + 1
 
 
 def parts_of(local: int) -> Parts:
-    """`local`: milliseconds since 1970 on the clock of the place."""
+    """Split a local time into its fields. `local`: milliseconds since 1970 on the local clock."""
     days, rest = divmod(local, DAY)
     hour, rest = divmod(rest, HOUR)
     minute, rest = divmod(rest, MINUTE)
@@ -75,13 +75,13 @@ def parts_of(local: int) -> Parts:
 
 
 def iso_days(year: int, week: int, day: int) -> int:
-    """Days since 1970 of a day of an ISO week."""
+    """Return the days since 1970 of a day of an ISO week."""
     fourth = days_of(year, 1, 4)
     return fourth - weekday(fourth) + 7 * (week - 1) + day
 
 
 def check_range(milliseconds: int, name: str) -> int:
-    """MqlError 15 outside an int64."""
+    """Return `milliseconds`, or raise MqlError 15 if they do not fit an int64. `name`: the operator."""
     if not INT64_MIN <= milliseconds <= INT64_MAX:
         raise MqlError(15, f"date overflow in {name}")
     return milliseconds
@@ -96,9 +96,10 @@ _LAST: Final = (datetime(9998, 1, 1) - _EPOCH) // timedelta(milliseconds=1)  # n
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """A place's clock. Instants and local times are milliseconds since 1970.
+    """A time zone. Instants and local times are milliseconds since 1970.
 
-    `rules`: a place's; without them the clock is ahead of UTC by `fixed` milliseconds, which may be more than a day.
+    `rules`: the rules of a named time zone. Without them the local time is ahead of UTC by `fixed` milliseconds, which may
+    exceed a day.
     """
 
     rules: ZoneInfo | None = None
@@ -106,22 +107,24 @@ class Zone(msgspec.Struct, frozen=True):
 
     @property
     def is_utc(self) -> bool:
-        """Whether there is nothing to add."""
+        """Return whether local time equals UTC."""
         return self.rules is None and not self.fixed
 
     def offset(self, instant: int) -> int:
-        """What the clock is ahead of UTC by, in milliseconds."""
+        """Return the offset of local time from UTC at an instant, in milliseconds."""
         if self.rules is None:
             return self.fixed
         moment = _EPOCH.replace(tzinfo=UTC) + timedelta(milliseconds=_shift_into_range(instant))
         return _milliseconds(moment.astimezone(self.rules).utcoffset())
 
     def local(self, instant: int) -> int:
-        """What the clock shows."""
+        """Return the local time of an instant."""
         return instant + self.offset(instant)
 
     def instant(self, local: int) -> int:
-        """When the clock shows that: the first time, where it does twice; later by the gap, where it never does."""
+        """Return the instant of a local time: the first of two where clocks go back, shifted by the gap where clocks
+        go forward.
+        """
         if self.rules is None:
             return local - self.fixed
         moment = (_EPOCH + timedelta(milliseconds=_shift_into_range(local))).replace(tzinfo=self.rules)
@@ -146,7 +149,9 @@ UTC_ZONE: Final = Zone()
 
 @lru_cache(maxsize=256)
 def zone_of(name: str) -> Zone:
-    """An Olson name, or an offset: `+02:00`, `-0330`, `+05`, up to `+99:99`. MqlError 40485 for anything else."""
+    """Return the zone of an Olson name or of an offset (`+02:00`, `-0330`, `+05`, up to `+99:99`). MqlError 40485 for
+    other names.
+    """
     if name in ("UTC", "GMT", "Z"):
         return UTC_ZONE
     match = _OFFSET.fullmatch(name)
@@ -164,14 +169,14 @@ def zone_of(name: str) -> Zone:
 
 
 def check_unit(name: str, unit: str) -> str:
-    """MqlError 9 for what is no unit. `name`: the operator."""
+    """Return `unit`, or raise MqlError 9 if it is no unit of time. `name`: the operator."""
     if unit not in UNITS:
         raise failed_to_parse(f"{name} parameter 'unit' value cannot be recognized as a time unit: {unit}")
     return unit
 
 
 def parse_weekday(name: str, day: str) -> int:
-    """1 for Monday to 7, from `monday`, `Mon`, ... MqlError 9 for what is no day. `name`: the operator."""
+    """Return 1 for Monday to 7 for Sunday from `monday`, `Mon`, ... MqlError 9 for another text. `name`: the operator."""
     lowered = day.lower()
     for index, each in enumerate(WEEKDAYS):
         if lowered in (each, each[:3]):
@@ -180,7 +185,9 @@ def parse_weekday(name: str, day: str) -> int:
 
 
 def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
-    """A later (or earlier) instant: months and days on the clock of the zone, at the last day of a month that is too short."""
+    """Return `instant` plus `amount` units. Days and months are added in local time; a day past the end of a month
+    becomes its last day.
+    """
     if unit in FIXED_UNITS:
         return instant + amount * FIXED_UNITS[unit]
     days, of_day = divmod(zone.local(instant), DAY)
@@ -195,7 +202,7 @@ def shift(instant: int, unit: str, amount: int, zone: Zone) -> int:
 
 
 def difference(start: int, end: int, unit: str, zone: Zone, first_day: int = 7) -> int:
-    """How many boundaries of the unit lie between two instants; weeks begin on `first_day`."""
+    """Return the number of boundaries of the unit between two instants. Weeks begin on `first_day`."""
     if unit in ("millisecond", "second", "minute"):
         return end // FIXED_UNITS[unit] - start // FIXED_UNITS[unit]
     one, other = zone.local(start), zone.local(end)
@@ -222,7 +229,7 @@ _BIN_ORIGIN: Final = days_of(2000, 1, 1)
 
 
 def truncate(instant: int, unit: str, size: int, zone: Zone, first_day: int = 7) -> int:
-    """The beginning of the bin of `size` units the instant lies in; bins are counted from 2000."""
+    """Return the start of the bin of `size` units that contains the instant. Bins are counted from 2000-01-01."""
     if unit in FIXED_UNITS:
         start = zone.instant(_BIN_ORIGIN * DAY)
         width = size * FIXED_UNITS[unit]
@@ -252,4 +259,4 @@ PARTS_BY_OPERATOR: Final[Mapping[str, Callable[[Parts], int]]] = {
     "$isoWeek": lambda parts: parts.iso_week()[1],
     "$isoDayOfWeek": lambda parts: parts.weekday,
 }
-"""The parts that have an operator of their own."""
+"""The parts of a date that have an operator of their own."""

@@ -1,4 +1,4 @@
-"""Trigonometry in decimals: 34 digits, from series computed with more."""
+"""Trigonometry of decimals: results of 34 digits, from series computed with more digits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _round_result(function: Callable[[Decimal], Decimal]) -> Callable[[Decimal],
 
 
 def _reduce_angle(value: Decimal) -> Decimal:
-    """The angle within a half turn of 0, with as many more digits as the angle is large."""
+    """Reduce an angle to at most half a turn from 0. The precision grows with the angle, so that no digits are lost."""
     if value.adjusted() > 300:
         return _NAN
     wide = Context(prec=80 + max(0, value.adjusted()), traps=[])
@@ -34,7 +34,7 @@ def _reduce_angle(value: Decimal) -> Decimal:
 
 
 def pi(digits: int) -> Decimal:
-    """To so many digits, by Machin's formula where more are needed than are written down."""
+    """Return pi to a number of digits: from the constant up to 90 digits, beyond that by Machin's formula."""
     if digits <= 90:
         return _PI
     scale: int = 10 ** (digits + 10)
@@ -80,7 +80,7 @@ def _tan(value: Decimal) -> Decimal:
 
 
 def _atan(value: Decimal) -> Decimal:
-    """The argument is made small by halving the angle, then summed."""
+    """Return the arc tangent: the argument is halved by the half-angle formula until the power series converges quickly."""
     if value.is_nan():
         return value
     if value.is_infinite():
@@ -104,7 +104,7 @@ def _atan(value: Decimal) -> Decimal:
 
 
 def atan2(y: Decimal, x: Decimal) -> Decimal:
-    """The angle of a point, from -pi to pi."""
+    """Return the angle of the point (x, y), from -pi to pi."""
     with localcontext(_WORK_CONTEXT):
         return DECIMAL.plus(_atan2(y, x))
 
@@ -195,4 +195,4 @@ FUNCTIONS: Final[Mapping[str, Callable[[Decimal], Decimal]]] = {
         "$radiansToDegrees": lambda value: _WORK_CONTEXT.divide(_WORK_CONTEXT.multiply(value, Decimal(180)), _PI),
     }.items()
 }
-"""Of numbers within the function's domain."""
+"""The functions by operator. Arguments must lie within the function's domain."""

@@ -1,7 +1,7 @@
-"""Powers and logarithms of Decimal128 with the last digits of the server's own.
+"""Powers and logarithms of Decimal128, equal to the server's results to the last digit.
 
-Its library (Intel's, https://www.netlib.org/misc/intel/) goes by way of binary numbers of 113 bits, so that not every result is
-the decimal nearest to the exact one. Each step that rounds there rounds here, to 113 bits or to 34 digits.
+The server's library (Intel's, https://www.netlib.org/misc/intel/) computes in binary numbers of 113 bits, so that some results
+differ from the correctly rounded decimal. The functions here round at the same steps, to 113 bits or to 34 digits.
 """
 
 from __future__ import annotations
@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Final
 
 DECIMAL: Final = Context(prec=34, rounding=ROUND_HALF_EVEN, Emin=-6143, Emax=6144, capitals=1, clamp=1, traps=[])
-"""Decimal128's own: 34 digits, half to even, nothing raises."""
+"""The arithmetic of Decimal128: 34 digits, rounding half to even, no signals."""
 
 _EXACT: Final = Context(prec=100, rounding=ROUND_HALF_EVEN, Emin=-999999, Emax=999999, traps=[])
-"""Digits enough for a number of 113 bits and for the distance of two of them."""
+"""Enough digits to hold a number of 113 bits, and the difference of two of them, without error."""
 _BITS: Final = 113
 _ZERO, _ONE, _TWO, _TEN = Decimal(0), Decimal(1), Decimal(2), Decimal(10)
 _INFINITY: Final = Decimal("Infinity")
@@ -29,7 +29,7 @@ def _power_of_two(power: int) -> Decimal:
 
 
 def _round_to_binary(value: Decimal) -> Decimal:
-    """The nearest number of 113 bits."""
+    """Round to the nearest number of 113 bits."""
     if not value or not value.is_finite():
         return value
     power = int(value.adjusted() * 3.3219280948873626) - _BITS
@@ -39,7 +39,7 @@ def _round_to_binary(value: Decimal) -> Decimal:
 
 
 def _round_to_decimal(value: Decimal) -> Decimal:
-    """A number of 113 bits as a decimal of 34 digits, of fewer if they tell all of it."""
+    """Round a number of 113 bits to 34 digits, or to fewer digits if these are exact."""
     near = DECIMAL.plus(value)
     if near != value:
         return near
@@ -49,12 +49,12 @@ def _round_to_decimal(value: Decimal) -> Decimal:
 # --- exponentials ----------------------------------------------------------------------------------------------------
 
 _EXPONENT_LIMIT: Final = Decimal(11000)
-"""Where the library's binary numbers end: powers beyond are computed with an exponent that is this much smaller."""
+"""The largest exponent of e that the library's binary numbers hold; for larger ones the result is scaled afterwards."""
 _LN_2: Final = _round_to_binary(_EXACT.ln(_TWO))
 
 
 def exponential(value: Decimal, base: Decimal | None = None) -> Decimal:
-    """e to that power, or 2 if `base` is 2."""
+    """Return e to the power of `value`, or 2 to it if `base` is 2."""
     if value.is_nan():
         return _NAN
     if value.is_infinite():
@@ -80,7 +80,7 @@ def exponential(value: Decimal, base: Decimal | None = None) -> Decimal:
 
 
 def _power_of_ten(value: Decimal) -> Decimal:
-    """The whole part of the exponent moves the point, and only the rest is computed."""
+    """Return 10 to a power: the whole part of the exponent shifts the decimal point, and only the fraction is computed."""
     if value.is_nan():
         return _NAN
     if value.copy_abs() > 6400:
@@ -93,13 +93,13 @@ def _power_of_ten(value: Decimal) -> Decimal:
 # --- logarithms ------------------------------------------------------------------------------------------------------
 
 _SHIFT: Final = 4464
-"""Powers of ten beyond this one are none of the library's binary numbers: larger and smaller ones are moved by so many places."""
+"""Powers of ten beyond this one exceed the library's binary numbers: larger and smaller operands are first scaled by it."""
 _SHIFT_LN: Final = _round_to_binary(_EXACT.multiply(Decimal(_SHIFT), _EXACT.ln(_TEN)))
 _ONE_BY_LN_10: Final = _round_to_binary(_EXACT.divide(_ONE, _EXACT.ln(_TEN)))
 
 
 def natural_log(value: Decimal) -> Decimal:
-    """Of a positive number."""
+    """Return the natural logarithm of a positive number."""
     if value.is_infinite():
         return value
     log, shift = _log(value)
@@ -107,7 +107,7 @@ def natural_log(value: Decimal) -> Decimal:
 
 
 def decimal_log(value: Decimal) -> Decimal:
-    """To base 10, of a positive number."""
+    """Return the logarithm to base 10 of a positive number."""
     if value.is_infinite():
         return value
     log, shift = _log(value)
@@ -116,7 +116,7 @@ def decimal_log(value: Decimal) -> Decimal:
 
 
 def _log(value: Decimal) -> tuple[Decimal, Decimal]:
-    """(natural logarithm in 113 bits, places by which the number was moved before)."""
+    """Return (natural logarithm in 113 bits, the power of ten by which the number was scaled before)."""
     shift = 0
     if value > Decimal((0, (1,), _SHIFT)):
         shift = _SHIFT
@@ -126,7 +126,7 @@ def _log(value: Decimal) -> tuple[Decimal, Decimal]:
     log = _round_to_binary(_EXACT.ln(near))
     distance = _EXACT.subtract(near, _ONE)
     if not shift and distance.copy_abs() < _HALF:
-        # Close to 1 the rounding of the number itself counts, and is taken back.
+        # Near 1 the rounding error of the operand dominates and is subtracted again.
         error = _round_to_binary(_EXACT.subtract(distance, _round_to_binary(DECIMAL.subtract(value, _ONE))))
         log = _round_to_binary(_EXACT.subtract(log, _round_to_binary(_EXACT.divide(error, near))))
     return log, Decimal(shift)
@@ -136,7 +136,9 @@ def _log(value: Decimal) -> tuple[Decimal, Decimal]:
 
 
 def power(base: Decimal, exponent: Decimal) -> Decimal:
-    """With 34 digits, zeros at the end among them; a zero is 0E-6176. The base is not 0 where the exponent is negative."""
+    """Return a power with 34 digits, trailing zeros included; a zero is 0E-6176. The base is not 0 if the exponent is
+    negative.
+    """
     if base == _TEN:
         result = _power_of_ten(exponent)
     elif base == _TWO:
@@ -164,7 +166,7 @@ def _power(base: Decimal, exponent: Decimal) -> Decimal:
 
 
 def _by_logarithm(base: Decimal, exponent: Decimal) -> Decimal:
-    """e to (exponent times logarithm), whose last digits are kept apart and added at the end."""
+    """Return e to (exponent * logarithm). The low digits of the logarithm are kept apart and added at the end."""
     log = _EXACT.ln(base)
     if log.copy_abs() < Decimal("1E-9"):
         high, low = DECIMAL.plus(log), DECIMAL.plus(_EXACT.subtract(log, DECIMAL.plus(log)))

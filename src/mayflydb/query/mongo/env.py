@@ -1,4 +1,4 @@
-"""What the filters, expressions and updates of one command are evaluated in."""
+"""The environment of one command: the values that its filters, expressions and updates read."""
 
 from __future__ import annotations
 
@@ -11,14 +11,18 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 
 
 def no_chance() -> float:
-    """For commands that draw nothing."""
+    """The source of random numbers for commands that use none: raise AssertionError."""
     raise AssertionError("nobody has said where chance comes from")
 
 
 class Env(msgspec.Struct, frozen=True):
-    """`now`: milliseconds since 1970, what `$$NOW` and `$currentDate` give; `variables`: those of `let`, by name without `$$`;
-    `chance`: numbers in [0, 1) for `$rand` and `$sampleRate`; `score`: how well a document is found by the `$text` of a pipeline,
-    for expressions, while documents are as they were read."""
+    """The environment of a command.
+
+    `now`: milliseconds since 1970, for `$$NOW` and `$currentDate`. `variables`: those of `let`, by name without `$$`.
+    `chance`: returns a random number in [0, 1), for `$rand` and `$sampleRate`. `score`: returns the text score of a document
+    for the
+    `$text` of a pipeline; it is set only while documents are unchanged since they were read.
+    """
 
     now: int
     variables: Mapping[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What MongoDB says when it refuses: one exception with the protocol's code, and the names of the codes.
+"""The errors of MongoDB's protocol: one exception that carries the code, and the names of the codes.
 
 Names: https://github.com/mongodb/mongo `src/mongo/base/error_codes.yml`.
 """
@@ -123,12 +123,12 @@ CODE_NAMES: Final[Mapping[int, str]] = {
 
 
 def name_of(code: int) -> str:
-    """`codeName` of a code; those without a name are `Location<code>`."""
+    """Return the `codeName` of a code; `Location<code>` for a code without a name."""
     return CODE_NAMES.get(code, f"Location{code}")
 
 
 class MqlError(BadRequest):
-    """A refusal in the protocol's own words. `fields` go into the reply beside ok, errmsg, code and codeName."""
+    """An error with a code of the protocol. `fields` go into the reply beside ok, errmsg, code and codeName."""
 
     def __init__(self, code: int, message: str, labels: tuple[str, ...] = (), **fields: Any) -> None:
         super().__init__(message)
@@ -138,16 +138,19 @@ class MqlError(BadRequest):
 
 
 def bad_value(message: str) -> MqlError:
-    """2, the most frequent refusal."""
+    """Return an error of code 2."""
     return MqlError(2, message)
 
 
 def failed_to_parse(message: str) -> MqlError:
-    """9."""
+    """Return an error of code 9."""
     return MqlError(9, message)
 
 
 def type_mismatch(field: str, found: str, *expected: str) -> MqlError:
-    """14: a command's field has another type than it must have. `field` is `<command>.<field>`; types by their BSON names."""
+    """Return an error of code 14 for a field of a command that has the wrong type.
+
+    `field` is `<command>.<field>`; `found` and `expected` are aliases of BSON types.
+    """
     wanted = f"type '{expected[0]}'" if len(expected) == 1 else f"types '[{', '.join(expected)}]'"
     return MqlError(14, f"BSON field '{field}' is the wrong type '{found}', expected {wanted}")

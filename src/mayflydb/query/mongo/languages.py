@@ -1,7 +1,7 @@
-"""Languages of text indexes: their names, and what becomes of a text's words in each.
+"""Languages of text indexes: their names, and the terms of a text in each.
 
-A word is brought to small letters, left out if it is a stop word, reduced to its stem, and loses its accents, in this order.
-Stop words are left out of English alone. Language `none` has neither stop words nor stems.
+A word is converted to lower case, dropped if it is a stop word, reduced to its stem, and stripped of accents, in this order.
+Only English has stop words. Language `none` has neither stop words nor stems.
 Source: https://www.mongodb.com/docs/manual/reference/text-search-languages/
 """
 
@@ -50,13 +50,13 @@ _ENGLISH: Final = """
 """
 
 _STOP_WORDS: Final[Mapping[str, frozenset[str]]] = {"english": frozenset(_ENGLISH.split())}
-"""Articles, pronouns, auxiliaries, prepositions and the like, with their contractions."""
+"""Stop words: articles, pronouns, auxiliaries, prepositions and similar words, with their contractions."""
 
 _WORD: Final = re.compile(r"\w+(?:'\w+)*")
 
 
 def language_of(name: str) -> str | None:
-    """The language that a name or a code of two letters stands for, whatever its case; None: there is none of that name."""
+    """Return the language of a name or a two-letter code, in any case; None if there is none."""
     folded = name.lower()
     if folded == NONE or folded in _ALGORITHMS:
         return folded
@@ -64,12 +64,12 @@ def language_of(name: str) -> str | None:
 
 
 def words_of(text: str) -> list[str]:
-    """The words of a text as they are written."""
+    """Return the words of a text as they are written."""
     return _WORD.findall(text)
 
 
 def plain(text: str, case: bool, accents: bool) -> str:
-    """A text without what a search does not look at; `case` and `accents` say what it does look at."""
+    """Return a text in lower case unless `case`, and without accents unless `accents`."""
     if not accents and not text.isascii():
         spelt = unicodedata.normalize("NFD", text)
         text = "".join(character for character in spelt if not unicodedata.combining(character))
@@ -77,7 +77,7 @@ def plain(text: str, case: bool, accents: bool) -> str:
 
 
 def terms_of(text: str, language: str, case: bool = False, accents: bool = False) -> Iterator[str]:
-    """What the words of a text are found by, in their order."""
+    """Yield the search terms of a text, in order."""
     if language == NONE:
         yield from words_of(plain(text, case, accents))
         return

@@ -1,5 +1,7 @@
-"""Arithmetic over int32, int64, double and Decimal128: the wider type wins, an int32 that overflows becomes an int64, an int64
-that overflows a double; decimals have 34 digits. Operands are numbers (`values.is_number`); the caller has seen to that.
+"""Arithmetic of int32, int64, double and Decimal128.
+
+The wider type wins. An int32 result that overflows becomes an int64, an int64 result that overflows a double. Decimals have 34
+digits. Callers make sure that operands are numbers (`values.is_number`).
 """
 
 from __future__ import annotations
@@ -24,7 +26,7 @@ _WIDE: Final = Context(prec=7000, rounding=ROUND_HALF_EVEN, traps=[])
 
 
 def decimal_of(value: Number) -> Decimal:
-    """A number as a decimal; a double has 15 digits in it, as the server converts them."""
+    """Convert a number to a decimal. A double keeps 15 digits, as in the server's conversion."""
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
         return _NAN if number.is_snan() else number
@@ -38,26 +40,26 @@ def decimal_of(value: Number) -> Decimal:
 
 
 def decimal128(number: Decimal) -> Decimal128:
-    """What a decimal is stored as, rounded to 34 digits."""
+    """Return a decimal as Decimal128, rounded to 34 digits."""
     return Decimal128(DECIMAL.plus(number) if not number.is_snan() else number)
 
 
 def double_of(value: Number) -> float:
-    """The nearest double; infinite beyond its range."""
+    """Return the nearest double; infinity beyond its range."""
     if type(value) is Decimal128:
         return float(decimal_of(value))
     return float(value)  # type: ignore[arg-type]
 
 
 def whole(value: int, wide: bool) -> Number:
-    """An exact result as int32 or int64 (always that if `wide`), or as a double if it fits neither."""
+    """Return an exact integer result as int32 (not if `wide`) or int64, or as a double if it exceeds an int64."""
     if not wide and INT32_MIN <= value <= INT32_MAX:
         return int(value)
     return Int64(value) if INT64_MIN <= value <= INT64_MAX else float(value)
 
 
 def integral(value: Value) -> int | None:
-    """The integer a number of any type stands for; None if it has a fraction, is not finite, or is no number."""
+    """Return the integer value of a number of any type; None for a fraction, an infinity, NaN, or another type."""
     kind = type(value)
     if kind is int or kind is Int64:
         return int(value)
@@ -72,13 +74,13 @@ def integral(value: Value) -> int | None:
 
 
 def int32_of(value: Value) -> int | None:
-    """`integral` if it fits an int32."""
+    """Return `integral` of a value if it fits an int32, else None."""
     number = integral(value)
     return number if number is not None and INT32_MIN <= number <= INT32_MAX else None
 
 
 def is_nan(value: Number) -> bool:
-    """Whether it is a double's or a decimal's NaN."""
+    """Return whether a number is NaN."""
     if type(value) is Decimal128:
         return bool(value.to_decimal().is_nan())
     return value != value
@@ -107,24 +109,24 @@ def _pair(
 
 
 def add(one: Number, other: Number) -> Number:
-    """The sum."""
+    """Return the sum."""
     if type(one) is int and type(other) is int:
         return whole(one + other, False)
     return _pair(one, other, int.__add__, float.__add__, DECIMAL.add)
 
 
 def subtract(one: Number, other: Number) -> Number:
-    """The difference."""
+    """Return the difference."""
     return _pair(one, other, int.__sub__, float.__sub__, DECIMAL.subtract)
 
 
 def multiply(one: Number, other: Number) -> Number:
-    """The product."""
+    """Return the product."""
     return _pair(one, other, int.__mul__, float.__mul__, DECIMAL.multiply)
 
 
 def divide(one: Number, other: Number) -> Number:
-    """The quotient: a double, or a decimal if one of them is. MqlError 2 for a divisor of 0."""
+    """Return the quotient: a double, or a decimal if an operand is one. MqlError 2 for a divisor of 0."""
     if Decimal128 in (type(one), type(other)):
         divisor = decimal_of(other)
         if not divisor:
@@ -137,7 +139,7 @@ def divide(one: Number, other: Number) -> Number:
 
 
 def modulo(one: Number, other: Number) -> Number:
-    """The remainder of a division that truncates: it has the sign of `one`. MqlError 16610 for a divisor of 0."""
+    """Return the remainder of a truncating division, with the sign of `one`. MqlError 16610 for a divisor of 0."""
     if double_of(other) == 0 and not (type(other) is Decimal128 and decimal_of(other)):
         raise MqlError(16610, "can't $mod by zero")
     return _pair(one, other, _int_remainder, _double_remainder, DECIMAL.remainder)
@@ -153,7 +155,7 @@ def _double_remainder(one: float, other: float) -> float:
 
 
 def power(base: Number, exponent: Number) -> Number:
-    """MqlError 28764 for 0 to a negative power. An integer where the result is one and fits, else a double."""
+    """Return a power: an integer if it is one and fits, else a double. MqlError 28764 for 0 to a negative power."""
     if not _sign(base) and _sign(exponent) < 0:
         raise MqlError(28764, "$pow cannot take a base of 0 and a negative exponent")
     if Decimal128 in (type(base), type(exponent)):
@@ -164,7 +166,7 @@ def power(base: Number, exponent: Number) -> Number:
 
 
 def _sign(value: Number) -> int:
-    """1, -1, or 0, which is also NaN's."""
+    """Return the sign: 1, 0 or -1; 0 for NaN."""
     number = decimal_of(value) if type(value) is Decimal128 else value
     return 0 if is_nan(value) else (number > 0) - (number < 0)  # type: ignore[operator]
 
@@ -191,7 +193,7 @@ def _int_power(base: int, exponent: int, wide: bool) -> Number:
 
 
 def absolute(value: Number) -> Number:
-    """MqlError 28680 for the smallest int64, which has none."""
+    """Return the absolute value. MqlError 28680 for the smallest int64, whose absolute value exceeds an int64."""
     if type(value) is Decimal128:
         return Decimal128(value.to_decimal().copy_abs())
     if type(value) is float:
@@ -202,30 +204,32 @@ def absolute(value: Number) -> Number:
 
 
 def floor(value: Number) -> Number:
-    """Down to a whole number, of the same type."""
+    """Round down to an integer of the same type."""
     return _to_whole(value, math.floor, "ROUND_FLOOR")
 
 
 def ceil(value: Number) -> Number:
-    """Up to a whole number, of the same type."""
+    """Round up to an integer of the same type."""
     return _to_whole(value, math.ceil, "ROUND_CEILING")
 
 
 def _to_whole(value: Number, step: Callable[[float], int], rounding: str) -> Number:
     if type(value) is float:
-        # What becomes 0 keeps its sign.
+        # A result of 0 keeps the sign of the operand.
         return (float(step(value)) or value * 0.0) if math.isfinite(value) else value
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
         if not number.is_finite() or number.adjusted() >= DECIMAL.prec:
-            # Whole numbers of more digits are none to the server, infinities among them.
+            # The server gives NaN for decimals with more digits than the precision, infinities included.
             return Decimal128("NaN")
         return Decimal128(number.to_integral_value(rounding, DECIMAL))
     return value
 
 
 def round_to(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Number:
-    """To `place` digits after the point (before it, where negative), of the same type if it fits."""
+    """Round to `place` digits behind the point, before it if negative; the type stays if the result fits. MqlError
+    51080 beyond an int64.
+    """
     if type(value) is Decimal128:
         number: Decimal = value.to_decimal()
         if not number.is_finite() or -place <= number.as_tuple().exponent:  # type: ignore[operator]
@@ -247,12 +251,12 @@ def round_to(value: Number, place: int, rounding: str = ROUND_HALF_EVEN) -> Numb
 
 
 def truncate_to(value: Number, place: int) -> Number:
-    """`rounded` towards 0."""
+    """Truncate to `place` digits behind the point, before it if negative."""
     return round_to(value, place, ROUND_DOWN)
 
 
 def square_root(value: Number) -> Number:
-    """MqlError 28714 below 0."""
+    """Return the square root. MqlError 28714 for a negative number."""
     if _sign(value) < 0:
         raise MqlError(28714, "$sqrt's argument must be greater than or equal to 0")
     if type(value) is Decimal128:
@@ -261,7 +265,7 @@ def square_root(value: Number) -> Number:
 
 
 def exponential(value: Number) -> Number:
-    """e to that power."""
+    """Return e to a power."""
     if type(value) is Decimal128:
         return Decimal128(decimal_powers.exponential(value.to_decimal()))
     try:
@@ -271,7 +275,7 @@ def exponential(value: Number) -> Number:
 
 
 def natural_log(value: Number) -> Number:
-    """MqlError 28766 unless positive."""
+    """Return the natural logarithm. MqlError 28766 unless the number is positive."""
     _check_positive(value, 28766, "$ln")
     if type(value) is Decimal128 and not is_nan(value):
         return Decimal128(decimal_powers.natural_log(value.to_decimal()))
@@ -279,7 +283,7 @@ def natural_log(value: Number) -> Number:
 
 
 def decimal_log(value: Number) -> Number:
-    """To base 10. MqlError 28761 unless positive."""
+    """Return the logarithm to base 10. MqlError 28761 unless the number is positive."""
     _check_positive(value, 28761, "$log10")
     if type(value) is Decimal128 and not is_nan(value):
         return Decimal128(decimal_powers.decimal_log(value.to_decimal()))
@@ -287,7 +291,7 @@ def decimal_log(value: Number) -> Number:
 
 
 def log(value: Number, base: Number) -> Number:
-    """MqlError 28758 for a number that is not positive, 28759 for a base that is not or is 1."""
+    """Return the logarithm to a base. MqlError 28758 for a number that is not positive, 28759 for an invalid base."""
     _check_positive(value, 28758, "$log")
     if _sign(base) <= 0 or _sign(subtract(base, 1)) == 0:
         raise MqlError(28759, f"$log's base must be a positive number not equal to 1, but is {plain(base)}")
@@ -303,7 +307,7 @@ def _check_positive(value: Number, code: int, name: str) -> None:
 
 
 def plain(value: Number) -> str:
-    """A number as `$toString` writes it: a double by the fewest digits that tell it, without a needless point."""
+    """Return a number as `$toString` writes it: a double with the fewest digits that identify it, without a trailing ".0"."""
     if type(value) is not float:
         return str(value)
     if math.isnan(value):

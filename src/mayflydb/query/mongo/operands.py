@@ -1,4 +1,4 @@
-"""Operands of operators: whole numbers, sets of types, masks of bits; refused in the server's words."""
+"""Operands of operators: integers, sets of types, bit masks. Errors have the server's codes and texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ NUMBER_TYPES: Final = frozenset(("int", "long", "double", "decimal"))
 
 
 def whole(name: str, value: Value) -> int:
-    """A number without a fraction, of 64 bits. MqlError 9 otherwise; `name` is that of the operator."""
+    """Return a number as a 64-bit integer. MqlError 9 for any other value. `name`: the operator."""
     shown = f"{name}: {shell(value)}"
     if not is_number(value):
         raise failed_to_parse(f"Expected a number in: {shown}")
@@ -42,7 +42,7 @@ def whole(name: str, value: Value) -> int:
 
 
 def natural(name: str, value: Value) -> int:
-    """`whole`, and not below 0."""
+    """Return a number as a 64-bit integer that is not negative. MqlError 9 for any other value. `name`: the operator."""
     number = whole(name, value)
     if number < 0:
         raise failed_to_parse(f"Expected a non-negative number in: {name}: {shell(value)}")
@@ -50,7 +50,7 @@ def natural(name: str, value: Value) -> int:
 
 
 def truncate(value: Any) -> int | None:
-    """A number towards zero; None for NaN and the infinite ones."""
+    """Return a number truncated towards zero; None for NaN and infinities."""
     if type(value) is Decimal128:
         value = value.to_decimal()
         return int(value) if value.is_finite() else None
@@ -61,7 +61,7 @@ def truncate(value: Any) -> int | None:
 
 
 def type_set(name: str, operand: Value) -> frozenset[str]:
-    """The names of the types a `$type` asks for; `number` stands for four. MqlError 2, 9 or 14."""
+    """Return the type names of the operand of `$type`; `number` stands for four types. MqlError 2, 9 or 14."""
     names: set[str] = set()
     for each in operand if type(operand) is list else [operand]:
         names |= _types(each)
@@ -83,7 +83,7 @@ def _types(operand: Value) -> frozenset[str]:
 
 
 def types_of_alias(alias: str) -> frozenset[str]:
-    """The types a name stands for. MqlError 2 for one that is none."""
+    """Return the type names of an alias. MqlError 2 for an unknown alias."""
     if alias == "number":
         return NUMBER_TYPES
     if alias not in TYPE_NUMBERS:
@@ -96,7 +96,7 @@ def _as_float(value: Any) -> float:
 
 
 def type_test(names: frozenset[str]) -> Callable[[Value], bool]:
-    """Whether a value is of one of these types."""
+    """Return the test that a value has one of these types."""
     return lambda value: type_name(value) in names
 
 
@@ -104,7 +104,7 @@ def type_test(names: frozenset[str]) -> Callable[[Value], bool]:
 
 
 def bit_mask(path: str, operand: Value) -> int:
-    """The bits a `$bits…` operator asks for, lowest first. MqlError 2 or 9."""
+    """Return the operand of a `$bits...` operator as a mask, lowest bit first. MqlError 2 or 9."""
     if type(operand) is list:
         return sum({1 << _position(index, each) for index, each in enumerate(operand)})
     if is_number(operand):
@@ -123,7 +123,7 @@ def _position(index: int, value: Any) -> int:
         raise bad_value(f"bit positions cannot be represented as a 32-bit signed integer: {shown}")
     if number < 0:
         raise bad_value(f"bit positions must be >= 0 but got: {shown}")
-    # A mask longer than any document holds only bits that are clear; its upper end is as good as any of them.
+    # Bits beyond the largest document are clear in every value, so that one such bit stands for all of them.
     return min(number, _MAX_BITS)
 
 
@@ -131,7 +131,7 @@ _MAX_BITS: Final = 8 * 17 * 1024 * 1024
 
 
 def bits_of(value: Any) -> int | None:
-    """The bits of a value, a negative number's with its sign without end; None for what has none."""
+    """Return the bits of a value; a negative number has its sign extended without end. None for a value without bits."""
     if type(value) in (bytes, Binary):
         return int.from_bytes(value, "little")
     if not is_number(value):
@@ -143,7 +143,7 @@ def bits_of(value: Any) -> int | None:
 
 
 def bit_test(name: str, mask: int) -> Callable[[Value], bool]:
-    """`$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear` or `$bitsAnyClear` of a mask."""
+    """Return the test of `$bitsAllSet`, `$bitsAnySet`, `$bitsAllClear` or `$bitsAnyClear`."""
     all_of, wanted = name.startswith("$bitsAll"), mask if name.endswith("Set") else 0
 
     def test(value: Value) -> bool:

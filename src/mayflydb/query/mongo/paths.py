@@ -1,7 +1,7 @@
-"""Dotted paths: what a document holds at one, walking into arrays as queries do.
+"""Dotted paths and the values that a query finds at them.
 
-A part is a field's name; where the walk meets an array, the rest of the path is looked for in each of its documents and, if the
-part is a number, in the element with that index as well.
+A part is a field name. Where a path meets an array, the rest of the path is applied to each document of the array and, if the
+part is a number, also to the element with that index.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value
 Parts: TypeAlias = tuple[str, ...]
 
 REFERENCE: Final = ("$ref", "$id", "$db")
-"""Names of the fields of a database reference: those that begin with a dollar and may stand in any path.
+"""The field names of a database reference. They begin with a dollar and are allowed in any path.
 
 https://www.mongodb.com/docs/manual/reference/database-references/#dbrefs
 """
@@ -24,12 +24,12 @@ https://www.mongodb.com/docs/manual/reference/database-references/#dbrefs
 
 @lru_cache(maxsize=4096)
 def split(path: str) -> Parts:
-    """The parts of a path: `a.0.b` has three."""
+    """Split a path into its parts: `a.0.b` has three."""
     return tuple(path.split("."))
 
 
 def field_path(path: str) -> Parts:
-    """`split` for places where a path must be one: MqlError 40352, 40353, 15998 or 16410 for those that are none."""
+    """Split a path and check its parts. MqlError 40352, 40353, 15998, 16410 or 16411 for an invalid path."""
     if not path:
         raise MqlError(40352, "FieldPath cannot be constructed with empty string")
     if path.endswith("."):
@@ -49,21 +49,22 @@ def field_path(path: str) -> Parts:
 
 @lru_cache(maxsize=4096)
 def index_of(part: str) -> int | None:
-    """The index of an array a part stands for; None for a name, and for numbers in another form (`01`)."""
+    """Return the array index that a part denotes; None for a name or a number in another form (`01`)."""
     if not (part.isascii() and part.isdecimal()) or (part[0] == "0" and part != "0"):
         return None
     return int(part)
 
 
 def fields_of(value: Value) -> Document | None:
-    """The fields of a document; None for what has none."""
+    """Return the fields of a document; None for another value."""
     return value if type(value) is dict else None
 
 
 def lookup(document: Document, parts: Parts, spread: bool = True) -> list[Value]:
-    """What a query finds at a path: MISSING for each document that lacks it, nothing for scalars where a document was wanted.
+    """Return the values that a query finds at a path.
 
-    An array at the end is found itself and, with `spread`, each of its elements before it.
+    MISSING stands for each document that lacks the path; a scalar in place of a document inside an array yields nothing.
+    For an array at the end of the path, the array itself is found and, with `spread`, each of its elements before it.
     """
     found: list[Value] = []
     _in_document(document, parts, 0, spread, found)
@@ -106,7 +107,9 @@ def _in_array(array: list[Value], parts: Parts, at: int, spread: bool, found: li
 
 
 def locate_values(document: Document, parts: Parts, spread: bool = True) -> Iterator[tuple[Value, int | None]]:
-    """`lookup`, each with the index in the outermost array that was walked implicitly; None if none was."""
+    """Yield the values of `lookup`, each with its index in the outermost array that was entered implicitly; None if
+    none was.
+    """
     value: Any = document.get(parts[0], MISSING)
     rest = parts[1:]
     if type(value) is list:
@@ -141,7 +144,9 @@ def _locate_in_array(array: list[Value], parts: Parts, spread: bool) -> Iterator
 
 
 def extract(document: Document, parts: Parts) -> Value:
-    """What stands at a path when arrays are walked by index only: a value or MISSING, as updates and shard keys want it."""
+    """Return the value at a path, entering arrays by index only; MISSING if there is none. Updates and shard keys
+    read paths this way.
+    """
     value: Value = document
     for part in parts:
         if type(value) is list:

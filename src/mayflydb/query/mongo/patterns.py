@@ -1,7 +1,7 @@
-"""Regular expressions as the server's PCRE has them, run by `regex` under a time limit, because they may backtrack without end.
+r"""Regular expressions with the syntax of the server's PCRE, executed by `regex` under a time limit against backtracking.
 
-What the two read differently is rewritten: classes such as `\\w` are ASCII (only case is Unicode's), `(?i)` holds from where it
-stands to the end of its group, `\\Z` allows a last newline, a `{` that counts nothing is itself.
+The syntax that the two libraries read differently is rewritten: classes such as `\\w` are ASCII (only case is Unicode), `(?i)`
+applies from its place to the end of its group, `\\Z` allows a final newline, and a `{` that begins no count is literal.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
 
 SEARCH_SECONDS: Final = 0.05
 MAX_PATTERN_LENGTH: Final = 16384
-"""Characters; the server counts 16384 bytes as well."""
+"""The maximum length of a pattern in characters. The server limits it to 16384 bytes."""
 
 _LETTERS: Final = ((re.IGNORECASE, "i"), (re.MULTILINE, "m"), (re.DOTALL, "s"), (re.UNICODE, "u"), (re.VERBOSE, "x"))
 
 
 def letters_of(pattern: Regex[str]) -> str:
-    """The flags of a regular expression value, as `$options` has them."""
+    """Return the flags of a regular expression value, as `$options` writes them."""
     flags = pattern.flags
     return "".join(letter for flag, letter in _LETTERS if flags & flag)
 
 
 @lru_cache(maxsize=512)
 def compile_pattern(pattern: str, letters: str = "") -> LimitedPattern[str]:
-    """A pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for what is no pattern or cannot be run.
+    """Compile a pattern with flags among `imsxu`. MqlError 51108 for another flag, 51091 for an invalid or unsupported pattern.
 
-    A search that takes too long raises MqlError 51156.
+    A search that exceeds the time limit raises MqlError 51156.
     """
-    # Patterns are Unicode's with and without `u`.
+    # Patterns are Unicode with or without `u`.
     flags = letters.replace("u", "")
     if not LETTERS.issuperset(flags):
         raise MqlError(51108, f"invalid flag in regex options: {letters}")
@@ -57,7 +57,7 @@ def _timeout_error() -> MqlError:
 
 
 def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
-    """Whether a value is a string with a match, or this very regular expression."""
+    """Return the test that a value is a string with a match, or an equal regular expression."""
     literal = _parse_literal(pattern, letters)
     if literal is not None:
         anchored, text = literal
@@ -81,7 +81,7 @@ def pattern_test(pattern: str, letters: str) -> Callable[[Value], bool]:
 
 
 def _parse_literal(pattern: str, letters: str) -> tuple[bool, str] | None:
-    """(anchored, text) of a pattern that is only text, perhaps after `^`; None for others."""
+    """Return (anchored, text) of a pattern that is plain text, possibly after `^`; None for others."""
     anchored = pattern.startswith("^")
     text = pattern[anchored:]
     plain = text.isascii() and text.replace("_", "").replace("-", "").replace(" ", "").replace("/", "").isalnum()
@@ -92,7 +92,7 @@ def _invalid(reason: str) -> MqlError:
     return MqlError(51091, f"Regular expression is invalid: {reason}")
 
 
-# Contents of sets.
+# The contents of character sets.
 _CLASSES: Final = {
     "d": "0-9",
     "w": "A-Za-z0-9_",
@@ -130,7 +130,7 @@ _ASSERTIONS: Final = {
     "v": "[\\n-\\r\\x85\\u2028\\u2029]",
     "N": "[^\\n]",
 }
-# Letters that mean something to `regex` only, or something else than to PCRE.
+# Escapes that only `regex` knows, or that `regex` and PCRE read differently.
 _REJECTED_ESCAPES: Final = frozenset("mMLCUulG")
 _COUNT: Final = re.compile(r"\{\d+(?:,\d*)?\}")
 _INLINE: Final = re.compile(r"\(\?([imsx]*)(?:-([imsx]+))?\)")
@@ -143,7 +143,9 @@ _GROUP: Final = re.compile(r"\\g(?:\{(-?\w+)\}|(-?\d+))")
 
 
 class _Rewriter:
-    """One pass over a pattern. `open`: for each group, the inline flags that opened groups within it, and whether `x` holds."""
+    """Rewrites a pattern in one pass. `open`: for each open group, the inline flags that opened groups in it, and
+    whether `x` applies.
+    """
 
     def __init__(self, pattern: str, verbose: bool) -> None:
         self.pattern = pattern
@@ -153,7 +155,7 @@ class _Rewriter:
         self.groups = 0
 
     def run(self) -> str:
-        """The pattern as `regex` reads it."""
+        """Return the pattern in the syntax of `regex`."""
         while self.at < len(self.pattern):
             self._step(self.pattern[self.at])
         if len(self.open) > 1:
@@ -207,7 +209,7 @@ class _Rewriter:
             self.groups += 1
             self._emit("(", 1)
             return
-        # The rest of what opens the group, such as `?<name>`, is read by `regex`; only braces would be misread.
+        # `regex` reads the rest of the group's opening, such as `?<name>`.
         self.groups += bool(re.match(r"\(\?(?:P?<[A-Za-z_]|')", self.pattern[self.at : self.at + 5]))
         self._emit("(?", 2)
 
@@ -215,7 +217,7 @@ class _Rewriter:
         scopes, _ = self.open[-1]
         self.out.append(")" * len(scopes))
         if character == "|":
-            # Flags set in one branch hold in those after it.
+            # Inline flags of one branch apply in the following branches too.
             self._emit("|" + "".join(scopes), 1)
             return
         if len(self.open) == 1:
@@ -247,7 +249,7 @@ class _Rewriter:
             self._character(following)
 
     def _property(self) -> None:
-        """A class of Unicode's, which is written alike in sets and outside."""
+        """Copy a Unicode property class, which has the same syntax inside and outside of sets."""
         braced = self.pattern.startswith("{", self.at + 2)
         end = self.pattern.find("}", self.at) + 1 if braced else self.at + 3
         if end <= self.at:
@@ -260,7 +262,7 @@ class _Rewriter:
         return f"(?P={name})" if not name.isdecimal() else f"(?:\\{name})"
 
     def _character(self, following: str) -> None:
-        """An escape that stands for one character, in a set or outside."""
+        """Rewrite an escape of one character, inside or outside of a set."""
         if following in _REJECTED_ESCAPES:
             raise ValueError(f"unrecognized or unsupported escape \\{following}")
         code = _HEX.match(self.pattern, self.at)

@@ -1,4 +1,4 @@
-"""Projections: which fields of documents are given, and what is computed beside them."""
+"""Projections: the selection of fields of documents, and computed fields."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def compile_projection(
     score: Callable[[Document], float] | None = None,
     find: bool = True,
 ) -> Projection:
-    """A projection of find, or with `find=False` that of a pipeline, which has no `$slice`, `$elemMatch` and positional `$`.
+    """Compile a projection of find or, with `find=False`, of a pipeline, which has no `$slice`, `$elemMatch` or positional `$`.
 
-    `filter`: the query, which a positional `$` looks at; `score`: the text score of a document, for `$meta`.
+    `filter`: the query, for a positional `$`. `score`: the text score of a document, for `$meta`.
     MqlError with the server's codes, 31249 to 31395.
     """
     if not spec:
@@ -61,17 +61,17 @@ def compile_projection(
 
 
 class _Projector(msgspec.Struct, frozen=True):
-    """Applies a tree to documents."""
+    """Applies the tree of a projection to documents."""
 
     tree: Tree
     inclusion: bool
 
     def document(self, document: Document) -> Document:
-        """The projection of a whole document."""
+        """Project a whole document."""
         return self.fields(document, self.tree, document)
 
     def fields(self, fields: Document, tree: Tree, root: Document) -> Document:
-        """The projection of one document within the root."""
+        """Project the fields of one document within the root."""
         out: Document = {}
         for name, value in fields.items():
             leaf = tree.get(name)
@@ -86,7 +86,9 @@ class _Projector(msgspec.Struct, frozen=True):
         return out
 
     def value(self, value: Value, leaf: Leaf, root: Document) -> Value:
-        """What is left of one field; MISSING for nothing. Computed fields come later, unless they replace one."""
+        """Project one field; MISSING for no value. A computed field is added afterwards, unless it replaces an
+        existing field.
+        """
         if isinstance(leaf, FieldFlag):
             return value if leaf.kept else MISSING
         if isinstance(leaf, ArraySlice):
@@ -100,7 +102,9 @@ class _Projector(msgspec.Struct, frozen=True):
         return leaf.value(root)
 
     def project_nested(self, value: Value, tree: Tree, root: Document) -> Value:
-        """The projection of what stands under a nested path: documents, those in arrays too; scalars only by exclusions."""
+        """Project the value under a nested path: a document, or the documents of an array. Scalars remain only in
+        exclusions.
+        """
         if type(value) is dict:
             return self.fields(value, tree, root)
         if type(value) is list:
@@ -144,7 +148,7 @@ def _apply_positional(
 
 
 def _cut_to_match(projected: Document, parts: Parts, document: Document, query: Filter) -> Document:
-    """The projection with the first array on a path cut to the element the query matched."""
+    """Cut the first array on a path to the element that the query matched."""
     out = dict(projected)
     holder: Document = out
     for part in parts:

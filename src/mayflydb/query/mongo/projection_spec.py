@@ -1,4 +1,4 @@
-"""Projection documents parsed to trees: by field what becomes of it."""
+"""Projection documents, parsed to trees with one leaf for each field."""
 
 from __future__ import annotations
 
@@ -27,19 +27,19 @@ from mayflydb.query.mongo.values import (
 
 
 class FieldFlag(msgspec.Struct, frozen=True):
-    """A field that is given as it is, or not at all."""
+    """A field that is included (`kept`) or excluded."""
 
     kept: bool
 
 
 class ArraySlice(msgspec.Struct, frozen=True):
-    """`$slice`: `count` elements from `skip` on, which is counted from the end below 0."""
+    """`$slice`: `count` elements from `skip`, which counts from the end if negative."""
 
     skip: int | None
     count: int
 
     def of(self, array: list[Value]) -> list[Value]:
-        """The elements that are left."""
+        """Return the selected elements of an array."""
         if self.skip is None:
             return array[: self.count] if self.count >= 0 else array[self.count :]
         start = self.skip if self.skip >= 0 else max(len(array) + self.skip, 0)
@@ -47,13 +47,13 @@ class ArraySlice(msgspec.Struct, frozen=True):
 
 
 class ElementMatch(msgspec.Struct, frozen=True):
-    """`$elemMatch`: the first element of a field that meets a condition."""
+    """`$elemMatch`: the first element of a field that satisfies a condition."""
 
     name: str
     test: Callable[[Value], bool]
 
     def value(self, document: Document) -> Value:
-        """An array of this element; MISSING without one."""
+        """Return the matching element in an array; MISSING if there is none."""
         array = document.get(self.name)
         if type(array) is not list:
             return MISSING
@@ -67,7 +67,7 @@ class ComputedField(msgspec.Struct, frozen=True):
 
 
 class PositionalField(msgspec.Struct, frozen=True):
-    """`path.$`: the array is cut down after everything else."""
+    """`path.$`: the array is cut to one element after the rest of the projection."""
 
 
 Leaf: TypeAlias = "FieldFlag | ArraySlice | ElementMatch | ComputedField | PositionalField | dict[str, Leaf]"
@@ -75,7 +75,7 @@ Tree: TypeAlias = "dict[str, Leaf]"
 
 
 class ParsedProjection(msgspec.Struct, frozen=True):
-    """A projection: its tree, its kind, and the path of a positional `$`."""
+    """A parsed projection: its tree, its kind, and the path of a positional `$`."""
 
     tree: Tree
     inclusion: bool
@@ -85,7 +85,7 @@ class ParsedProjection(msgspec.Struct, frozen=True):
 def parse_projection(
     spec: Document, env: Env, query: Filter | None, score: Callable[[Document], float] | None, find: bool
 ) -> ParsedProjection:
-    """The tree of a projection document. MqlError 31249 to 31395 with the server's texts."""
+    """Parse a projection document. MqlError 31249 to 31395 with the server's texts."""
     parser = _Parser(env, query, score, find)
     for name, operand in spec.items():
         parser.element(name, operand, parser.tree, ())
@@ -93,7 +93,7 @@ def parse_projection(
 
 
 class _Parser:
-    """What has been seen of a projection; some of it forbids or decides the rest."""
+    """The state of parsing one projection. Elements seen so far restrict later ones and decide the kind of the projection."""
 
     def __init__(self, env: Env, query: Filter | None, score: Callable[[Document], float] | None, find: bool) -> None:
         self.env, self.query, self.score, self.find = env, query, score, find
@@ -105,7 +105,7 @@ class _Parser:
         self.names_id = False
 
     def finish(self) -> ParsedProjection:
-        """The tree, with `_id` where it belongs."""
+        """Return the parsed projection, with `_id` in its place."""
         inclusion = self._is_inclusion() if self.inclusion is None else self.inclusion
         if inclusion and not self.names_id:
             self.tree = {"_id": FieldFlag(True), **self.tree}
@@ -114,7 +114,7 @@ class _Parser:
         return ParsedProjection(self.tree, inclusion, self.positional)
 
     def _is_inclusion(self) -> bool:
-        """Of a projection that names nothing but `_id` and operators of find, which do not tell."""
+        """Return whether a projection is an inclusion, if it names only `_id` and operators of find, which do not decide it."""
         if self.sliced:
             return self.id is True
         if self.matched:
@@ -124,7 +124,7 @@ class _Parser:
         return self.id is True
 
     def element(self, name: str, operand: Value, tree: Tree, parent: Parts) -> None:
-        """One field of the projection, or of a document within it."""
+        """Parse one field of the projection, or of a document within it."""
         self.names_id |= not parent and (name == "_id" or name.startswith("_id."))
         positional = name == "$" or name.endswith(".$") or ".$." in name
         if positional and not self.find:
@@ -224,8 +224,8 @@ class _Parser:
 
 
 def compute(operand: Value, env: Env) -> Callable[[Document], Value]:
-    """An expression as a function of documents. MqlError 31325 for an operator there is not."""
-    # Expressions use filters too.
+    """Compile an expression to a function of documents. MqlError 31325 for an unknown operator."""
+    # Imported here because expressions import filters.
     from mayflydb.query.mongo.expressions import compile_expression, frame_of
 
     try:
@@ -239,7 +239,7 @@ def compute(operand: Value, env: Env) -> Callable[[Document], Value]:
 
 
 def _add(tree: Tree, parts: Parts, leaf: Leaf) -> None:
-    """A leaf at a path. MqlError 31249 or 31250 if another is there, above or below."""
+    """Add a leaf at a path. MqlError 31249 or 31250 if the path collides with another one."""
     path = ".".join(parts)
     for at, part in enumerate(parts[:-1]):
         inner = tree.setdefault(part, {})
@@ -255,7 +255,7 @@ def _add(tree: Tree, parts: Parts, leaf: Leaf) -> None:
 
 
 def _is_expression_slice(argument: Value) -> bool:
-    """Whether `$slice` has the arguments of the expression: an array first."""
+    """Return whether `$slice` has the arguments of the expression, whose first argument is an array."""
     return type(argument) is list and (len(argument) == 3 or (len(argument) == 2 and not is_number(argument[0])))
 
 

@@ -1,4 +1,4 @@
-"""BSON that stays bytes: where its elements are, and the documents of an array, without decoding any of them.
+"""BSON read as bytes: the positions of elements, and the documents of an array, without decoding them.
 
 Layout: https://bsonspec.org/spec.html
 """
@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 from mayflydb.query.mongo.faults import MqlError, type_mismatch
 
 MAX_DEPTH: Final = 200
-"""Documents and arrays within each other."""
+"""The maximum nesting of documents and arrays."""
 
 MIN_DOCUMENT_SIZE: Final = 5
 
@@ -31,10 +31,10 @@ _FIXED_SIZES: Final[Mapping[int, int]] = {
     0x7F: 0,
     0xFF: 0,
 }
-"""Bytes of a value by its type, where all are of one size."""
+"""The size in bytes of values of fixed size, by type."""
 
 _EXTRA_SIZES: Final[Mapping[int, int]] = {0x02: 4, 0x03: 0, 0x04: 0, 0x05: 5, 0x0C: 16, 0x0D: 4, 0x0E: 4, 0x0F: 0}
-"""Bytes of a value beside those its length counts, where a length comes first."""
+"""The bytes of a value that its length prefix does not count, by type."""
 
 TYPES: Final[Mapping[int, str]] = {
     0x01: "double",
@@ -62,7 +62,9 @@ TYPES: Final[Mapping[int, str]] = {
 
 
 class Element(NamedTuple):
-    """One field of a document's bytes: `start` is that of its type byte, `value` that of its value, `end` is past it."""
+    """One field of an encoded document. `start`: the offset of its type byte; `value`: the offset of its value;
+    `end`: the offset behind it.
+    """
 
     type: int
     name: bytes
@@ -72,7 +74,7 @@ class Element(NamedTuple):
 
 
 def elements(data: bytes) -> Iterator[Element]:
-    """The fields of a document, one level deep. MqlError 22 where the bytes make no sense."""
+    """Yield the fields of a document, one level deep. MqlError 22 for invalid BSON."""
     check_document_size(data)
     position, last = 4, len(data) - 1
     while position < last:
@@ -89,7 +91,7 @@ def elements(data: bytes) -> Iterator[Element]:
 
 
 def check_document_size(data: bytes) -> None:
-    """MqlError 22 unless these bytes are as long as they say and end as a document does."""
+    """Raise MqlError 22 unless the bytes have the length that they declare and end with a zero byte."""
     if len(data) < MIN_DOCUMENT_SIZE or int.from_bytes(data[:4], "little", signed=True) != len(data) or data[-1]:
         raise _invalid("a document is not as long as it says")
 
@@ -114,7 +116,7 @@ def _end_of(data: bytes, kind: int, value: int, last: int) -> int:
 
 
 def documents(data: bytes, field: str) -> list[bytes]:
-    """The documents in the bytes of an array. MqlError 14 for what is none of them; `field` is `<command>.<field>`."""
+    """Return the documents in an encoded array. MqlError 14 for another element; `field` is `<command>.<field>`."""
     found = []
     for element in elements(data):
         if element.type != EMBEDDED:
@@ -127,7 +129,7 @@ def documents(data: bytes, field: str) -> list[bytes]:
 
 
 def remove_elements(data: bytes, taken: list[Element]) -> bytes:
-    """A document without some of its elements."""
+    """Return a document without some of its elements. `taken`: these elements, in order."""
     parts, position = [], 4
     for element in taken:
         parts.append(data[position : element.start])
@@ -138,9 +140,9 @@ def remove_elements(data: bytes, taken: list[Element]) -> bytes:
 
 
 def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
-    """MqlError 22 for a document that nests too deep, or whose lengths within do not add up where that is looked at."""
+    """Raise MqlError 22 for a document that nests too deeply, or whose inner lengths are inconsistent on the path checked."""
     if sum(map(data.count, (b"\x03", b"\x04", b"\x0f"))) < deepest:
-        # Every level has a byte that says its type: without that many no walk is needed.
+        # Each level has a byte with its type: with fewer such bytes the document cannot be too deep.
         return
     open_documents: list[tuple[int, Iterator[Element], bytes]] = [(1, elements(data), data)]
     while open_documents:
@@ -156,7 +158,7 @@ def check_depth(data: bytes, deepest: int = MAX_DEPTH) -> None:
 
 
 def scope_of(value: bytes) -> bytes:
-    """The document that a value of code with a scope ends with. MqlError 22 for code longer than its value."""
+    """Return the scope document at the end of a value of code with scope. MqlError 22 for code longer than its value."""
     code = int.from_bytes(value[4:8], "little", signed=True)
     if not 0 < code <= len(value) - 8:
         raise _invalid("code is longer than its value")

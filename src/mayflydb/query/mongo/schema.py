@@ -1,4 +1,4 @@
-"""`$jsonSchema`: JSON Schema draft 4 as the server has it, with `bsonType`; and what a document fails by."""
+"""`$jsonSchema`: JSON Schema draft 4 with `bsonType`, as the server supports it, and the details of failed validations."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from mayflydb.query.mongo.patterns import compile_pattern
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, type_class, type_name
 
 Rule: TypeAlias = Callable[[Value], Document | None]
-"""What a value fails by, as `errInfo.details` has it; None if it does not."""
+"""Returns the failure of a value, in the form of `errInfo.details`; None if the value satisfies the rule."""
 
 
 class Schema(msgspec.Struct, frozen=True):
@@ -29,19 +29,21 @@ class Schema(msgspec.Struct, frozen=True):
     """`title` and `description`, which failures repeat."""
 
     def matches(self, value: Value) -> bool:
-        """Whether a document, or a value within one, conforms."""
+        """Return whether a value satisfies all rules."""
         for rule in self.rules:  # noqa: SIM110 - a generator costs twice the time.
             if rule(value) is not None:
                 return False
         return True
 
     def failures(self, value: Value) -> list[Document]:
-        """All rules a value breaks."""
+        """Return the failures of all rules that a value breaks."""
         return [failure for rule in self.rules if (failure := rule(value)) is not None]
 
 
 def compile_schema(spec: Document) -> Schema:
-    """A schema. MqlError 9 for keywords that are unknown or contradict one another, 14 for operands of another type, 2."""
+    """Compile a schema. MqlError 9 for unknown or contradictory keywords, 14 for operands of a wrong type, 2 for
+    other errors.
+    """
     for name, operand in spec.items():
         if name in _NOT_SUPPORTED:
             raise failed_to_parse(f"$jsonSchema keyword '{name}' is not currently supported")
@@ -58,7 +60,7 @@ def compile_schema(spec: Document) -> Schema:
 
 
 def schema_details(spec: Document, document: Document) -> Document:
-    """`errInfo.details` of code 121 for a validator's `$jsonSchema` that a document does not meet."""
+    """Return `errInfo.details` of code 121 for a document that does not satisfy the `$jsonSchema` of a validator."""
     return {"operatorName": "$jsonSchema", "schemaRulesNotSatisfied": compile_schema(spec).failures(document)}
 
 
@@ -160,7 +162,7 @@ def _enum(operand: list[Value], _: Document) -> Rule:
 
 
 def _json_key(value: Value) -> OrderKey:
-    """`order_key`, for which the order of fields does not matter."""
+    """Return a comparison key for which the order of fields does not count."""
     fields = fields_of(value)
     if fields is not None:
         return type_class({}), frozenset((name, _json_key(each)) for name, each in fields.items())

@@ -1,6 +1,7 @@
-"""Sorting documents by several paths, each up or down.
+"""The sort order of documents by several paths, each ascending or descending.
 
-A missing field sorts as null, an array by its smallest element upwards and by its largest downwards, an empty one before null.
+A missing field sorts as null. An array sorts by its smallest element when ascending, by its largest when descending, and before
+null if it is empty.
 """
 
 from __future__ import annotations
@@ -18,13 +19,13 @@ from mayflydb.query.mongo.paths import Parts, field_path, fields_of, index_of, l
 from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_number, shell
 
 _EMPTY: Final = MISSING
-"""What an empty array sorts as: before null."""
+"""The value that an empty array sorts as: before null."""
 
 KeyOf = Callable[[Document], Any]
 
 
 class ReverseKey:
-    """A key that orders backwards."""
+    """A key in reverse order."""
 
     __slots__ = ("key",)
 
@@ -42,23 +43,23 @@ class ReverseKey:
 
 
 class Sort(msgspec.Struct, frozen=True):
-    """A compiled sort. `keys`: what each part compares by and whether it goes down; documents that tie keep their order."""
+    """A compiled sort. `keys`: the key function of each path, and whether it descends. The sort is stable."""
 
     keys: tuple[tuple[KeyOf, bool], ...]
 
     def key(self, document: Document) -> Any:
-        """What documents compare by in this order; lists of them can be merged by it."""
+        """Return the key of a document in this order. Sorted lists of documents can be merged by it."""
         return tuple(ReverseKey(of(document)) if down else of(document) for of, down in self.keys)
 
     def order(self, documents: Iterable[Document]) -> list[Document]:
-        """The documents sorted."""
+        """Return the documents in sorted order."""
         ordered = list(documents)
         for down, keys in self._runs():
             ordered.sort(key=_combine_keys(keys), reverse=down)
         return ordered
 
     def first(self, documents: Iterable[Document], n: int) -> list[Document]:
-        """The first n of `order`, in memory for n."""
+        """Return the first `n` documents of `order`, holding no more than `n` in memory."""
         runs = self._runs()
         if len(runs) == 1:
             ((down, keys),) = runs
@@ -66,7 +67,7 @@ class Sort(msgspec.Struct, frozen=True):
         return heapq.nsmallest(n, documents, key=self.key)
 
     def _runs(self) -> list[tuple[bool, list[KeyOf]]]:
-        """The keys by stretches of one direction, last first: so many stable sorts make the order."""
+        """Return runs of keys with one direction, the last run first: one stable sort for each run gives the order."""
         runs = [(down, [of for of, _ in keys]) for down, keys in groupby(self.keys, key=lambda key: key[1])]
         return runs[::-1]
 
@@ -81,9 +82,9 @@ def _combine_keys(keys: Sequence[KeyOf]) -> KeyOf:
 
 
 def compile_sort(spec: Document, env: Env, score: Callable[[Document], float] | None = None) -> Sort:
-    """A sort from `{path: 1, path: -1, path: {$meta: "textScore"}}`. `score`: the text score of a document.
+    """Compile `{path: 1, path: -1, path: {$meta: "textScore"}}`. `score`: the text score of a document.
 
-    MqlError 15974 to 15976, 17312, 31138 and 40218 as the server has them, and those of `field_path`.
+    MqlError 15974 to 15976, 17312, 31138 and 40218, and those of `field_path`.
     """
     if not spec:
         raise MqlError(15976, "$sort stage must have at least one sort key")
@@ -145,7 +146,9 @@ def _key_of(parts: Parts, down: bool, env: Env) -> KeyOf:
 
 
 def sort_values(document: Document, parts: Parts) -> list[Value]:
-    """The values a document may sort by at a path: elements for arrays, null where nothing is, MISSING for an empty array."""
+    """Return the values by which a document may sort at a path: the elements of arrays, null if missing, MISSING for
+    an empty array.
+    """
     values: list[Value] = []
     for found in lookup(document, parts, spread=False):
         if type(found) is list:
@@ -159,14 +162,18 @@ def sort_values(document: Document, parts: Parts) -> list[Value]:
 
 
 class _Rows(msgspec.Struct, frozen=True):
-    """Keys for documents in which several paths meet arrays: the elements of one array make rows, the best row counts."""
+    """Sort keys of documents in which several paths lead through one array: each element gives a row, and the best
+    row counts.
+    """
 
     paths: tuple[Parts, ...]
     downs: tuple[bool, ...]
     env: Env
 
     def column(self, column: int, single: KeyOf) -> KeyOf:
-        """The key of one path; `single` where at most one path meets an array."""
+        """Return the key function of one path. `single`: the key function for documents in which at most one path
+        meets an array.
+        """
         paths = self.paths
 
         def key(document: Document) -> Any:
@@ -197,7 +204,7 @@ def _meets_array(document: Document, parts: Parts) -> bool:
 
 
 def _rows(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
-    """The values at the ends of the paths, one row for each element of the array they share. MqlError 2 for two arrays."""
+    """Return the values at the paths, one row for each element of the array they share. MqlError 2 for two different arrays."""
     reached = [_walk_to_array(value, parts) for value, parts in places]
     arrays = [value for value, _, meets in reached if meets]
     if not arrays:
@@ -212,7 +219,7 @@ def _rows(places: list[tuple[Value, Parts]]) -> list[list[Value]]:
 
 
 def _rows_of_elements(places: list[tuple[Value, Parts]], fresh: list[bool]) -> list[list[Value]]:
-    """Rows of one element. An array right within an array is not walked into."""
+    """Return the rows of one element. An array directly within an array is not entered."""
     if all(type(value) is not dict or not parts for value, parts in places):
         return [[_value_at_end(value, parts) for value, parts in places]]
     settled = [
@@ -223,12 +230,14 @@ def _rows_of_elements(places: list[tuple[Value, Parts]], fresh: list[bool]) -> l
 
 
 def _value_at_end(value: Value, parts: Parts) -> Value:
-    """What a path that stops at a value finds: the value at its end, null before."""
+    """Return the value at the end of a path; null if the path goes on below a value that is no document."""
     return None if parts else value
 
 
 def _walk_to_array(value: Value, parts: Parts) -> tuple[Value, Parts, bool]:
-    """As far as a path goes without elements of arrays: what is there, what is left of the path, whether it is an array."""
+    """Follow a path up to an array: return the value there, the rest of the path, and whether the value is an array
+    to enter.
+    """
     while parts:
         if type(value) is list:
             index = index_of(parts[0])

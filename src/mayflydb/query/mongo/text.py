@@ -1,4 +1,4 @@
-"""`$text`: the terms of string fields, by the language of the index, of the document, or of the search."""
+"""`$text`: searches for terms in string fields, by the language of the index, the document, or the search."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ EVERYTHING: Final = "$**"
 
 
 class TextIndex(msgspec.Struct, frozen=True):
-    """The text index of a collection: weights by path; the path `$**` stands for every string of a document.
+    """The text index of a collection: weights by path. The path `$**` covers all strings of a document.
 
-    `override`: the field by which a document, or one within it, names its language. An index of language `none` has none.
+    `override`: the field in which a document, or one within it, names its language. An index of language `none` ignores it.
     """
 
     weights: Mapping[str, float]
@@ -32,7 +32,10 @@ class TextIndex(msgspec.Struct, frozen=True):
 
 
 class TextSearch(msgspec.Struct, frozen=True):
-    """A compiled `$text`. Terms are any of, phrases all of, the excluded none of. `keys`: the terms as the index has them."""
+    """A compiled `$text`. A document matches with any of the terms, all phrases, and none of the excluded terms and phrases.
+
+    `keys`: the terms as the index stores them.
+    """
 
     index: TextIndex
     terms: frozenset[str]
@@ -44,7 +47,7 @@ class TextSearch(msgspec.Struct, frozen=True):
     keys: frozenset[str]
 
     def matches(self, document: Document) -> bool:
-        """Whether a document is found."""
+        """Return whether a document matches."""
         texts = list(texts_of(document, self.index))
         found = {term for text, _, language in texts for term in terms_of(text, language, self.case, self.accents)}
         if found & self.excluded or not found & self.terms:
@@ -57,13 +60,13 @@ class TextSearch(msgspec.Struct, frozen=True):
         return all(any(phrase in text for text in whole) for phrase in self.phrases)
 
     def score(self, document: Document) -> float:
-        """How well it is found: more for fields of weight, for terms that come often, and in short texts."""
+        """Return the score of a document: higher for weighted fields, for frequent terms, and in short texts."""
         total = 0.0
         for text, weight, language in texts_of(document, self.index):
             counts = Counter(terms_of(text, language, self.case, self.accents))
             for term in self.terms & counts.keys():
                 count = counts[term]
-                # 1 + 1/2 + 1/4 ... for each time it comes.
+                # 1 + 1/2 + 1/4 ...: one summand for each occurrence.
                 share = 2 - 0.5 ** (count - 1)
                 alone = 1.1 if text.lower() == term else 1.0
                 total += weight * share * (0.5 + 0.5 * count / counts.total()) * alone
@@ -71,7 +74,7 @@ class TextSearch(msgspec.Struct, frozen=True):
 
 
 def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float, str]]:
-    """The strings a text index covers, each with its weight and its language. MqlError 17261, 17262."""
+    """Yield (text, weight, language) of the strings that a text index covers. MqlError 17261, 17262."""
     everywhere = index.weights.get(EVERYTHING)
     if everywhere is not None:
         named = {path: weight for path, weight in index.weights.items() if path != EVERYTHING}
@@ -86,7 +89,7 @@ def texts_of(document: Document, index: TextIndex) -> Iterator[tuple[str, float,
 def _strings_at(
     value: Value, parts: tuple[str, ...], at: int, index: TextIndex, language: str
 ) -> Iterator[tuple[str, str]]:
-    """The strings at a path, through arrays; a part that is a number is a place in one, too."""
+    """Yield the strings at a path, through arrays. A part that is a number is also an index of an array."""
     kind = type(value)
     if at == len(parts):
         if kind is str:
@@ -119,7 +122,7 @@ def _strings(path: str, value: Value, index: TextIndex, language: str) -> Iterat
 
 
 def _language_in(document: Document, index: TextIndex, outer: str) -> str:
-    """The language that a document has, or one within it."""
+    """Return the language of a document, or of a document within it."""
     if index.language == NONE or index.override not in document:
         return outer
     given = document[index.override]
@@ -132,7 +135,7 @@ def _language_in(document: Document, index: TextIndex, outer: str) -> str:
 
 
 def compile_text(operand: Value, index: TextIndex | None) -> TextSearch:
-    """What `$text` asks. MqlError 27 without an index, 14, 4 or 2 for malformed operands, 2 for other languages."""
+    """Compile a `$text`. MqlError 27 without an index, 14, 4 or 2 for invalid operands, 2 for an unknown language."""
     if type(operand) is not dict:
         raise bad_value("$text expects an object")
     for name, value in operand.items():
@@ -199,7 +202,7 @@ _UNSUPPORTED_META: Final = frozenset(
 
 
 def compile_meta(argument: Value, score: Callable[[Document], float] | None) -> Callable[[Document], float]:
-    """What `$meta` gives for a document. MqlError 17307 and 17308 for what is none, 2 for what is not supported, 40218."""
+    """Compile `$meta`. MqlError 17307 and 17308 for an invalid argument, 2 for an unsupported one, 40218 without a score."""
     if type(argument) is not str:
         raise MqlError(17307, "$meta only supports string arguments")
     if argument in _UNSUPPORTED_META:

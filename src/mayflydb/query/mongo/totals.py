@@ -1,4 +1,4 @@
-"""Sums, averages, deviations and extremes over values that arrive one by one: under the accumulators and the expressions."""
+"""Sums, averages, deviations and extremes of values that arrive one by one, for accumulators and expressions."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ from mayflydb.query.mongo.values import MISSING, NUMBERS, OrderKey, Value
 
 
 class Sum:
-    """Of the numbers among the values: integers exactly, doubles with what rounding loses carried along, decimals apart."""
+    """The sum of the numbers among the values.
+
+    Integers are added exactly, doubles with compensated rounding errors, decimals separately.
+    """
 
     __slots__ = ("_carried", "_decimal", "_doubles", "_integers", "_kinds", "_plain", "count")
 
@@ -30,7 +33,7 @@ class Sum:
         self._kinds: set[type] = set()
 
     def add(self, value: Value) -> None:
-        """Values that are no numbers do not count."""
+        """Add a value. Values that are no numbers are ignored."""
         kind = type(value)
         if kind is int or kind is Int64:
             self._integers += int(value)
@@ -51,7 +54,7 @@ class Sum:
         self._doubles = total
 
     def result(self) -> Number:
-        """int32 if nothing was added; a type wide enough for all that was."""
+        """Return the sum in the widest type of the numbers; an int32 of 0 for none."""
         if Decimal128 in self._kinds:
             return Decimal128(DECIMAL.add(self._decimal, self._other_decimals()))
         if float in self._kinds:
@@ -59,7 +62,7 @@ class Sum:
         return numbers.whole(self._integers, Int64 in self._kinds)
 
     def average(self) -> Number | None:
-        """A double, or a decimal if one was added; None if nothing was."""
+        """Return the average: a double, or a decimal if a number is one; None for no numbers."""
         if not self.count:
             return None
         if Decimal128 in self._kinds:
@@ -87,7 +90,7 @@ class Sum:
 
 
 class Deviation:
-    """The standard deviation of the numbers among the values, by Welford's recurrence, always a double."""
+    """The standard deviation of the numbers among the values, by Welford's recurrence; always a double."""
 
     __slots__ = ("_count", "_mean", "_squares")
 
@@ -97,7 +100,7 @@ class Deviation:
         self._squares = 0.0
 
     def add(self, value: Value) -> None:
-        """Values that are no numbers do not count."""
+        """Add a value. Values that are no numbers are ignored."""
         if type(value) not in NUMBERS:
             return
         number = numbers.double_of(value)
@@ -107,7 +110,7 @@ class Deviation:
         self._squares += delta * (number - self._mean)
 
     def result(self, sample: bool) -> float | None:
-        """Of a population or a sample; None for too few numbers, fewer than one or two."""
+        """Return the deviation of the population or sample; None for too few numbers."""
         count = self._count - sample
         if count < 1:
             return None
@@ -115,7 +118,7 @@ class Deviation:
 
 
 class Extreme:
-    """The smallest or the largest of the values that are neither null nor missing."""
+    """The smallest or largest value that is neither null nor missing."""
 
     __slots__ = ("_best", "_key", "_largest", "value")
 
@@ -126,7 +129,7 @@ class Extreme:
         self.value: Value = None
 
     def add(self, value: Value) -> None:
-        """The first among equals stays."""
+        """Add a value. Among equal values the first one is kept."""
         if value is None or value is MISSING:
             return
         key = self._key(value)
@@ -137,13 +140,13 @@ class Extreme:
 
 
 def first_by(values: Iterable[Value], count: int, key: Callable[[Value], OrderKey], largest: bool) -> list[Value]:
-    """The `count` smallest or largest values, in that order, without nulls and missing ones."""
+    """Return the `count` smallest or largest values, in that order, without null and missing ones."""
     present = [value for value in values if value is not None and value is not MISSING]
     return heapq.nlargest(count, present, key) if largest else heapq.nsmallest(count, present, key)
 
 
 def mean(values: Iterable[Value]) -> Value:
-    """The average of the numbers among the values; None of none."""
+    """Return the average of the numbers among the values; None for no numbers."""
     total = Sum()
     for value in values:
         total.add(value)
@@ -151,7 +154,7 @@ def mean(values: Iterable[Value]) -> Value:
 
 
 def percentile(ordered: list[float], share: float) -> float | None:
-    """The value at or below which that share of sorted numbers lies; None of none."""
+    """Return the smallest value at or below which a share of the sorted numbers lies; None for no numbers."""
     if not ordered:
         return None
     return ordered[max(0, min(len(ordered), math.ceil(share * len(ordered))) - 1)]

@@ -1,4 +1,4 @@
-"""What databases, collections and documents may be called and hold.
+"""Rules for the names of databases and collections, and for `_id`.
 
 Names: https://www.mongodb.com/docs/manual/reference/limits/#naming-restrictions
 """
@@ -16,16 +16,16 @@ from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.values import Value, type_name
 
 MAX_DATABASE: Final = 63
-"""Bytes of a database's name."""
+"""The maximum size of a database name in bytes."""
 
 MAX_NAMESPACE: Final = 255
-"""Bytes of `<database>.<collection>`."""
+"""The maximum size of `<database>.<collection>` in bytes."""
 
 _NOT_IN_DATABASE: Final = frozenset('/\\. "$*<>:|?\0')
 
 
 def check_database(name: str, existing: Iterable[str] = ()) -> None:
-    """MqlError 73 for a name no database can have, 13297 for one that differs from an existing name in case only."""
+    """Raise MqlError 73 for an invalid database name, 13297 for one that differs from an existing name in case only."""
     if not name or len(name.encode("utf-8", "surrogateescape")) > MAX_DATABASE or not _NOT_IN_DATABASE.isdisjoint(name):
         raise MqlError(73, f"Invalid database name: '{name}'")
     folded = name.lower()
@@ -38,7 +38,7 @@ def check_database(name: str, existing: Iterable[str] = ()) -> None:
 
 
 def check_collection(database: str, name: Value) -> str:
-    """The collection's name. MqlError 73 for one that no collection can have, and for what is no string."""
+    """Return the collection name. MqlError 73 for an invalid name or another type."""
     if type(name) is not str:
         raise MqlError(73, f"collection name has invalid type {type_name(name)}")
     namespace = f"{database}.{name}"
@@ -57,7 +57,7 @@ _SYSTEM: Final = frozenset({"system.views", "system.profile", "system.js", "syst
 
 
 def check_new_collection(database: str, name: Value) -> str:
-    """`check_collection`, and MqlError 73 for a name that only the server gives."""
+    """Return the name of a collection to create. MqlError 73 for an invalid name or one reserved for the server."""
     text = check_collection(database, name)
     if text.startswith("system.") and text not in _SYSTEM:
         raise MqlError(73, f"Invalid system namespace: {database}.{text}")
@@ -65,7 +65,7 @@ def check_new_collection(database: str, name: Value) -> str:
 
 
 def check_id(value: Value) -> None:
-    """MqlError 53 for an array or a regular expression as `_id`, 52 for an `_id` whose fields begin with a dollar."""
+    """Raise MqlError 53 for an array or regular expression as `_id`, 52 for an `_id` with fields that begin with a dollar."""
     if type(value) is list or isinstance(value, Regex | re.Pattern):
         raise MqlError(53, f"The '_id' value cannot be of type {type_name(value)}")
     _check_names(value)

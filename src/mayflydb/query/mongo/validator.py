@@ -1,4 +1,4 @@
-"""Why a document does not meet a validator: `errInfo.details` of code 121."""
+"""The details of a failed validation: `errInfo.details` of code 121."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ _REASONS: Final[Mapping[str, tuple[str, str]]] = {
     "$all": ("array did not contain all specified values", "array did contain all specified values"),
     **dict.fromkeys(("$bitsAllSet", "$bitsAnySet", "$bitsAllClear", "$bitsAnyClear"), _BITS),
 }
-"""By operator: why it does not hold, and why its negation does not."""
+"""By operator: the reason if the condition fails, and the reason if its negation fails."""
 
 
 def failure_details(validator: Document, document: Document, env: Env) -> Document:
-    """What of a validator a document does not meet; only asked of documents that do not."""
+    """Return the details of a validator that a document does not satisfy."""
     return _of_query(validator, document, env, False)
 
 
 def _of_query(query: Document, document: Document, env: Env, met: bool) -> Document:
-    """Why a query fails, or with `met`, by what it holds where it must not."""
+    """Return the details of a query that fails or, with `met`, of a negated query that holds."""
     clauses = _clauses(query)
     if len(clauses) == 1:
         return _of_clause(clauses[0], document, env, met)
@@ -45,7 +45,7 @@ def _of_query(query: Document, document: Document, env: Env, met: bool) -> Docum
 
 
 def _clauses(query: Document) -> list[Document]:
-    """A query as queries of one operator each, all of which must hold."""
+    """Split a query into conjuncts of one operator each."""
     clauses: list[Document] = []
     for name, operand in query.items():
         if name == "$comment":
@@ -85,7 +85,7 @@ def _of_clause(clause: Document, document: Document, env: Env, met: bool) -> Doc
 
 def _of_branches(name: str, branches: list[Document], document: Document, env: Env, met: bool) -> Document:
     holds = [compile_filter(branch, env).matches(document) for branch in branches]
-    # `$nor` fails by those that hold; negated, `$and` and `$or` do.
+    # `$nor` fails by the branches that hold; so do negated `$and` and `$or`.
     wanted = met != (name == "$nor")
     details = [
         {"index": index, "details": _of_query(branch, document, env, wanted)}
@@ -113,7 +113,7 @@ def _of_field(path: str, operator: str, clause: Document, document: Document, me
 
 
 _WHOLE_ARRAY: Final = frozenset(("$size", "$elemMatch", "$exists", "$all"))
-"""Operators that look at an array as one value."""
+"""Operators that read an array as one value."""
 
 
 def _one_or_many(name: str, values: list[Value]) -> Document:

@@ -1,8 +1,9 @@
-"""BSON values as Python holds them: their types, their one order, and the codec between them and bytes.
+"""BSON values as Python objects: their types, their order, and the codec.
 
-int32 is `int`, int64 `Int64`, double `float`, Decimal128, Date `DatetimeMS`, binary `Binary` or `bytes` (subtype 0), a document
-`dict` in its order, an array `list`; the rest are the classes of `bson`. A place where nothing is, is MISSING, which is no value
-and never stored. Arithmetic that yields an int64 must wrap it in `Int64`, or a small one goes back as an int32.
+int32 is `int`, int64 `Int64`, double `float`, decimal `Decimal128`, date `DatetimeMS`, binary `Binary` or `bytes` (subtype 0),
+a
+document `dict`, an array `list`; other types are the classes of `bson`. MISSING stands for the absence of a value and is never
+stored. Arithmetic that yields an int64 must wrap it in `Int64`; a small `int` is encoded as an int32.
 
 Order of types: https://www.mongodb.com/docs/manual/reference/bson-type-comparison-order/
 """
@@ -54,16 +55,16 @@ class Missing(Enum):
 MISSING: Final = Missing.MISSING
 
 Value: TypeAlias = Any
-"""One of the types above, or MISSING where a docstring says so."""
+"""A value of one of the types above, or MISSING where a docstring says so."""
 
 Document: TypeAlias = dict[str, Any]
 
 MAX_TIMESTAMP_SECONDS: Final = 2**32 - 1
-"""The greatest number of seconds that a Timestamp holds; in 2106."""
+"""The greatest number of seconds that a Timestamp holds, in the year 2106."""
 
 
 def timestamp_at(seconds: int) -> Timestamp:
-    """A second of the clock as the Timestamp type has it; from 2106 on, the last one that there is."""
+    """Return a Timestamp of a second; later seconds become MAX_TIMESTAMP_SECONDS."""
     return Timestamp(min(seconds, MAX_TIMESTAMP_SECONDS), 1)
 
 
@@ -78,16 +79,18 @@ _REFERENCE: Final = b"\x02$ref\0"
 
 
 def decode(data: bytes) -> Document:
-    """The document these bytes are. MqlError 22 if they are none."""
+    """Decode a document. MqlError 22 for invalid BSON."""
     try:
-        # bson makes objects of database references, which lose the order of their fields.
+        # The bson library decodes database references to objects that lose the order of fields.
         return _decode(data, CODEC_OPTIONS) if _REFERENCE not in data else _with_references(data)
     except (BSONError, ValueError, OverflowError, RecursionError) as error:
         raise MqlError(22, f"invalid BSON: {error}") from None
 
 
 def _with_references(data: bytes) -> Document:
-    """A document in which database references, at any depth, are plain documents: bson leaves alone the outermost."""
+    """Decode a document with database references as plain documents, at any depth. The library leaves the outermost
+    document plain.
+    """
     parts = list(elements(data))
     apart = [part for part in parts if part.type in _HOLDERS and _REFERENCE in data[part.value : part.end]]
     if not apart:
@@ -114,7 +117,7 @@ _HOLDERS: Final[Mapping[int, Callable[[bytes], Value]]] = {
 
 
 def encode(document: Mapping[str, Any]) -> bytes:
-    """The bytes of a document. MqlError 2 for a value that has no BSON type, 22 for one that no document can hold."""
+    """Encode a document. MqlError 22 for a document that BSON cannot represent."""
     try:
         return _encode(document, codec_options=CODEC_OPTIONS)
     except (BSONError, ValueError, OverflowError, RecursionError) as error:
@@ -127,7 +130,7 @@ INT32_MIN, INT32_MAX = -(1 << 31), (1 << 31) - 1
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 NUMBERS: Final = (int, Int64, float, Decimal128)
-"""The number types, for `type(value) in NUMBERS`: a bool is none."""
+"""The number types, for `type(value) in NUMBERS`; bool is not among them."""
 
 _NAMES: Final[Mapping[type, str]] = {
     float: "double",
@@ -175,11 +178,11 @@ TYPE_NUMBERS: Final[Mapping[str, int]] = {
     "minKey": -1,
     "maxKey": 127,
 }
-"""Aliases as `$type` takes them, with the numbers they stand for."""
+"""The aliases that `$type` takes, with the numbers of the types."""
 
 
 def type_name(value: Value) -> str:
-    """The alias of a value's type: `int`, `long`, `string`, ...; `missing` for MISSING."""
+    """Return the alias of a value's type: `int`, `long`, `string`, ...; `missing` for MISSING."""
     kind = type(value)
     if kind is int:
         return "int" if INT32_MIN <= value <= INT32_MAX else "long"
@@ -192,7 +195,7 @@ def type_name(value: Value) -> str:
 
 
 def is_number(value: Value) -> bool:
-    """Whether it is int, long, double or decimal."""
+    """Return whether a value is an int, long, double or decimal."""
     return type(value) in NUMBERS
 
 
@@ -202,32 +205,34 @@ _MIN, _MISSING, _NULL, _NUMBER, _STRING, _OBJECT, _ARRAY, _BINARY = range(8)
 _OID, _BOOL, _DATE, _TIMESTAMP, _REGEX, _CODE, _SCOPED, _MAX = range(8, 16)
 
 OrderKey: TypeAlias = tuple[int, Any]
-"""(class of types, something comparable within it): compares and hashes as the value does."""
+"""(class of types, comparable key within the class): compares and hashes as the value does."""
 
 _NAN: Final = (0, 0)
 
 
 def order_key(value: Value) -> OrderKey:
-    """What a value is compared, sorted, grouped and deduplicated by: equal keys, equal values (5 and 5.0 are).
+    """Return the key by which a value is compared, sorted, grouped and deduplicated. Equal values (5 and 5.0) have equal keys.
 
-    MISSING comes below null, as in expressions; where a missing field is to be null, the caller says so.
+    MISSING sorts below null, as in expressions. A caller for which a missing field is null converts it first.
     """
     return _KEYS[type(value)](value)
 
 
 def type_class(value: Value) -> int:
-    """The class of types a value belongs to: comparisons of a query only match within one. All numbers are one."""
+    """Return the number of a value's class of types. Comparisons in queries match within one class; all numbers are
+    one class.
+    """
     return order_key(value)[0] if type(value) not in _CLASSES else _CLASSES[type(value)]
 
 
 def compare(one: Value, other: Value) -> int:
-    """Below 0, 0 or above 0, as `one` comes before, with or after `other`."""
+    """Return a number below, equal to or above 0 if `one` sorts before, with or after `other`."""
     a, b = order_key(one), order_key(other)
     return (a > b) - (a < b)
 
 
 def equal(one: Value, other: Value) -> bool:
-    """Whether two values are one to the language: the order of a document's fields counts, the type of a number does not."""
+    """Return whether two values are equal: the order of a document's fields counts, the type of a number does not."""
     return order_key(one) == order_key(other)
 
 
@@ -315,7 +320,7 @@ _CLASSES: Final[Mapping[type, int]] = {
 
 
 def truthy(value: Value) -> bool:
-    """What `$and`, `$cond` and the like take for true: all but false, null, missing and zero."""
+    """Return the truth of a value in `$and`, `$cond` and others: false, null, MISSING and zero are false."""
     if value is None or value is MISSING or value is False:
         return False
     if type(value) is Decimal128:
@@ -327,7 +332,9 @@ def truthy(value: Value) -> bool:
 
 
 def shell(value: Value) -> str:
-    """A value as the server prints it in messages: `{ key: { t: 1 }, name: "t_1" }`, `ObjectId('...')`, `new Date(0)`."""
+    """Return a value as the server prints it in messages: `{ key: { t: 1 }, name: "t_1" }`, `ObjectId('...')`, `new
+    Date(0)`.
+    """
     kind = type(value)
     if kind is dict:
         return "{ " + ", ".join(f"{name}: {shell(each)}" for name, each in value.items()) + " }" if value else "{}"

@@ -1,4 +1,4 @@
-"""Aggregation expressions, compiled to closures: what is constant is computed once, the rest for each frame."""
+"""Aggregation expressions, compiled to closures. Constant parts are computed once, at compile time."""
 
 from __future__ import annotations
 
@@ -51,10 +51,10 @@ OPERATORS: Final[Mapping[str, Parser]] = {
 
 
 def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -> Expression:
-    """What a specification computes: a `Constant` if it reads nothing.
+    """Compile a specification. The result is a `Constant` if it reads neither the document nor variables of the frame.
 
-    `variables`: names, beside those of `env`, that the frames will bind. MqlError for what is no expression: 168 for an unknown
-    operator, 17276 for an unbound variable, 15 for one nested too deeply.
+    `variables`: names, beside those of `env`, that the frames bind. MqlError for an invalid expression: 168 for an unknown
+    operator, 17276 for an undefined variable, 15 for one that is nested too deeply.
     """
     try:
         return CompileScope(env, frozenset(variables), OPERATORS).compile(spec)
@@ -63,5 +63,5 @@ def compile_expression(spec: Value, env: Env, variables: Collection[str] = ()) -
 
 
 def frame_of(document: Value, env: Env) -> Frame:
-    """The frame in which a document is both `$$ROOT` and `$$CURRENT`."""
+    """Return the frame in which a document is both `$$ROOT` and `$$CURRENT`."""
     return Frame(document, document, env.variables)

@@ -1,4 +1,4 @@
-"""`$add` and its kin, rounding, powers and logarithms. Null or missing among the operands gives null."""
+"""Arithmetic operators, rounding, powers and logarithms. A null or missing operand gives null."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _add(*values: Value) -> Value:
 
 
 def _date(milliseconds: Number, name: str) -> DatetimeMS:
-    """Rounded to whole milliseconds. MqlError 15 beyond an int64."""
+    """Return a date, rounded to whole milliseconds. MqlError 15 beyond an int64."""
     exact = numbers.round_to(milliseconds, 0)
     if numbers.is_nan(exact) or not INT64_MIN <= numbers.double_of(exact) < INT64_MAX:
         raise MqlError(15, f"date overflow in {name}")
@@ -85,7 +85,7 @@ def _binary_operator(name: str, code: int, function: Callable[[Number, Number], 
 
 
 def numeric(name: str, function: Callable[[Number], Value]) -> Function:
-    """A function of one number. MqlError 28765 for what is none."""
+    """Return a function of one number. MqlError 28765 for an argument of another type."""
 
     def single(value: Value) -> Value:
         if type(value) in NUMBERS:
@@ -98,7 +98,7 @@ def numeric(name: str, function: Callable[[Number], Value]) -> Function:
 
 
 def _logarithm(name: str, function: Callable[[Number], Value]) -> Function:
-    """As `numeric`; NaN is a double's, whichever type it had."""
+    """Return `numeric` of a function, except that NaN of any type gives the double NaN."""
     single = numeric(name, function)
     return lambda value: math.nan if type(value) in NUMBERS and numbers.is_nan(value) else single(value)
 

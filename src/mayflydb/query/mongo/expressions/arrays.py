@@ -108,7 +108,7 @@ def _reverse(array: Value) -> Value:
 
 
 def bound_of(name: str, value: Value, what: str) -> int:
-    """Where `$indexOfArray` and the like begin or end. MqlError 40096 and 40097 for what is no place."""
+    """Parse a start or end index of `$indexOfArray` or `$indexOfCP`. MqlError 40096 and 40097 for an invalid index."""
     place = int32_of(value)
     if place is None:
         raise MqlError(
@@ -262,7 +262,7 @@ def _reduce(name: str, spec: Value, scope: CompileScope) -> Expression:
             value = body(inner)
             until_measured -= 1
             if not until_measured and type(value) in (str, list, dict):
-                # What doubles with each element must not get far; what is large is not measured each time.
+                # A value that doubles with each element is caught early; a large value is not measured for each element.
                 until_measured = min(4, 1 + measure(value) // 1000)
             elif not until_measured:
                 until_measured = 1

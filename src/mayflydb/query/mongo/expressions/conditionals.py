@@ -1,4 +1,4 @@
-"""`$cond`, `$ifNull`, `$switch`: only the branch that is taken is evaluated."""
+"""`$cond`, `$ifNull`, `$switch`: only the chosen branch is evaluated."""
 
 from __future__ import annotations
 

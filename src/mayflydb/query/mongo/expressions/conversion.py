@@ -1,4 +1,4 @@
-"""`$convert` and its short forms."""
+"""`$convert` and its short forms such as `$toInt`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ _NO_HANDLER: Final = "in $convert with no onError value"
 
 
 class ConversionError(Exception):
-    """Why a value has no counterpart in a type."""
+    """A value has no counterpart in the target type; the message gives the reason."""
 
 
 def _unsupported(value: Value, to: str) -> ConversionError:
@@ -97,7 +97,7 @@ def _parse_integer(text: str, low: int, high: int) -> int:
 
 
 def _truncate_in_range(value: Any, low: int, high: int) -> int:
-    """The integer part of a number."""
+    """Return the integer part of a number. ConversionError if it lies outside the range."""
     if numbers.is_nan(value):
         raise ConversionError(f"Attempt to convert NaN value to integer type {_NO_HANDLER}")
     if numbers.double_of(value) in (float("inf"), float("-inf")):

@@ -1,4 +1,4 @@
-"""What every family of operators is built from: the frame an expression reads, the scope it is compiled in, paths, operands."""
+"""The parts that all operators share: frames, the scope of compilation, paths, operands, limits of size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, orde
 
 
 class Frame(msgspec.Struct, gc=False):
-    """What an expression reads: `$$ROOT`, `$$CURRENT` (the one `$a` looks into), and the variables bound around it."""
+    """The input of an expression: `$$ROOT`, `$$CURRENT` (the document that a path such as `$a` reads), and the bound
+    variables.
+    """
 
     root: Value
     current: Value
@@ -23,11 +25,11 @@ class Frame(msgspec.Struct, gc=False):
 
 
 Expression: TypeAlias = Callable[[Frame], Value]
-"""A value for a frame; MISSING where there is nothing."""
+"""A function from a frame to a value; MISSING for no value."""
 
 
 class Constant:
-    """An expression that reads nothing."""
+    """An expression that reads nothing from its frame."""
 
     __slots__ = ("value",)
 
@@ -39,19 +41,20 @@ class Constant:
 
 
 Parser: TypeAlias = Callable[[str, Value, "CompileScope"], Expression]
-"""Compiles an operator: its name with `$`, what stands behind it, and where."""
+"""Compiles an operator from its name with `$`, its operand, and the scope."""
 
 
 class CompileScope(msgspec.Struct, frozen=True):
-    """Where an expression is compiled: `names` are the variables a frame will have beside those of `env`."""
+    """The scope in which an expression is compiled. `names`: the variables that a frame binds beside those of `env`."""
 
     env: Env
     names: frozenset[str]
     operators: Mapping[str, Parser]
 
     def compile(self, spec: Value) -> Expression:
-        """MqlError 168 for an operator there is none of, 17276 for a variable that is not bound, 16493 for a text of 16 MB, and
-        what operators refuse.
+        """Compile a specification. MqlError 168 for an unknown operator, 17276 for an undefined variable, 16493 for a text of
+        16 MB
+        or more, and the errors of the operators.
         """
         kind = type(spec)
         if kind is str:
@@ -63,15 +66,15 @@ class CompileScope(msgspec.Struct, frozen=True):
         return Constant(spec)
 
     def with_names(self, *names: str) -> CompileScope:
-        """This scope with more variables."""
+        """Return this scope with more variables."""
         return CompileScope(self.env, self.names | set(names), self.operators)
 
     def key_of(self, value: Value) -> OrderKey:
-        """What values compare by, strings by the collation."""
+        """Return the comparison key of a value; strings compare by the collation."""
         return self.env.collation.order_key(value)
 
     def comparing(self) -> Callable[[Value], OrderKey]:
-        """`key_of`, without the detour where there is no collation."""
+        """Return the function `key_of`, or the faster `order_key` where there is no collation."""
         return order_key if self.env.collation.is_simple else self.env.collation.order_key
 
 
@@ -79,7 +82,7 @@ class CompileScope(msgspec.Struct, frozen=True):
 
 
 def field_names(path: str) -> tuple[str, ...]:
-    """The parts of a path. MqlError 40353, 15998 and 16410 for those that are none."""
+    """Split a path into its parts. MqlError 40353, 15998, 16410 or 16411 for an invalid path."""
     if path.endswith("."):
         raise MqlError(40353, "FieldPath must not end with a '.'.")
     parts = tuple(path.split("."))
@@ -96,7 +99,7 @@ def field_names(path: str) -> tuple[str, ...]:
 
 
 def values_at(value: Value, parts: Sequence[str], at: int = 0) -> Value:
-    """What lies at a path, through arrays of documents by mapping; numbers are names here, not places."""
+    """Return the value at a path. An array yields the array of its documents' values; numbers are field names, not indexes."""
     for index in range(at, len(parts)):
         if type(value) is dict:
             value = value.get(parts[index], MISSING)
@@ -109,7 +112,7 @@ def values_at(value: Value, parts: Sequence[str], at: int = 0) -> Value:
 
 
 def compile_path(text: str, scope: CompileScope) -> Expression:
-    """`$a.b`, `$$ROOT`, `$$name.a`."""
+    """Compile `$a.b`, `$$ROOT` or `$$name.a`."""
     if text == "$":
         raise MqlError(16872, "'$' by itself is not a valid FieldPath")
     if not text.startswith("$$"):
@@ -158,7 +161,7 @@ def _inner_variable(name: str, parts: tuple[str, ...]) -> Expression:
 
 
 def check_variable(name: Value) -> str:
-    """A name that `let`, `as` and `vars` may bind. MqlError 9 for others."""
+    """Return a name that `let`, `as` and `vars` may bind. MqlError 9 for an invalid name."""
     if type(name) is not str or not name:
         raise failed_to_parse("empty variable names are not allowed")
     if name == "CURRENT":
@@ -172,7 +175,9 @@ def check_variable(name: Value) -> str:
 
 
 def binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
-    """For a frame: an inner one, and how its variables `names` are set, in their order."""
+    """Return a function that makes an inner frame of a frame, and a function that assigns the variables `names` in
+    it, in order.
+    """
 
     def bind(frame: Frame) -> tuple[Frame, Callable[..., None]]:
         variables = dict(frame.variables)
@@ -224,7 +229,7 @@ def _compile_object(spec: Document, scope: CompileScope) -> Expression:
 
 
 def compile_operator(name: str, spec: Value, scope: CompileScope) -> Expression:
-    """MqlError 168 if there is no such operator."""
+    """Compile the operator `name`. MqlError 168 if it does not exist."""
     parser = scope.operators.get(name)
     if parser is None:
         raise MqlError(168, f"Unrecognized expression '{name}'")
@@ -243,7 +248,10 @@ _EMPTY_FRAME = Frame({}, {}, {})
 
 
 def fold_constants(expression: Expression, parts: Collection[Expression]) -> Expression:
-    """The expression's value, if none of its parts reads anything. One that fails is left to fail when it is asked."""
+    """Return a Constant of the expression's value if all parts are constant.
+
+    An expression that raises is left as it is: its error belongs to the evaluation, which may never come.
+    """
     if all(type(part) is Constant for part in parts):
         try:
             return Constant(expression(_EMPTY_FRAME))
@@ -256,7 +264,7 @@ def fold_constants(expression: Expression, parts: Collection[Expression]) -> Exp
 
 
 def operands(name: str, spec: Value, scope: CompileScope, least: int, most: int | None) -> list[Expression]:
-    """The operands of an operator, an array of them or one alone. MqlError 16020 and 28667 for the wrong number."""
+    """Compile the operands of an operator: an array of them, or a single one. MqlError 16020 and 28667 for a wrong number."""
     specs = spec if type(spec) is list else [spec]
     count = len(specs)
     if least == most and count != least:
@@ -271,7 +279,7 @@ def operands(name: str, spec: Value, scope: CompileScope, least: int, most: int 
 
 
 def apply(function: Callable[..., Value], parts: Sequence[Expression]) -> Expression:
-    """The function of what the parts yield."""
+    """Return the expression that applies a function to the values of the parts."""
     if len(parts) == 1:
         (only,) = parts
         return fold_constants(lambda frame: function(only(frame)), parts)
@@ -285,27 +293,30 @@ Function: TypeAlias = Callable[..., Value]
 
 
 def fixed_arity(count: int, function: Function) -> Parser:
-    """An operator with so many operands."""
+    """Return the parser of an operator with exactly `count` operands."""
     return ranged_arity(count, count, function)
 
 
 def ranged_arity(least: int, most: int | None, function: Function) -> Parser:
-    """An operator with `least` to `most` operands (None: any number), evaluated from left to right."""
+    """Return the parser of an operator with `least` to `most` operands (None: no limit), evaluated from left to right."""
     return lambda name, spec, scope: apply(function, operands(name, spec, scope, least, most))
 
 
 def with_scope(least: int, most: int | None, make: Callable[[CompileScope], Function]) -> Parser:
-    """As `ranged`, for a function that depends on the scope (on its collation)."""
+    """Return a parser as `ranged_arity` does, for a function that depends on the scope, that is on its collation."""
     return lambda name, spec, scope: apply(make(scope), operands(name, spec, scope, least, most))
 
 
 def with_name(least: int, most: int | None, make: Callable[[str], Function]) -> Parser:
-    """As `ranged`, for one function of several operators that differ by name."""
+    """Return a parser as `ranged_arity` does, for a function that several operators share and that depends on the name."""
     return lambda name, spec, scope: apply(make(name), operands(name, spec, scope, least, most))
 
 
 class ArgumentCodes(msgspec.Struct, frozen=True):
-    """Codes of what a `{field: operand}` operator refuses: no object, an unknown field, a missing one (by its name)."""
+    """The error codes of an operator with named operands: `shape` for a specification that is no document, `unknown` for an
+    unknown
+    field, `missing` for a missing field, by its name.
+    """
 
     shape: int
     unknown: int
@@ -315,7 +326,7 @@ class ArgumentCodes(msgspec.Struct, frozen=True):
 def arguments(
     name: str, spec: Value, required: Sequence[str], optional: Sequence[str], codes: ArgumentCodes
 ) -> Document:
-    """The named operands of an operator as they were given, checked."""
+    """Return the named operands of an operator, uncompiled. MqlError with one of `codes` for a wrong field."""
     if type(spec) is not dict:
         raise MqlError(codes.shape, f"{name} requires an object as an argument, found: {type_name(spec)}")
     for field in spec:
@@ -329,7 +340,7 @@ def arguments(
 
 
 def is_nullish(value: Value) -> bool:
-    """Null or missing."""
+    """Return whether a value is null or missing."""
     return value is None or value is MISSING
 
 
@@ -341,34 +352,34 @@ _MAX_DEPTH: Final = 180
 
 
 def check_size(size: int) -> None:
-    """MqlError 13548 for a value of more than 64 MB, before it is made."""
+    """Raise MqlError 13548 for a value of more than 64 MB. Called before the value is built."""
     if size > MAX_VALUE_SIZE:
         raise MqlError(13548, f"BufBuilder attempted to grow() to {size} bytes, past the 64MB limit.")
 
 
 def text_size(text: str) -> int:
-    """Bytes of a text in UTF-8."""
+    """Return the size of a text in bytes of UTF-8."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogateescape"))
 
 
 def check_text_size(size: int) -> None:
-    """MqlError 16493 for a text of 16 MB or more: none is made by an expression, nor written into one."""
+    """Raise MqlError 16493 for a text of 16 MB or more, which no expression may contain or produce."""
     if size >= MAX_DOCUMENT_SIZE:
         raise MqlError(16493, "Tried to create string longer than 16MB")
 
 
 def check_text(text: str) -> str:
-    """A text that is short enough (`check_text_size`)."""
+    """Return `text`. MqlError 16493 if it is too long (`check_text_size`)."""
     if len(text) * 4 >= MAX_DOCUMENT_SIZE:
         check_text_size(text_size(text))
     return text
 
 
 def measure(value: Value) -> int:
-    """About how large a value is. MqlError 31392 for one that grew too large or too deep to be stored."""
+    """Return the approximate size of a value in bytes. MqlError 31392 if it is too large or too deep to be stored."""
     size, level = 0, [value]
     for _ in range(_MAX_DEPTH):
-        # 11 bytes are what an element of a long array takes.
+        # An element of a long array takes 11 bytes.
         size += sum(len(each) if type(each) is str else 11 for each in level)
         if size > MAX_DOCUMENT_SIZE:
             break

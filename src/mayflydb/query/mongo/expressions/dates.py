@@ -1,4 +1,4 @@
-"""Operators over dates: their parts, text, arithmetic by units, bins."""
+"""Operators over dates: parts, text, arithmetic by units, bins."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, Value, shell, type
 
 
 def instant_of(value: Value) -> int:
-    """Milliseconds of a date, a Timestamp or an ObjectId. MqlError 16006 for other types."""
+    """Return the milliseconds of a date, a Timestamp or an ObjectId. MqlError 16006 for other types."""
     found = _instant(value)
     if found is None:
         raise MqlError(16006, f"can't convert from BSON type {type_name(value)} to Date")
@@ -290,7 +290,7 @@ def _date(name: str, field: str, value: Value, code: int) -> int:
 
 
 def _first_day(name: str, given: Mapping[str, Value]) -> int:
-    """`startOfWeek`, Sunday unless it is given."""
+    """Return the day that `startOfWeek` names; Sunday by default."""
     if "startOfWeek" not in given:
         return 7
     day = given["startOfWeek"]
@@ -300,7 +300,7 @@ def _first_day(name: str, given: Mapping[str, Value]) -> int:
 
 
 def _evaluate_by_week(compiled: _Arguments, frame: Frame) -> dict[str, Value] | None:
-    """The arguments; None if one is null. `startOfWeek` only counts where the unit is a week."""
+    """Evaluate the arguments; None if one is null. `startOfWeek` is dropped unless the unit is a week."""
     given = _evaluate_arguments(compiled, frame)
     if given["unit"] != "week":
         given.pop("startOfWeek", None)

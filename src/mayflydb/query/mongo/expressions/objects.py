@@ -38,7 +38,7 @@ def _merge(*values: Value) -> Value:
 
 
 def _merge_parser(name: str, spec: Value, scope: CompileScope) -> Expression:
-    """One operand that is an array, from a field or a variable, stands for its elements."""
+    """Compile `$mergeObjects`. A single operand that yields an array stands for its elements."""
     if type(spec) is list:
         return ranged_arity(0, None, _merge)(name, spec, scope)
     return apply(lambda value: _merge(*value) if type(value) is list else _merge(value), [scope.compile(spec)])

@@ -1,4 +1,4 @@
-"""Orders of whole values by the fields of `$sortArray`, `$top` and `$bottom`: `{a: 1, "b.c": -1}`."""
+"""The order of values by fields, for `$sortArray`, `$top` and `$bottom`: `{a: 1, "b.c": -1}`."""
 
 from __future__ import annotations
 
@@ -22,17 +22,19 @@ class _SortKey(msgspec.Struct, frozen=True):
 
 
 class Ranking(msgspec.Struct, frozen=True):
-    """What documents are ranked by, the first field first."""
+    """A list of sort keys, the most significant first."""
 
     fields: tuple[_SortKey, ...]
     env: Env
 
     def keys(self, value: Value) -> tuple[OrderKey, ...]:
-        """One key for each field; compare them with `sort`."""
+        """Return one key for each field. Keys are compared by `sort`, which knows the directions."""
         return tuple(self._key(value, field) for field in self.fields)
 
     def _key(self, value: Value, field: _SortKey) -> OrderKey:
-        """An array sorts by its smallest element, or its largest where the order descends; an empty one below null."""
+        """Return the key of one field. An array sorts by its smallest element, or its largest if descending; an empty
+        array before null.
+        """
         key = self.env.collation.order_key
         found = [key(None if each is MISSING else each) for each in _values_at(value, field.path)]
         if not found:
@@ -40,14 +42,14 @@ class Ranking(msgspec.Struct, frozen=True):
         return max(found) if field.descending else min(found)
 
     def sort(self, items: list[tuple[tuple[OrderKey, ...], Value]]) -> list[tuple[tuple[OrderKey, ...], Value]]:
-        """Pairs of keys and values in order; equals stay as they come."""
+        """Sort pairs of keys and values. The sort is stable."""
         for index in reversed(range(len(self.fields))):
             items = sorted(items, key=lambda item: item[0][index], reverse=self.fields[index].descending)
         return items
 
 
 def compile_ranking(spec: Value, env: Env) -> Ranking:
-    """MqlError 15973 to 15976 for what is no sort specification."""
+    """Compile a sort specification. MqlError 15973 to 15976 if it is invalid."""
     if type(spec) is not dict:
         raise MqlError(15973, f"the sort key specification must be an object, but was {type_name(spec)}")
     if not spec:
@@ -65,13 +67,15 @@ def _field(path: str, direction: Value) -> _SortKey:
 
 
 def compile_order(spec: Document, env: Env) -> Order:
-    """A function that puts values in order."""
+    """Return a function that sorts a list of values."""
     ranking = compile_ranking(spec, env)
     return lambda values: [value for _, value in ranking.sort([(ranking.keys(value), value) for value in values])]
 
 
 def _values_at(value: Value, path: Sequence[str]) -> list[Value]:
-    """What a sort path leads to: through arrays into their documents, by place where a part is a number."""
+    """Return the values that a sort path reaches. Arrays are entered element by element, and by index where a part is
+    a number.
+    """
     if not path:
         return list(value) if type(value) is list else [value]
     if type(value) is dict:

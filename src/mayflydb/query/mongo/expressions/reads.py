@@ -1,4 +1,4 @@
-"""Which fields an expression reads."""
+"""The top-level fields that an expression reads."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from mayflydb.query.mongo.values import Value
 
 
 class _WholeDocument(Exception):
-    """The whole document is read."""
+    """The expression reads the whole document."""
 
 
 def depends_on(spec: Value) -> frozenset[str] | None:
-    """The top-level fields an expression may read; None if that may be all of them."""
+    """Return the top-level fields that an expression may read; None if it may read all of them."""
     try:
         return frozenset(_fields(spec))
     except _WholeDocument:

@@ -24,7 +24,7 @@ _CODES: Final = ArgumentCodes(51103, 31024, {"input": 31022, "regex": 31023})
 
 
 def _pattern(name: str, pattern: Value, options: Value) -> Any:
-    """None if there is no pattern."""
+    """Compile the pattern of a `$regex...` operator; None for a null or missing pattern."""
     if not is_nullish(options):
         if type(options) is not str:
             raise MqlError(51106, f"{name} needs 'options' to be of type string")

@@ -1,4 +1,4 @@
-"""Arrays as sets: order and repetition do not count; unions and intersections come in the order of values."""
+"""Operators over arrays as sets: order and duplicates do not count. Unions and intersections are sorted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Accumulators as expressions, over an array or over operands: `$sum`, `$avg`, `$min`, `$max`, `$firstN` and the like."""
+"""Accumulators as expressions, over an array or over several operands: `$sum`, `$avg`, `$min`, `$max`, `$firstN` and others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from mayflydb.query.mongo.values import MISSING, Value, is_number, shell, type_n
 
 
 def _accumulate(make: Callable[[CompileScope], Any], result: Callable[[Any], Value]) -> Parser:
-    """One operand that is an array stands for its elements; of several, each counts as it is."""
+    """Return the parser of an accumulator. A single operand that yields an array stands for its elements."""
 
     def parser(name: str, spec: Value, scope: CompileScope) -> Expression:
         parts = operands(name, spec, scope, 0, None)
@@ -62,7 +62,7 @@ N_CODES: Final = ArgumentCodes(5787900, 5787901, {"n": 5787906, "input": 5787907
 
 
 def count_of(value: Value) -> int:
-    """The `n` of `$firstN` and the like. MqlError 5787902, 5787903 and 5787908 for what is none."""
+    """Return the `n` of `$firstN` and similar operators. MqlError 5787902, 5787903 and 5787908 for an invalid one."""
     if not is_number(value):
         raise MqlError(
             5787902,
@@ -98,7 +98,7 @@ _PERCENTILE: Final = ArgumentCodes(7436100, 40415, {"input": 40414, "p": 40414, 
 
 
 def shares_of(value: Value) -> list[float]:
-    """The `p` of `$percentile`. MqlError 7750301 to 7750303 for what is none."""
+    """Return the `p` of `$percentile`. MqlError 7750301 to 7750303 for an invalid one."""
     if type(value) is not list or not value:
         raise MqlError(
             7750301, f"The $percentile 'p' field must be an array of numbers from [0.0, 1.0], but found: {shell(value)}"
@@ -113,13 +113,13 @@ def shares_of(value: Value) -> list[float]:
 
 
 def check_method(name: str, value: Value) -> None:
-    """MqlError 2 for any but `approximate`, which is computed exactly here."""
+    """Raise MqlError 2 for a method other than `approximate`. The percentile is computed exactly all the same."""
     if value != "approximate":
         raise MqlError(2, f"Currently only 'approximate' can be used as percentile 'method'. ({name})")
 
 
 def numbers_in(values: list[Value]) -> list[float]:
-    """The numbers among the values, sorted, as doubles."""
+    """Return the numbers among the values as sorted doubles."""
     return sorted(double_of(each) for each in values if is_number(each))
 
 

@@ -1,4 +1,4 @@
-"""Operators over strings. Upper and lower case are those of ASCII, as MongoDB has them."""
+"""Operators over strings. Upper and lower case apply to ASCII letters only, as in MongoDB."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ _UPPER: Final = str.maketrans(string.ascii_lowercase, string.ascii_uppercase)
 
 
 def text_of(value: Value) -> str:
-    """A string, number or date as `$toLower` and `$substr` read it; nothing is empty. MqlError 16007 for other types."""
+    """Return a string, number or date as `$toLower` and `$substr` read it; null or missing is "". MqlError 16007 for
+    other types.
+    """
     if is_nullish(value):
         return ""
     if type(value) is str or type(value) is Code:
@@ -62,7 +64,7 @@ def _bytes(text: str) -> bytes:
 
 
 def _check_result_size(size: int) -> None:
-    """MqlError 13548 for a text of more than 64 MB, 16493 for one of 16 MB and more, before it is made."""
+    """Raise MqlError 13548 for a text of more than 64 MB, 16493 for one of 16 MB or more. Called before the text is built."""
     check_size(size)
     check_text_size(size)
 
@@ -136,7 +138,7 @@ def _substring_bytes(name: str) -> Function:
 
 
 def _clamp_to_int64(value: Value) -> int:
-    """The integer part of a number, within an int64; 0 of NaN."""
+    """Return the integer part of a number, limited to the range of an int64; 0 for NaN."""
     if is_nan(value):
         return 0
     nearest = max(-(2.0**62), min(2.0**62, double_of(value)))
@@ -179,7 +181,7 @@ def _index_of(name: str, code: int, convert: Callable[[str], str | bytes]) -> Fu
         if start > len(text) or end < start:
             return -1
         if convert is str:
-            # What is found begins before the end, wherever it ends itself.
+            # A match must begin before the end; it may extend past it.
             found = text.find(wanted, start)  # type: ignore[arg-type]
             return found if found < end or not text else -1
         return text.find(convert(wanted), start, end)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Angles are radians. A decimal gives a decimal, any other number a double."""
+"""Trigonometric operators; angles are radians. A decimal gives a decimal, any other number a double."""
 
 from __future__ import annotations
 

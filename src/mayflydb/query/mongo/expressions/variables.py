@@ -1,4 +1,4 @@
-"""`$let`, `$literal`, chance, and what is refused by name."""
+"""`$let`, `$literal`, `$meta`, random numbers, and the operators that are refused by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters: queries compiled once to closures, asked about documents many times."""
+"""Filters: queries compiled once to closures, then applied to many documents."""
 
 from __future__ import annotations
 

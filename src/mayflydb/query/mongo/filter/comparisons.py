@@ -13,7 +13,7 @@ from mayflydb.query.mongo.filter.nodes import Test, always, disjunction, never
 from mayflydb.query.mongo.values import MISSING, Value, order_key, type_class
 
 PYTHON_NUMBERS: Final = frozenset((int, Int64, float))
-"""The numbers that Python compares with one another as they are."""
+"""The number types whose values Python compares exactly."""
 
 _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
     "$lt": operator.lt,
@@ -24,12 +24,12 @@ _ORDERS: Final[Mapping[str, Callable[[Any, Any], bool]]] = {
 
 
 def is_null(value: Value) -> bool:
-    """What `{a: null}` asks: null, or nothing there."""
+    """Return whether `{a: null}` matches a value: null or MISSING."""
     return value is None or value is MISSING
 
 
 def equality(wanted: Value, collation: Collation) -> Test:
-    """Whether a value equals this one."""
+    """Return the test that a value equals `wanted`."""
     kind = type(wanted)
     if wanted is None or wanted is MISSING:
         return is_null
@@ -60,7 +60,9 @@ def _equal_number(wanted: Any) -> Test:
 
 
 def ordering(name: str, wanted: Value, collation: Collation) -> Test:
-    """Whether a value of the same class stands in this order (`$lt`, `$lte`, `$gt`, `$gte`) to this one."""
+    """Return the test of `$lt`, `$lte`, `$gt` or `$gte`: a value of the same class of types stands in that order to
+    `wanted`.
+    """
     compare, kind = _ORDERS[name], type(wanted)
     inclusive = name in ("$lte", "$gte")
     if wanted is None:
@@ -79,7 +81,7 @@ def ordering(name: str, wanted: Value, collation: Collation) -> Test:
 
 
 def _beyond_all(name: str, kind: type, inclusive: bool) -> Test:
-    """MinKey and MaxKey compare with every type, and with nothing at all."""
+    """Return the test against MinKey or MaxKey, which compare with values of every type and with missing fields."""
     if (kind is MinKey) == (name in ("$gt", "$gte")):
         return always if inclusive else lambda value: type(value) is not kind
     return (lambda value: type(value) is kind) if inclusive else never
@@ -107,7 +109,7 @@ def _ordered_number(compare: Callable[[Any, Any], bool], wanted: Any, inclusive:
 
 
 def membership(wanted: Sequence[Value], patterns: Sequence[Test], collation: Collation) -> Test:
-    """Whether a value equals one of these or meets one of the patterns."""
+    """Return the test that a value equals one of `wanted` or matches one of the patterns."""
     tests = [] if not wanted else [_member_test(wanted, collation)]
     return disjunction([*tests, *patterns])
 
@@ -128,7 +130,7 @@ def _member_test(wanted: Sequence[Value], collation: Collation) -> Test:
     def test(value: Value) -> bool:
         if value is MISSING:
             return null
-        # Keys of documents and arrays are long: not made where none is wanted.
+        # Keys of documents and arrays are long: they are built only if a document or an array is wanted.
         return type_class(value) in classes and key_of(value) in keys
 
     return test

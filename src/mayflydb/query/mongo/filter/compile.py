@@ -1,4 +1,4 @@
-"""Queries compiled to filters: the operators that stand at the top of a query, and fields."""
+"""Queries compiled to filters: the operators at the top level of a query, and fields."""
 
 from __future__ import annotations
 
@@ -24,8 +24,9 @@ from mayflydb.query.mongo.values import Document, Value, is_number, shell, truth
 class Filter(msgspec.Struct, frozen=True):
     """A compiled query.
 
-    `matches`: whether a document meets it. `fields`: the top-level fields it looks at, None if it may look at all.
-    `named`: the top-level fields it has conditions on, which is what a positional projection may name.
+    `matches`: whether a document satisfies the query. `fields`: the top-level fields that the query reads; None if it may read
+    all.
+    `named`: the top-level fields with conditions, the only ones that a positional projection may name.
     """
 
     matches: Match
@@ -34,12 +35,14 @@ class Filter(msgspec.Struct, frozen=True):
     node: Node
 
     def position(self, document: Document) -> int | None:
-        """The index of the element of an array by which a document matches: what `$` stands for. None without one."""
+        """Return the index of the array element by which a document matches, the one that `$` denotes; None if there
+        is none.
+        """
         return self.node.locate(document)
 
 
 def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> Filter:
-    """A query as a filter. `text`: the collection's text index, which `$text` needs. MqlError, mostly 2."""
+    """Compile a query. `text`: the text index of the collection, required for `$text`. MqlError, mostly 2."""
     scope = FilterScope(env, _compile, text)
     node = _compile(query, scope)
     named = frozenset(scope.named)
@@ -47,12 +50,12 @@ def compile_filter(query: Document, env: Env, text: TextIndex | None = None) -> 
 
 
 def compile_element_filter(operand: Value, env: Env) -> Callable[[Value], bool]:
-    """What an `$elemMatch` asks of one element of an array, for projections and updates."""
+    """Return the test of `$elemMatch` on one array element, for projections and updates."""
     return element_test(operand, FilterScope(env, _compile))
 
 
 def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
-    """The `$text` of a query, at its top or in its `$and`, for scores; None if it has none."""
+    """Return the `$text` of a query, at its top level or within `$and`, for text scores; None if there is none."""
     if "$text" in query:
         return compile_text(query["$text"], text)
     parts = query.get("$and", ())
@@ -60,7 +63,7 @@ def text_search(query: Document, text: TextIndex | None) -> TextSearch | None:
 
 
 def has_text_search(query: Value) -> bool:
-    """Whether a query has a `$text`, at its top or in its `$and`, `$or` or `$nor`."""
+    """Return whether a query has a `$text` at its top level or within `$and`, `$or` or `$nor`."""
     if type(query) is not dict:
         return False
     return "$text" in query or any(
@@ -72,7 +75,7 @@ def has_text_search(query: Value) -> bool:
 
 
 MAX_DEPTH: Final = 100
-"""How deep `$and`, `$or`, `$nor` and `$elemMatch` may nest."""
+"""The maximum nesting of `$and`, `$or`, `$nor` and `$elemMatch`."""
 
 
 def _compile(query: Document, scope: FilterScope) -> Node:
@@ -131,7 +134,7 @@ def _nor(operand: Value, scope: FilterScope) -> Node:
 def _expr(operand: Value, scope: FilterScope) -> Node:
     if scope.in_element:
         raise bad_value("$expr can only be applied to the top-level document")
-    # Expressions use filters too.
+    # Imported here because expressions import filters.
     from mayflydb.query.mongo.expressions import compile_expression, frame_of
 
     env = scope.env
@@ -181,7 +184,9 @@ def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], Node]:
 
 
 def _part_of_reference(name: str) -> Callable[[Value, FilterScope], Node]:
-    """`$ref`, `$id` and `$db` in a query: equality of the field of that name; only `$id` goes by the collation."""
+    """Return the compiler of `$ref`, `$id` or `$db`: equality of the field of that name. Only `$id` compares by the
+    collation.
+    """
 
     def compile_part(operand: Value, scope: FilterScope) -> Node:
         scope.named.add(name)

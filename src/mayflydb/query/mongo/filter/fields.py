@@ -19,9 +19,11 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, tru
 
 
 class FilterScope(msgspec.Struct):
-    """Where a filter is being compiled: what it may use, and what it has been seen to look at.
+    """The state of compiling one filter.
 
-    `inside`: within an element of an array; `whole`: something looks at all of the document; `texts`: how many `$text` there are.
+    `in_element`: inside an element of an array. `reads_all`: a condition reads the whole document. `named`: the top-level
+    fields with
+    conditions. `text_count`: the number of `$text` so far.
     """
 
     env: Env
@@ -34,12 +36,14 @@ class FilterScope(msgspec.Struct):
     text_count: int = 0
 
     def inner(self) -> FilterScope:
-        """The scope of an element of an array."""
+        """Return the scope of a query on an array element."""
         return FilterScope(self.env, self.compile, in_element=True, depth=self.depth)
 
 
 def is_operators(value: Value, partial_references: bool = False) -> bool:
-    """Whether an operand is operators rather than a document to be equal to. A reference (`$ref`, `$id`) is a document."""
+    """Return whether an operand holds operators, rather than being a value to compare with. A reference (`$ref`,
+    `$id`) is a value.
+    """
     if type(value) is not dict or not value:
         return False
     if not next(iter(value)).startswith("$"):
@@ -50,7 +54,7 @@ def is_operators(value: Value, partial_references: bool = False) -> bool:
 
 
 def field_condition(path: str, operand: Value, scope: FilterScope) -> Condition:
-    """What a query says of one field. MqlError 2 for operators that are none, and for operands that are none of theirs."""
+    """Compile the condition on one field. MqlError 2 for an unknown operator or an invalid operand."""
     if is_operators(operand):
         return operators_condition(path, operand, scope)
     if type(operand) is Regex:
@@ -59,7 +63,7 @@ def field_condition(path: str, operand: Value, scope: FilterScope) -> Condition:
 
 
 def operators_condition(path: str, operators: Document, scope: FilterScope) -> Condition:
-    """Operators on one field, all of which hold."""
+    """Compile a document of operators on one field; all of them must hold."""
     conditions = []
     for name, operand in operators.items():
         compiler = _OPERATORS.get(name)
@@ -75,7 +79,7 @@ def operators_condition(path: str, operators: Document, scope: FilterScope) -> C
 
 
 def _mark_operator(condition: Condition, operator: str) -> Condition:
-    """The condition, which remembers the operator it is written with."""
+    """Return the condition with its operator recorded, which decides its rank among others."""
     if isinstance(condition, Leaf) and operator in RANKS:
         return msgspec.structs.replace(condition, operator=operator)
     return condition
@@ -190,7 +194,7 @@ def _mod(_: str, operand: Value, __: FilterScope) -> Condition:
         number = truncate(value) if is_number(value) else None
         if number is None:
             return False
-        # The rest has the sign of the dividend, as in C.
+        # The remainder has the sign of the dividend, as in C.
         rest = abs(number) % abs(divisor)
         return (rest if number >= 0 else -rest) == remainder
 
@@ -221,7 +225,7 @@ def _elem_match(_: str, operand: Value, scope: FilterScope) -> Condition:
 
 
 def element_test(operand: Value, scope: FilterScope) -> Test:
-    """What an `$elemMatch` asks of one element. MqlError 2."""
+    """Return the test of `$elemMatch` on one element. MqlError 2."""
     if type(operand) is not dict:
         raise bad_value("$elemMatch needs an Object")
     if is_operators(operand, partial_references=True) and next(iter(operand)) not in TOP_LEVEL_OPERATORS:
@@ -241,7 +245,7 @@ def element_test(operand: Value, scope: FilterScope) -> Test:
 TOP_LEVEL_OPERATORS: Final = frozenset(
     "$and $or $nor $expr $comment $jsonSchema $text $where $sampleRate $alwaysTrue $alwaysFalse".split()  # noqa: SIM905
 )
-"""Operators that stand where a field's name could."""
+"""Operators that stand at the top level of a query, in place of a field name."""
 
 
 def _all(path: str, operand: Value, scope: FilterScope) -> Condition:

@@ -1,4 +1,4 @@
-"""What filters are made of: conditions on one value, put on a path; and their combinations."""
+"""The nodes of a filter: conditions on single values, conditions on paths, and their combinations."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from mayflydb.query.mongo.paths import Parts, fields_of, locate_values, lookup
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Test: TypeAlias = Callable[[Value], bool]
-"""Whether one value, or MISSING, meets a condition."""
+"""A predicate on one value or MISSING."""
 
 Match: TypeAlias = Callable[[Document], bool]
 
 Locate: TypeAlias = Callable[[Document], int | None]
-"""The index, in the outermost array walked, of the element by which a document matches; only asked of documents that do."""
+"""Returns the index of the element by which a document matches, in the outermost array on the path. The document must match."""
 
 
 class Leaf(msgspec.Struct, frozen=True):
-    """A test; with `spread`, an array meets it by any of its elements too.
+    """A test of a value. With `spread`, an array also satisfies it through any of its elements.
 
-    `index`: of a test that an array meets by one of its elements, by which one. `operator`: what it is written with.
+    `index`: for a test that an array satisfies through one element, returns the index of that element. `operator`: the operator
+    of the
+    query.
     """
 
     test: Test
@@ -32,13 +34,13 @@ class Leaf(msgspec.Struct, frozen=True):
 
 
 class Every(msgspec.Struct, frozen=True):
-    """Conditions that hold together, each perhaps by another element of an array."""
+    """Conditions that must all hold. Different elements of an array may satisfy different conditions."""
 
     conditions: tuple[Condition, ...]
 
 
 class Negated(msgspec.Struct, frozen=True):
-    """The complement of a condition, documents without the field included."""
+    """The complement of a condition. Documents without the field satisfy it."""
 
     condition: Condition
 
@@ -50,43 +52,44 @@ _ORDER: Final = (
     *("$or", "$elemMatch", "$size", "$eq", "$lte", "$lt", "$gt", "$gte", "$regex", "$mod", "$exists", "$in"),
     *("$bitsAllSet", "$bitsAllClear", "$bitsAnySet", "$bitsAnyClear", "$type"),
 )
-"""The server checks conditions that hold together in this order, those with one operator in that of their paths
-(`MatchExpression::MatchType` and `sortTree` of its source): the last one counts for `$`, wherever it stands in the query.
+"""The order in which the server checks conditions that hold together; conditions with one operator are checked in order of
+their
+paths (`MatchExpression::MatchType` and `sortTree` of its source). The last one determines `$`, wherever it stands in the query.
 """
 RANKS: Final = {name: rank for rank, name in enumerate(_ORDER)}
 
 
 class Locator(msgspec.Struct, frozen=True):
-    """A condition that may say by which element of an array a document matches. `order`: among others that hold with it."""
+    """The locator of one condition. `order`: its rank among the conditions that hold together."""
 
     order: tuple[int, str]
     locate: Locate
 
 
 class Node(msgspec.Struct, frozen=True):
-    """A predicate on documents. `locators`: in the order they are looked at."""
+    """A predicate on documents. `locators`: in the order in which the server checks the conditions."""
 
     matches: Match
     locators: tuple[Locator, ...] = ()
 
     def locate(self, document: Document) -> int | None:
-        """The index of the element by which the document matches, which it does. None without one."""
+        """Return the index of the array element by which a matching document matches; None if there is none."""
         found = (locator.locate(document) for locator in reversed(self.locators))
         return next((index for index in found if index is not None), None)
 
 
 def never(_: object) -> bool:
-    """The test, and the match, that nothing meets."""
+    """Return False: the test and the match that nothing satisfies."""
     return False
 
 
 def always(_: object) -> bool:
-    """The test, and the match, that everything meets."""
+    """Return True: the test and the match that everything satisfies."""
     return True
 
 
 def on_value(condition: Condition) -> Test:
-    """The condition on one value as it is: arrays are not walked into."""
+    """Return the test of a condition on one value. Arrays are not entered."""
     if isinstance(condition, Leaf):
         return condition.test
     if isinstance(condition, Negated):
@@ -96,7 +99,7 @@ def on_value(condition: Condition) -> Test:
 
 
 def on_path(condition: Condition, parts: Parts) -> Node:
-    """The condition on what a path finds in a document."""
+    """Return the node of a condition on the values at a path."""
     if isinstance(condition, Leaf):
         match = _on_field(parts[0], condition) if len(parts) == 1 else _on_dotted(parts, condition)
         order = RANKS[condition.operator], ".".join(parts)
@@ -155,7 +158,7 @@ def _make_locate(parts: Parts, leaf: Leaf) -> Locate:
 
 
 def conjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], bool]:
-    """All of them; of none, always."""
+    """Return the conjunction of tests; `always` for no tests."""
     if not tests:
         return always
     if len(tests) == 1:
@@ -175,7 +178,7 @@ def conjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], b
 
 
 def disjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], bool]:
-    """Any of them; of none, never."""
+    """Return the disjunction of tests; `never` for no tests."""
     if not tests:
         return never
     if len(tests) == 1:
@@ -192,7 +195,7 @@ def disjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], b
 
 
 def both(nodes: Sequence[Node]) -> Node:
-    """All of these."""
+    """Return the conjunction of nodes."""
     if len(nodes) == 1:
         return nodes[0]
     locators = sorted((locator for node in nodes for locator in node.locators), key=lambda locator: locator.order)
@@ -200,7 +203,7 @@ def both(nodes: Sequence[Node]) -> Node:
 
 
 def either(nodes: Sequence[Node]) -> Node:
-    """Any of these; the first that matches says by which element."""
+    """Return the disjunction of nodes. The first node that matches provides the index of the element."""
 
     def locate(document: Document) -> int | None:
         chosen = next((node for node in nodes if node.matches(document)), None)
@@ -210,6 +213,6 @@ def either(nodes: Sequence[Node]) -> Node:
 
 
 def neither(nodes: Sequence[Node]) -> Node:
-    """None of these."""
+    """Return the node that holds where none of the nodes holds."""
     inner = disjunction([node.matches for node in nodes])
     return Node(lambda document: not inner(document))

@@ -1,1 +1,1 @@
-"""Indexes: what they are over, the keys they hold, and the plans of queries that use them."""
+"""Indexes of MongoDB: specifications, the keys of documents, and the plans of queries."""

@@ -1,4 +1,7 @@
-"""Bounds: what a condition of a query leaves of the values of one field, as intervals of `key_bytes`, never too few."""
+"""Bounds of index scans: the intervals of `key_bytes` that contain every value of a field that satisfies a condition.
+
+An interval may contain more values than satisfy the condition, never fewer.
+"""
 
 from __future__ import annotations
 
@@ -26,7 +29,9 @@ from mayflydb.query.mongo.values import Document, Value, shell
 
 
 class Interval(NamedTuple):
-    """Encodings with lower <= encoding < upper. `low` and `high` print it; a `point` holds one value only."""
+    """The encodings with lower <= encoding < upper. `low` and `high` are the printed bounds; a `point` contains a
+    single value.
+    """
 
     lower: bytes
     upper: bytes
@@ -35,7 +40,7 @@ class Interval(NamedTuple):
     point: bool = False
 
     def to_text(self, backwards: bool = False) -> str:
-        """`["a", "b")` as explain prints it."""
+        """Return `["a", "b")` as explain prints it."""
         if not backwards:
             return f"{self.low}, {self.high}"
         opening = "[" if self.high[-1] == "]" else "("
@@ -44,13 +49,13 @@ class Interval(NamedTuple):
 
 
 Intervals: TypeAlias = tuple[Interval, ...]
-"""Ascending, without overlaps."""
+"""Ascending intervals that do not overlap."""
 
 EVERYTHING: Final = Interval(MIN_KEY, after(MAX_KEY), "[MinKey", "MaxKey]")
 ALL: Final[Intervals] = (EVERYTHING,)
 
 NULLS: Final[Intervals] = (Interval(NULL, after(NULL), "[null", "null]", True),)
-"""A missing field is null in an index."""
+"""An index stores null for a missing field."""
 
 _NAN: Final = encode_value(float("nan"))
 _INFINITE: Final = encode_value(float("-inf"))
@@ -59,16 +64,16 @@ _HIGHEST: Final = {NUMBER: "inf", STRING: "{}", OBJECT: "[]"}
 
 
 class CollationMatch(NamedTuple):
-    """How an index and a query compare strings: strings bound what is read only where both do it alike."""
+    """The collation of an index. `alike`: the query has the same collation; otherwise strings do not narrow the bounds."""
 
     collation: Collation
     alike: bool
 
 
 def equal_intervals(value: Value, by: CollationMatch) -> Intervals | None:
-    """Where values are that equal one, or arrays that hold one or are one; None: anywhere."""
+    """Return the intervals of values that equal `value`, and of arrays that contain or equal it; None for no bounds."""
     if type(value) is list:
-        # An array is found by its first element, or as an element itself.
+        # An array is found by the key of its first element, or as an element of an outer array.
         first = (
             equal_intervals(value[0], by) if value else (Interval(EMPTY_ARRAY, after(EMPTY_ARRAY), "[[]", "[]]", True),)
         )
@@ -85,7 +90,7 @@ def _point(value: Value, by: CollationMatch) -> Intervals:
 
 
 def type_interval(tag: bytes) -> Interval:
-    """All values of a class of types, NaN excepted: no range holds it."""
+    """Return the interval of a class of types. NaN is left out, because no range comparison matches it."""
     return Interval(
         _INFINITE if tag == NUMBER else tag,
         after(tag),
@@ -95,14 +100,14 @@ def type_interval(tag: bytes) -> Interval:
 
 
 def has_text(value: Value) -> bool:
-    """Whether a string is in a value, so that a collation matters."""
+    """Return whether a value contains a string, so that the collation matters."""
     if type(value) is dict:
         return any(has_text(each) for each in value.values())
     return type(value) is str or (type(value) is list and any(has_text(each) for each in value))
 
 
 def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Intervals | None:
-    """Where values are that `$gt`, `$gte`, `$lt` or `$lte` holds for; None: anywhere."""
+    """Return the intervals of values that satisfy `$gt`, `$gte`, `$lt` or `$lte`; None for no bounds."""
     if type(value) in (list, MinKey, MaxKey):
         return None
     if value is None:
@@ -124,7 +129,7 @@ def comparison_intervals(operator: str, value: Value, by: CollationMatch) -> Int
 
 
 def regex_intervals(pattern: str, flags: int, by: CollationMatch) -> Intervals:
-    """Where strings are that a regular expression may match, and expressions that equal it."""
+    """Return the intervals of strings that a regular expression may match, and of regular expressions equal to it."""
     start = anchored_prefix(pattern, flags) if by.collation.is_simple else ""
     strings = type_interval(STRING)
     if start:
@@ -143,7 +148,7 @@ _SPECIAL: Final = frozenset("\\^$.|?*+()[]{}#")
 
 
 def anchored_prefix(pattern: str, flags: int) -> str:
-    """What all strings begin with that an expression matches; "" if nothing is sure."""
+    """Return the prefix of all strings that a regular expression matches; "" if none is certain."""
     if flags & (re.IGNORECASE | re.MULTILINE | re.VERBOSE):
         return ""
     start = 2 if pattern.startswith("\\A") else 1 if pattern.startswith("^") else 0
@@ -154,7 +159,7 @@ def anchored_prefix(pattern: str, flags: int) -> str:
         character = pattern[at]
         width = 1
         if character == "\\":
-            # An escaped sign stands for itself; letters and digits are classes, assertions and references.
+            # An escaped punctuation sign stands for itself; escaped letters and digits are classes, assertions or references.
             if at + 1 == len(pattern) or pattern[at + 1].isalnum() or ord(pattern[at + 1]) > 0x7E:
                 break
             character, width = pattern[at + 1], 2
@@ -170,7 +175,7 @@ def anchored_prefix(pattern: str, flags: int) -> str:
 
 
 def unite(intervals: Iterable[Interval]) -> Intervals:
-    """Those values that are in any."""
+    """Return the union of intervals."""
     result: list[Interval] = []
     for each in sorted(intervals):
         if each.lower >= each.upper:
@@ -185,7 +190,7 @@ def unite(intervals: Iterable[Interval]) -> Intervals:
 
 
 def intersect(one: Intervals, other: Intervals) -> Intervals:
-    """Those values that are in both."""
+    """Return the intersection of two sets of intervals."""
     result = []
     for a in one:
         for b in other:
@@ -196,19 +201,19 @@ def intersect(one: Intervals, other: Intervals) -> Intervals:
 
 
 def contains(outer: Intervals, inner: Intervals) -> bool:
-    """Whether all values of `inner` are in `outer`."""
+    """Return whether `outer` contains all values of `inner`."""
     return all(any(o.lower <= i.lower and i.upper <= o.upper for o in outer) for i in inner)
 
 
 def all_points(intervals: Intervals) -> bool:
-    """Whether they hold single values only."""
+    """Return whether each interval contains a single value."""
     return all(each.point for each in intervals)
 
 
 # --- ranges of keys ------------------------------------------------------------------------------------------------------
 
 MAX_RANGES: Final = 1000
-"""Ranges of keys of one plan: more fields are not taken into account where they would make more."""
+"""The maximum number of key ranges in one plan. Fields that would exceed it do not narrow the plan."""
 
 Range: TypeAlias = tuple[bytes, bytes]
 
@@ -216,9 +221,11 @@ Range: TypeAlias = tuple[bytes, bytes]
 def ranges_of(
     fields: Sequence[tuple[Intervals, int | str]], most: int = MAX_RANGES, whole: int = 1 << 30
 ) -> tuple[Range, ...]:
-    """The ranges of keys, ascending and disjoint, in which all fields are in their intervals; fields after a range are not seen.
+    """Return the key ranges, ascending and disjoint, that contain the keys whose fields lie in the given intervals.
 
-    `fields`: the intervals of each field and its direction. `whole`: bytes up to which keys are not cut.
+    `fields`: intervals and direction of each field of the index, in order. Fields after the first one with a range are not
+    used.
+    `whole`: the number of bytes up to which keys are stored whole.
     """
     starts: list[bytes] = [b""]
     ranges: list[Range] | None = None
@@ -229,7 +236,7 @@ def ranges_of(
         if not all_points(intervals):
             ranges = [(start + lower, start + upper) for start in starts for lower, upper in turned]
             break
-        # A point's lower bound, turned or not, is its encoding.
+        # The encoding of a point is its lower bound, complemented for a descending field.
         points = [descending(each.lower) if way == -1 else each.lower for each in intervals]
         starts = [start + point for start in starts for point in points]
     if ranges is None:
@@ -246,7 +253,7 @@ def _orient(interval: Interval, way: int | str) -> Range:
 
 
 def merge_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
-    """The same keys without overlaps, ascending."""
+    """Return the same keys as ascending ranges without overlaps."""
     result: list[Range] = []
     for lower, upper in sorted(each for each in ranges if each[0] < each[1]):
         if result and lower <= result[-1][1]:
@@ -257,7 +264,7 @@ def merge_ranges(ranges: Iterable[Range]) -> tuple[Range, ...]:
 
 
 def explain_bounds(fields: Sequence[tuple[str, Intervals, int | str]]) -> Document:
-    """`indexBounds` of explain: the intervals of each path in the index's direction."""
+    """Return `indexBounds` of explain: the intervals of each path, in the direction of the index."""
     return {
         path: [each.to_text(way == -1) for each in (reversed(intervals) if way == -1 else intervals)]
         for path, intervals, way in fields

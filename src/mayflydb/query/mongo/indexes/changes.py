@@ -1,4 +1,4 @@
-"""Changes of indexes: collMod's `index`, and which ones dropIndexes means.
+"""Changes of indexes: `index` of collMod, and the indexes that dropIndexes names.
 
 Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/coll_mod.cpp`, `drop_indexes.cpp`.
 """
@@ -21,7 +21,7 @@ _FIELDS: Final = ("name", "keyPattern", *_CHANGES)
 
 
 def target(change: Document, existing: Sequence[IndexSpec], namespace: str) -> IndexSpec:
-    """The index that collMod's `index` means. MqlError: 14, 27, 72, 181, 40415."""
+    """Return the index that `index` of collMod names. MqlError 14, 27, 72, 181, 40415."""
     for field in change:
         if field not in _FIELDS:
             raise MqlError(40415, f"BSON field 'collMod.index.{field}' is an unknown field.")
@@ -49,9 +49,9 @@ def target(change: Document, existing: Sequence[IndexSpec], namespace: str) -> I
 
 
 def modify(spec: IndexSpec, change: Document, profile: Profile = "both") -> tuple[IndexSpec, Document]:
-    """The index after collMod's `index` and what the reply says of it.
+    """Return the index after a collMod, and the fields of the reply.
 
-    Who makes an index unique must have seen that its keys are. MqlError: 2, 14, 72.
+    The caller checks beforehand that the keys of an index that becomes unique are unique. MqlError 2, 14, 72.
     """
     given = {field: change[field] for field in _CHANGES if change.get(field) is not None}
     if not given:
@@ -125,7 +125,9 @@ def _with_unique(spec: IndexSpec, unique: bool, reply: Document) -> IndexSpec:
 
 
 def indexes_to_drop(which: Any, existing: Sequence[IndexSpec]) -> tuple[IndexSpec, ...]:
-    """The indexes that dropIndexes' `index` means: a name, a key pattern, a list of names, "*". MqlError: 14, 27, 72, 181."""
+    """Return the indexes that `index` of dropIndexes names: by name, key pattern, list of names, or "*". MqlError 14,
+    27, 72, 181.
+    """
     if which == "*":
         return tuple(each for each in existing if not each.is_id)
     if type(which) is str:

@@ -1,4 +1,7 @@
-"""Conditions that a query puts on single paths, as far as an index can use them. What is left out only narrows later."""
+"""The conditions of a query on single paths, as far as an index can use them.
+
+A condition that is not extracted makes a plan less selective, never wrong: the filter is applied to all documents found.
+"""
 
 from __future__ import annotations
 
@@ -29,7 +32,7 @@ _COMPARISONS: Final = ("$gt", "$gte", "$lt", "$lte")
 
 
 class Condition(NamedTuple):
-    """`{path: {operator: operand}}`. Those of one `group` hold for one and the same element of an array."""
+    """`{path: {operator: operand}}`. Conditions of one `group` must hold for the same array element."""
 
     path: str
     operator: str
@@ -38,7 +41,7 @@ class Condition(NamedTuple):
 
 
 class Conjuncts(NamedTuple):
-    """What all must hold: conditions, disjunctions, and what `$text` asks."""
+    """The parts of a query that must all hold: conditions, disjunctions, and the operand of `$text`."""
 
     conditions: list[Condition]
     disjunctions: list[list[Document]]
@@ -46,7 +49,7 @@ class Conjuncts(NamedTuple):
 
 
 def split_conjuncts(query: Document) -> Conjuncts:
-    """A query taken apart. It is taken for one that compiles."""
+    """Split a query into its conjuncts. The query must be one that compiles."""
     found = Conjuncts([], [])
     for field, value in query.items():
         branches: Sequence[Document] = value if field in _LOGICAL else ()
@@ -85,7 +88,7 @@ def _field_conditions(path: str, value: Value) -> Iterator[Condition]:
 
 
 def is_operators(value: Value) -> bool:
-    """Whether it is `{$gt: 1}` and not a value to be equal to."""
+    """Return whether a value is a document of operators such as `{$gt: 1}`, rather than a value to compare with."""
     first = next(iter(value), "") if type(value) is dict else ""
     return first.startswith("$") and first not in REFERENCE
 
@@ -114,9 +117,9 @@ def _element_conditions(path: str, operand: Document) -> Iterator[Condition]:
     group = object()
     for each in split_conjuncts(operand).conditions:
         if _has_array_index(each.path):
-            # A number means an element's own field or element here, not one of the array around it.
+            # A number here is a field or an index of the element itself, not an index of the array around it.
             continue
-        # Only what stands right in the element is sure to be in the same row of an index as its neighbours.
+        # Only direct fields of the element are certain to share a row of an index with each other.
         mine = group if "." not in each.path and each.group is None else each.group
         yield each._replace(path=f"{path}.{each.path}", group=mine)
 
@@ -129,10 +132,10 @@ def _has_array_index(path: str) -> bool:
 
 
 def intervals_of(condition: Condition, by: CollationMatch) -> Intervals | None:
-    """Where the values are that a condition holds for; None: the index does not help, ALL: it holds only what matters."""
+    """Return the intervals of values that satisfy a condition. None: the index cannot be used. ALL: no bounds."""
     found = _intervals(condition.operator, condition.operand, by)
     if found is not None and found != ALL and _has_array_index(condition.path) and contains(found, NULLS):
-        # An element may lack what the array's own element has.
+        # An element may lack the field that the array has at that index.
         return None
     return found
 
@@ -155,7 +158,10 @@ def _intervals(operator: str, operand: Any, by: CollationMatch) -> Intervals | N
 
 
 def _element_intervals(operand: Document, by: CollationMatch) -> Intervals | None:
-    """Of an $elemMatch on values: one element meets them all. What it asks of arrays within the array bounds nothing."""
+    """Return the intervals of an `$elemMatch` on values, all of whose conditions one element satisfies.
+
+    Conditions on arrays within the array do not narrow the bounds.
+    """
     found: Intervals | None = None
     plain = {name: value for name, value in operand.items() if name not in ("$elemMatch", "$all", "$exists")}
     for each in _field_conditions("", plain) if plain else ():
@@ -166,7 +172,7 @@ def _element_intervals(operand: Document, by: CollationMatch) -> Intervals | Non
 
 
 def excludes_missing(condition: Condition, by: CollationMatch) -> bool:
-    """Whether it holds for no document that lacks the path."""
+    """Return whether no document without the path satisfies the condition."""
     found = intervals_of(condition, by)
     return found is not None and (found == ALL or not any(each.lower <= NULLS[0].lower < each.upper for each in found))
 
@@ -175,7 +181,7 @@ def excludes_missing(condition: Condition, by: CollationMatch) -> bool:
 
 
 def implies(conditions: Sequence[Condition], wanted: Document, by: CollationMatch) -> bool:
-    """Whether every document that meets the conditions is inside a partial filter."""
+    """Return whether every document that satisfies the conditions satisfies a partial filter."""
     for field, value in wanted.items():
         if field == "$and":
             if not all(implies(conditions, each, by) for each in value):
@@ -204,7 +210,7 @@ def _is_within(given: Condition, wanted: Condition, by: CollationMatch) -> bool:
     if wanted.operator == "$type" or _has_array(given) or _has_array(wanted):
         return False
     inner, outer = intervals_of(given, by), intervals_of(wanted, by._replace(alike=True))
-    # Both null and missing are null to an index; whoever means one of them has said the same above.
+    # An index stores null for both null and missing; a condition that means only one of them is decided above.
     return inner is not None and outer is not None and not contains(inner, NULLS) and contains(outer, inner)
 
 

@@ -1,5 +1,4 @@
-"""What explain answers: the stages of a plan, from the inside out, and what a run of it has counted.
-
+"""The reply of explain: the stages of a plan, nested, and the counts of its execution.
 Shapes: https://www.mongodb.com/docs/manual/reference/explain-results/
 """
 
@@ -15,13 +14,13 @@ from mayflydb.query.mongo.indexes.planner import Plan
 from mayflydb.query.mongo.values import Document, Value, is_number, shell, type_name
 
 SORT_MEMORY: Final = 100 * 1024 * 1024
-"""Bytes that a sort may hold, as its stage says."""
+"""Bytes that a sort may hold, as the sort stage reports them."""
 
 Verb: TypeAlias = Literal["find", "count", "distinct", "update", "delete"]
 
 
 class ExplainedCommand(msgspec.Struct, frozen=True):
-    """The command that is explained, as far as it makes stages; 0 for no skip and no limit."""
+    """The explained command, as far as it determines stages. 0 stands for no skip and no limit."""
 
     query: Document
     verb: Verb = "find"
@@ -32,7 +31,7 @@ class ExplainedCommand(msgspec.Struct, frozen=True):
 
 
 class RunCounts(msgspec.Struct, frozen=True):
-    """What a run has counted: documents returned, keys and documents looked at, documents that TTL hid, milliseconds."""
+    """Counts of one execution: documents returned, keys and documents examined, documents hidden by TTL, milliseconds."""
 
     returned: int
     keys: int
@@ -42,7 +41,7 @@ class RunCounts(msgspec.Struct, frozen=True):
 
 
 def query_planner(plan: Plan, asked: ExplainedCommand, namespace: str) -> Document:
-    """`queryPlanner`."""
+    """Return `queryPlanner`."""
     return {
         "plannerVersion": 1,
         "namespace": namespace,
@@ -54,7 +53,7 @@ def query_planner(plan: Plan, asked: ExplainedCommand, namespace: str) -> Docume
 
 
 def execution_stats(plan: Plan, asked: ExplainedCommand, counted: RunCounts, everything: bool = False) -> Document:
-    """`executionStats`; `everything`: for `allPlansExecution`."""
+    """Return `executionStats`. `everything`: add `allPlansExecution`."""
     result: Document = {
         "executionSuccess": True,
         "nReturned": counted.returned,
@@ -75,7 +74,9 @@ def explanation(
     server: Document,
     counted: RunCounts | None = None,
 ) -> Document:
-    """The whole answer. `server`: host, port, version, gitVersion; `counted`: for the verbosities that run the command."""
+    """Return the whole reply. `server`: host, port, version, gitVersion. `counted`: for the verbosities that execute
+    the command.
+    """
     reply: Document = {"explainVersion": "1", "queryPlanner": query_planner(plan, asked, namespace)}
     if counted is not None:
         reply["executionStats"] = execution_stats(plan, asked, counted)
@@ -86,7 +87,7 @@ def explanation(
 
 
 def stages(plan: Plan, asked: ExplainedCommand) -> Document:
-    """`winningPlan`: the last stage, with those before it inside."""
+    """Return `winningPlan`: the last stage, with its input stages nested."""
     if plan.kind == "none":
         return {"stage": "EOF"}
     stage = _source(plan, asked.query)
@@ -152,12 +153,12 @@ def _direction(plan: Plan) -> str:
 
 
 def _is_simple(projection: Document) -> bool:
-    """Whether it takes or leaves whole top-level fields."""
+    """Return whether a projection only includes or excludes whole top-level fields."""
     return all("." not in path and (type(each) is bool or is_number(each)) for path, each in projection.items())
 
 
 def _add_counts(stage: Document, counted: RunCounts) -> Document:
-    """A stage and those inside with what the run has counted."""
+    """Return a stage and its input stages with the counts of the execution."""
     name = stage["stage"]
     numbers: dict[str, Any] = {"nReturned": counted.returned, "executionTimeMillisEstimate": counted.milliseconds}
     if name in ("FETCH", "COLLSCAN", "IDHACK"):
@@ -170,7 +171,7 @@ def _add_counts(stage: Document, counted: RunCounts) -> Document:
     if "inputStage" in stage:
         result["inputStage"] = _add_counts(stage["inputStage"], counted)
     if "inputStages" in stage:
-        # What each branch has read is not counted apart.
+        # The counts are totals; branches have no counts of their own.
         result["inputStages"] = [dict(each) for each in stage["inputStages"]]
     return result
 
@@ -179,7 +180,7 @@ def _add_counts(stage: Document, counted: RunCounts) -> Document:
 
 
 def format_query(query: Document) -> Document:
-    """A query as `parsedQuery` has it: every condition with its operator, several of them under one `$and`."""
+    """Return a query as `parsedQuery` prints it: each condition with its operator, several under one `$and`."""
     parts = [part for field, value in query.items() for part in _format_condition(field, value)]
     if len(parts) == 1:
         return parts[0]

@@ -1,12 +1,13 @@
-"""Values as bytes in their order: what indexes are made of, and what tells one `_id` from another.
+"""Order-preserving encoding of values as bytes: the keys of indexes, and the identity of `_id`.
 
-A value is the tag of its class of types and a body. No encoding begins another one, so encodings can be joined, complemented
-for descending order, and followed by anything. Numbers of all types that are equal are one.
+An encoding is the tag of the value's class of types and a body. No encoding is a prefix of another one, so encodings can be
+concatenated, and complemented for descending order. Equal numbers of different types have one encoding.
 
-- number: `model.keys`' double rounded towards zero, then 00 if that is exact, else 01, the number's decimal exponent and digits,
-  00; all complemented if negative. NaN is below.
-- string: UTF-8 with 00 and 01 written 01 01 and 01 02, then 00. Under a collation: what it compares strings by.
-- document: tag, name and body of each field, then 00; array: its elements, then 00.
+- number: the double of `model.keys` rounded towards zero, then 00 if it is exact, else 01, the decimal exponent and digits of
+the
+  number, 00. All bytes are complemented if the number is negative. NaN sorts below all numbers.
+- string: UTF-8 with 00 and 01 escaped as 01 01 and 01 02, then 00. Under a collation: the encoded collation key.
+- document: tag, name and body of each field, then 00. Array: its elements, then 00.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from mayflydb.query.mongo.collation import SIMPLE, Collation
 from mayflydb.query.mongo.values import MISSING, Missing, Value, order_key
 
 STEP: Final = 8
-"""Between tags there is room; none is 00, 01 or FF, nor is its complement."""
+"""The distance between tags. No tag is 00, 01 or FF, and no complement of one is."""
 
 _EXACT = 1 << 53
 _LARGEST = math.nextafter(math.inf, 0)
@@ -35,14 +36,14 @@ _SHORT, _LONG, _PAIR = Struct(">H"), Struct(">Q"), Struct(">II")
 _BINARY = Struct(">IB")
 
 TAGS: Final = tuple(bytes([STEP * n]) for n in range(2, 18))
-"""The tag of each class of types, by the class's number in `values.order_key`."""
+"""The tag of each class of types, by the number of the class in `values.order_key`."""
 
 MIN_KEY, UNDEFINED, NULL, NUMBER, STRING, OBJECT, ARRAY, BINARY = TAGS[:8]
 OBJECT_ID, BOOL, DATE, TIMESTAMP, REGEX, CODE, CODE_WITH_SCOPE, MAX_KEY = TAGS[8:]
 
 
 def encode_value(value: Value, collation: Collation = SIMPLE) -> bytes:
-    """The bytes of a value or of MISSING: they compare as `collation.order_key` does."""
+    """Encode a value or MISSING. Encodings compare as `collation.order_key` does."""
     kind = type(value)
     if kind is str:
         return STRING + (text(value) if collation.is_simple else _encode_collation_key(collation.key(value)))
@@ -52,17 +53,17 @@ def encode_value(value: Value, collation: Collation = SIMPLE) -> bytes:
 
 
 def id_key(value: Value, collation: Collation = SIMPLE) -> bytes:
-    """What an `_id` is known by: equal values, be they int, long, double or decimal, are one."""
+    """Return the identity of an `_id`. Equal numbers of the types int, long, double and decimal have one identity."""
     return encode_value(value, collation)
 
 
 def descending(key: bytes) -> bytes:
-    """An encoding in the opposite order."""
+    """Return an encoding for descending order."""
     return complement(key)
 
 
 def after(prefix: bytes) -> bytes:
-    """The least bytes above all that begin with a prefix, which is not all FF."""
+    """Return the least bytes above all bytes with a prefix. The prefix must not consist of FF only."""
     stem = prefix.rstrip(b"\xff")
     return stem[:-1] + bytes((stem[-1] + 1,))
 
@@ -96,7 +97,7 @@ def _decimal(value: Decimal128) -> bytes:
 
 
 def _digits(magnitude: Decimal) -> bytes:
-    """Exponent and digits: they order what lies between two neighbouring doubles."""
+    """Encode exponent and digits, which order the numbers between two neighbouring doubles."""
     digits = "".join(map(str, magnitude.as_tuple().digits)).rstrip("0")
     return b"\x01" + _SHORT.pack(magnitude.adjusted() + _BIAS) + digits.encode() + b"\x00"
 
@@ -105,12 +106,12 @@ def _digits(magnitude: Decimal) -> bytes:
 
 
 def text(value: str) -> bytes:
-    """A string's body."""
+    """Encode the body of a string."""
     return prefix(value) + b"\x00"
 
 
 def prefix(value: str) -> bytes:
-    """What the bodies of all strings begin with that begin so."""
+    """Encode the common prefix of the bodies of all strings that begin with `value`."""
     return _escape(value.encode("utf-8", "surrogatepass"))
 
 
@@ -119,7 +120,7 @@ def _escape(data: bytes) -> bytes:
 
 
 def _encode_collation_key(key: Any) -> bytes:
-    """What a collation compares by: text, bytes, whole numbers, or tuples of these."""
+    """Encode a key of a collation: text, bytes, an integer, or a tuple of these."""
     if isinstance(key, str):
         return text(key)
     if isinstance(key, bytes):
@@ -147,7 +148,7 @@ def _array(value: list[Any], collation: Collation) -> bytes:
 def _code(value: Code, collation: Collation) -> bytes:
     if value.scope is None:
         return CODE + text(str(value))
-    # Where an order compares code it takes the scope as it stands, without a collation.
+    # Code compares with the scope's own order, without a collation.
     return CODE_WITH_SCOPE + text(str(value)) + _document(dict(value.scope), SIMPLE)
 
 
@@ -190,4 +191,4 @@ _SCALARS: Final[Mapping[type, Callable[[Any], bytes]]] = {
 }
 
 EMPTY_ARRAY: Final = encode_value(MISSING)
-"""What an index holds for an array without elements: it is below null."""
+"""The entry of an array without elements; it sorts below null."""

@@ -1,4 +1,4 @@
-"""Key patterns of indexes: `{a: 1, "b.c": -1}`, validated.
+"""Key patterns of indexes, such as `{a: 1, "b.c": -1}`, parsed and checked.
 
 Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/index_key_validate.cpp`.
 """
@@ -13,7 +13,7 @@ from mayflydb.query.mongo.paths import REFERENCE
 from mayflydb.query.mongo.values import Value, is_number, order_key, shell, type_name
 
 KeyPattern: TypeAlias = tuple[tuple[str, int | str], ...]
-"""(path, 1 | -1 | "hashed" | "text") of each field, in order; a path of a wildcard index ends with `$**`."""
+"""(path, 1 | -1 | "hashed" | "text") of each field, in order. A path of a wildcard index ends with `$**`."""
 
 MAX_FIELDS: Final = 32
 _PLUGINS: Final = ("hashed", "text")
@@ -21,7 +21,7 @@ _ABSENT_PLUGINS: Final = ("2d", "2dsphere", "geoHaystack", "columnstore")
 
 
 def key_pattern(pattern: Value, given: bool) -> KeyPattern:
-    """The `key` of an index specification. MqlError 9 where it is not `given`, 14, 67, 13103, 31303."""
+    """Parse the `key` of an index specification; `given`: the specification has one. MqlError 9, 14, 67, 13103, 31303."""
     if not given:
         raise failed_to_parse("The 'key' field is a required property of an index specification")
     check_type("key", pattern, "object")

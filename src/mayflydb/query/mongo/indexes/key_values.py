@@ -1,4 +1,7 @@
-"""The values that keys of `key_bytes` stand for, as far as keys tell: of equal numbers of several types the plainest one."""
+"""Values decoded from the keys of `key_bytes`.
+
+A key does not tell the types of equal numbers apart: the result is an int if it fits, else a long, a double or a decimal.
+"""
 
 from __future__ import annotations
 
@@ -19,14 +22,14 @@ _DOUBLE, _SHORT, _LONG, _PAIR, _BINARY = Struct(">d"), Struct(">H"), Struct(">Q"
 _SIGN = 0x80
 _BIAS = 1 << 15
 _MAX_LONG_DIGITS = 19
-"""Digits of a long."""
+"""The maximum number of digits of a long."""
 
 DecodedValue = tuple[Any, int]
-"""A value and where it ends."""
+"""(value, offset of the byte behind it)."""
 
 
 def decode_key(key: bytes) -> Value:
-    """The value of a whole key, made without a collation. ValueError for bytes that are none."""
+    """Decode a whole key that was encoded without a collation. ValueError for bytes that are no key."""
     try:
         value, end = _value(key, 0)
     except (IndexError, KeyError, ArithmeticError, struct.error) as error:
@@ -84,7 +87,7 @@ def _string(key: bytes, at: int) -> tuple[str, int]:
 def _document(key: bytes, at: int) -> DecodedValue:
     found: dict[str, Any] = {}
     while key[at] != 0:
-        # The tag of a value stands before its name.
+        # The tag of a field's value precedes the name of the field.
         read = _READERS[key[at : at + 1]]
         name, at = _string(key, at + 1)
         found[name], at = read(key, at)

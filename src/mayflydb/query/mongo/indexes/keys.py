@@ -1,11 +1,11 @@
-"""Keys that a document has in an index, and the date that a TTL index finds in it.
+"""The keys of a document in an index, and the date that a TTL index reads from it.
 
-A key is the encodings of its fields one after another, those that descend complemented. An array gives a key for each of its
-elements; several paths of one index may lead through the same array, not through two. A hashed field stands as a digest. A
-wildcard index has the path before the value, a text index the word before its other fields.
+A key is the concatenation of its fields' encodings; descending fields are complemented. An array gives one key for each of its
+elements. Several paths of one index may lead through the same array, not through two arrays. A hashed field is stored as a
+digest. A wildcard index stores the path before the value, a text index the word before its other fields.
 
-A key longer than an index may have keeps its first bytes and then a digest of it all: different keys stay different, and only
-keys with the same first bytes may lie in another order than their values; `run_of` tells them.
+A key that is too long for an index is stored as its first bytes and a digest of the whole key. Different keys remain different.
+Only keys with equal first bytes may lie in another order than their values; `truncated_prefix` identifies them.
 """
 
 from __future__ import annotations
@@ -32,21 +32,23 @@ from mayflydb.query.mongo.text import TextIndex, texts_of
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, truthy
 
 MAX_KEY_SIZE: Final = 504
-"""Bytes of a key: what an ordered index takes less those by which entries lie by partition."""
+"""The maximum size of a key in bytes: the limit of an ordered index, less the bytes that order its entries by partition."""
 
 _DIGEST: Final = 16
 KEY_PREFIX_SIZE: Final = MAX_KEY_SIZE - _DIGEST
-"""Keys up to here are whole; of longer ones these are the first bytes."""
+"""A longer key is stored as this many bytes and a digest."""
 
 _HASH_BYTES: Final = 8
 
 EARLIEST: Final[Instant] = -(1 << 62)
 LATEST: Final[Instant] = 1 << 62
-"""Dates beyond are taken for these: so spans can be added without leaving 64 bits. They are 146,000 years away."""
+"""Dates outside EARLIEST and LATEST are replaced by these, so that adding a span cannot exceed 64 bits. They are
+146,000 years away.
+"""
 
 
 class IndexKeys(msgspec.Struct, frozen=True):
-    """An index ready to be asked for the keys and the date of one document after another; `compile_keys` makes it."""
+    """Computes the keys and the date of documents for one index; built by `compile_keys`."""
 
     spec: IndexSpec
     collation: Collation
@@ -54,9 +56,10 @@ class IndexKeys(msgspec.Struct, frozen=True):
     text: TextIndex | None
 
     def of(self, document: Document) -> list[bytes]:
-        """The keys of a document, ascending, each once. More than one makes the index a multikey index.
+        """Return the distinct keys of a document, ascending. A document with several keys makes the index a multikey index.
 
-        MqlError: 171 for arrays at two paths, 16746 for a name that is also an array's index, 16766 for an array to be hashed.
+        MqlError 171 for arrays at two paths, 16746 for a field name that is also an index of the array, 16766 for an array in a
+        hashed field.
         """
         if self.filter is not None and not self.filter.matches(document):
             return []
@@ -74,9 +77,10 @@ class IndexKeys(msgspec.Struct, frozen=True):
         return keys if self.text is None else [text(word) + key for word in _words(self.text, document) for key in keys]
 
     def date(self, document: Document, numbers: bool = False) -> Instant | None:
-        """The earliest date that a TTL index finds in a document, None if it finds none or the document is outside its filter.
+        """Return the earliest date that a TTL index finds in a document; None if there is none or the partial filter excludes
+        it.
 
-        Dates beyond EARLIEST and LATEST are these. `numbers`: numbers count as well, as milliseconds since 1970.
+        The date is limited to EARLIEST and LATEST. `numbers`: numbers count as dates, in milliseconds since 1970.
         """
         spec = self.spec
         if spec.expire_after is None or spec.kind != "ordered":
@@ -89,14 +93,14 @@ class IndexKeys(msgspec.Struct, frozen=True):
 
 
 def compile_keys(spec: IndexSpec) -> IndexKeys:
-    """What makes the keys of an index."""
+    """Compile the key generator of an index."""
     collation = spec.collator
     within = None if spec.partial is None else compile_filter(spec.partial, Env(0, collation=collation))
     return IndexKeys(spec, collation, within, spec.text)
 
 
 def keys_of(spec: IndexSpec, document: Document) -> list[bytes]:
-    """`IndexKeys.of` for a single document."""
+    """Return the keys of a single document (`IndexKeys.of`)."""
     return compile_keys(spec).of(document)
 
 
@@ -109,7 +113,9 @@ class _Empty(Enum):
 
 
 class _PathCursor(NamedTuple):
-    """A path on its way: what it has reached, its parts and how many are done; `whole`: an array here is a value."""
+    """A position on a path: the value reached, the parts, and the number of parts done. `whole`: an array here counts
+    as a value.
+    """
 
     value: Value
     parts: tuple[str, ...]
@@ -118,7 +124,7 @@ class _PathCursor(NamedTuple):
 
 
 def shorten_key(key: bytes) -> bytes:
-    """A key as an index holds it."""
+    """Return a key as an index stores it."""
     return (
         key
         if len(key) <= KEY_PREFIX_SIZE
@@ -127,12 +133,12 @@ def shorten_key(key: bytes) -> bytes:
 
 
 def truncated_prefix(key: bytes) -> bytes | None:
-    """What keys have in common that may lie in another order than their values; None for a key that lies where it belongs."""
+    """Return the stored first bytes of a key that is too long; None for a key that is stored whole and lies in order."""
     return key[:KEY_PREFIX_SIZE] if len(key) > KEY_PREFIX_SIZE else None
 
 
 def hash_value(value: Value, collation: Collation = SIMPLE) -> bytes:
-    """What a hashed field of an index holds for a value; a missing one is null."""
+    """Return the digest that a hashed field stores for a value. A missing value counts as null."""
     return NUMBER + hashlib.blake2b(_encode_field(value, collation), digest_size=_HASH_BYTES).digest()
 
 
@@ -157,7 +163,7 @@ def _encode_field(value: Value, collation: Collation) -> bytes:
 
 
 def _rows(fields: Sequence[tuple[str, int | str]], document: Document) -> list[tuple[Value, ...]]:
-    """The values at an index's paths, a row for each element of the array they lead through."""
+    """Return the values at an index's paths: one row for each element of the array that the paths lead through."""
     paths = [_PathCursor(document, split(path), 0) for path, _ in fields]
     ways = [way for _, way in fields]
     return list(_spread(paths, ways))
@@ -178,7 +184,7 @@ def _spread(fields: list[_PathCursor], ways: Sequence[int | str]) -> Iterator[tu
             raise MqlError(171, f"cannot index parallel arrays [{path.rpartition('.')[2]}] [{last}]")
     elements = fields[stopped[0]].value
     if all(fields[n].at < len(fields[n].parts) for n in stopped):
-        # As in a sort: what has no fields counts only where nothing else is.
+        # As in a sort, elements without fields count only if no element has fields.
         elements = [each for each in elements if fields_of(each) is not None]
     for element in elements or [_Empty.EMPTY]:
         entered = list(fields)
@@ -188,7 +194,7 @@ def _spread(fields: list[_PathCursor], ways: Sequence[int | str]) -> Iterator[tu
 
 
 def _advance(field: _PathCursor) -> _PathCursor:
-    """As far as a path leads without a choice: to its end, or to an array."""
+    """Follow a path to its end, or to the next array."""
     value, parts, at, whole = field
     while at < len(parts):
         if type(value) is list and not whole:
@@ -205,7 +211,9 @@ def _advance(field: _PathCursor) -> _PathCursor:
 
 
 def _index(array: Sequence[Value], part: str) -> int | None:
-    """The element that a part of a path names by its number."""
+    """Return the index of the element that a part of a path names by its number. MqlError 16746 if a field has that
+    name too.
+    """
     index = index_of(part)
     if index is None or index >= len(array):
         return None
@@ -219,7 +227,9 @@ def _index(array: Sequence[Value], part: str) -> int | None:
 
 
 def _enter_element(field: _PathCursor, element: Value) -> _PathCursor:
-    """A path in an element of the array that it stopped at. Arrays right within arrays are values, not walked into."""
+    """Continue a path in an element of the array where it stopped. An array directly within an array is a value and
+    is not entered.
+    """
     if field.at == len(field.parts):
         return _PathCursor(element, field.parts, field.at, True)
     inner = element if fields_of(element) is not None else MISSING
@@ -230,7 +240,7 @@ def _enter_element(field: _PathCursor, element: Value) -> _PathCursor:
 
 
 def _wildcard_leaves(spec: IndexSpec, document: Document) -> Iterator[tuple[str, Value]]:
-    """(path, value) of what a wildcard index holds: scalars, elements of arrays, empty documents and arrays."""
+    """Yield (path, value) of the entries of a wildcard index: scalars, elements of arrays, empty documents and arrays."""
     for path, value in _walk_leaves("", document):
         if covers(spec, path):
             yield path, value
@@ -252,7 +262,7 @@ def _walk_leaves(path: str, value: Value) -> Iterator[tuple[str, Value]]:
 
 
 def covers(spec: IndexSpec, path: str) -> bool:
-    """Whether a wildcard index holds what is at a path."""
+    """Return whether a wildcard index covers a path."""
     root = spec.key[0][0].removesuffix("$**").removesuffix(".")
     if root:
         return _below(path, root)

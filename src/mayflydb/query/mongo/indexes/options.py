@@ -1,4 +1,4 @@
-"""Options of index specifications, one by one: flags, `expireAfterSeconds`, partial filters, projections, weights.
+"""Options of index specifications: flags, `expireAfterSeconds`, partial filters, projections, weights.
 
 Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/ttl/`, `src/mongo/db/catalog/index_key_validate.cpp`.
 """
@@ -30,19 +30,19 @@ _ARTICLES: Final = {"object": "an object", "string": "a string", "bool": "a bool
 
 
 def cannot_create_index(message: str) -> MqlError:
-    """67, what most index specifications are refused with."""
+    """Return an error of code 67, the code of most invalid index specifications."""
     return MqlError(67, message)
 
 
 def check_type(field: str, value: Value, wanted: str) -> None:
-    """MqlError 14 for an option of another type than `object`, `string`, `bool` or `number`."""
+    """Raise MqlError 14 unless a value has the type `wanted`: `object`, `string`, `bool` or `number`."""
     found = type_name(value)
     if found != wanted and not (wanted == "number" and is_number(value)):
         raise MqlError(14, f"The field '{field}' must be {_ARTICLES[wanted]}, but got {found}")
 
 
 def parse_flag(document: Document, field: str) -> bool:
-    """An option that is true or false; numbers are taken. MqlError 14 for others."""
+    """Parse a boolean option; numbers are accepted. MqlError 14 for other types."""
     value = document.get(field, False)
     if type(value) is not bool and not is_number(value):
         raise MqlError(14, f"The field '{field} has value {field}: {shell(value)}, which is not convertible to bool")
@@ -53,7 +53,9 @@ def parse_flag(document: Document, field: str) -> bool:
 
 
 def parse_ttl(document: Document, least: int = 0) -> int:
-    """`expireAfterSeconds` of a specification in whole seconds, brought towards zero, from `least` on. MqlError 67."""
+    """Parse `expireAfterSeconds` of an index specification: whole seconds, rounded towards zero, at least `least`.
+    MqlError 67.
+    """
     try:
         return _parse_ttl_value(document["expireAfterSeconds"], least)
     except MqlError as error:
@@ -76,9 +78,9 @@ def _parse_ttl_value(value: Value, least: int) -> int:
 
 
 def parse_modified_ttl(value: Value, least: int = 0) -> int:
-    """`expireAfterSeconds` of collMod in whole seconds: doubles towards zero, decimals half to even, clamped from above.
+    """Parse `expireAfterSeconds` of collMod: whole seconds, at most those of an int32.
 
-    MqlError: 14 for what is no number, 72 for NaN and for less than `least`.
+    Doubles are rounded towards zero, decimals half to even. MqlError 14 for another type, 72 for NaN or less than `least`.
     """
     seconds = _whole(value, ROUND_HALF_EVEN)
     if seconds is None:
@@ -89,12 +91,14 @@ def parse_modified_ttl(value: Value, least: int = 0) -> int:
 
 
 def _whole(value: Any, rounding: str) -> int | float | None:
-    """A number as a whole one, which may be infinite; None for NaN. Only decimals are rounded as `rounding` says."""
+    """Return a number rounded to an integer; infinity stays, None for NaN. `rounding` applies to decimals, doubles
+    round to zero.
+    """
     number: Decimal | float = value.to_decimal() if type(value) is Decimal128 else value
     if number != number:
         return None
     if isinstance(number, Decimal):
-        # A decimal of another magnitude has no room for its units.
+        # A larger decimal would need too many digits as an integer.
         return float(number) if abs(number) > 1e18 else int(number.to_integral_value(rounding))
     return number if math.isinf(number) else int(number)
 
@@ -105,7 +109,9 @@ _COMPARISONS: Final = ("$eq", "$gt", "$gte", "$lt", "$lte")
 
 
 def parse_partial_filter(document: Document) -> Document | None:
-    """The partial filter of a specification. MqlError 14, and 67 for what no such filter may say."""
+    """Parse the partial filter of an index specification. MqlError 14, or 67 for an operator that partial filters do
+    not support.
+    """
     if "partialFilterExpression" not in document:
         return None
     partial = document["partialFilterExpression"]
@@ -157,7 +163,7 @@ def _unsupported(condition: Document) -> MqlError:
 
 
 def parse_wildcard_projection(document: Document, kind: str) -> Document | None:
-    """The `wildcardProjection` of a specification: inclusion or exclusion of paths. MqlError 2, 9, 14, 31253, 31254."""
+    """Parse `wildcardProjection`: paths included or excluded. MqlError 2, 9, 14, 31253, 31254."""
     if "wildcardProjection" not in document:
         return None
     projection = document["wildcardProjection"]
@@ -186,7 +192,7 @@ def parse_wildcard_projection(document: Document, kind: str) -> Document | None:
 
 
 def parse_weights(document: Document, key: Sequence[tuple[str, int | str]]) -> Document | None:
-    """The weights of a text index, of each of its paths, in order of their names; None for another index. MqlError 14, 67."""
+    """Return the weight of each path of a text index, sorted by path; None for another index. MqlError 14, 67."""
     texts = [path for path, way in key if way == "text"]
     weights = document.get("weights", MISSING)
     if not texts:

@@ -1,4 +1,6 @@
-"""Plans: by which ids, in which ranges of which index, or by a scan a query finds what it then judges document by document."""
+"""Query plans: a lookup by `_id`, scans of index ranges, or a scan of the collection. The filter is applied to all
+documents found.
+"""
 
 from __future__ import annotations
 
@@ -43,13 +45,18 @@ from mayflydb.query.mongo.values import Document, Value, equal, is_number, order
 
 
 class Plan(msgspec.Struct, frozen=True):
-    """How to find a superset of what a query matches; every document found is still to be judged by its filter.
+    """The way to find a superset of the documents that a query matches. The filter is applied to each document found.
 
-    `none`: nothing can match. `ids`: the documents with these `_id`s. `seek`: those with keys of `index` in `ranges`. `walk`: the
-    same, in the order of keys or, `descending`, the other way round. `either`: what any of the `branches` finds. `scan`: all, in
-    natural order or against it. `ranges` are half open, ascending and disjoint, over keys as `index_keys` makes them.
-    `sorted`: they come in the order asked for, but for keys with one `index_keys.run_of`. `duplicates`: one may come repeatedly,
-    and the first time counts. `bounds`: intervals of each path, printed.
+    `kind`: `none` finds nothing; `ids` reads the documents of `ids`; `seek` reads the documents with keys of `index` in
+    `ranges`;
+    `walk` reads the same documents in key order, reversed if `descending`; `either` is the union of `branches`; `scan` reads
+    all
+    documents in natural order, reversed if `descending`.
+    `ranges` are half open, ascending and disjoint, over the keys of `indexes.keys`. `sorted`: the documents come in the
+    requested
+    order, except those whose keys share a `keys.truncated_prefix`. `duplicates`: a document may come several times; the first
+    counts.
+    `bounds`: the intervals of each path, printed.
     """
 
     kind: Literal["none", "ids", "seek", "walk", "either", "scan"]
@@ -65,7 +72,7 @@ class Plan(msgspec.Struct, frozen=True):
 
 
 class _IndexField(NamedTuple):
-    """A field of an index with what a query leaves of its values."""
+    """A field of an index, with the intervals that a query leaves of its values."""
 
     path: str
     intervals: Intervals
@@ -73,7 +80,7 @@ class _IndexField(NamedTuple):
 
 
 class _Candidate(NamedTuple):
-    """`narrow`: whether it leaves something out, so that it is better than the branches of an `$or`."""
+    """A plan by one index. `narrow`: it excludes documents, so it is preferred to the branches of an `$or`."""
 
     score: int
     plan: Plan
@@ -81,7 +88,7 @@ class _Candidate(NamedTuple):
 
 
 class _PlanRequest(NamedTuple):
-    """What is asked, and of which collection."""
+    """The conjuncts and the order of a query, and the indexes of its collection."""
 
     parts: Conjuncts
     sort: Document
@@ -105,10 +112,13 @@ def plan(
     multikey: Collection[str] | None = None,
     namespace: str = "",
 ) -> Plan:
-    """The plan of a query that compiles. `specs`: indexes that can be read; `hint`: None, a name, a key pattern or `$natural`.
+    """Return the plan of a query that compiles.
 
-    `env.collation` is the query's; `_id`s are told apart without collation. `multikey`: names of the indexes in which some
-    document has several keys; None: any may be one. MqlError: 2 for a hint that names no index, 27 for `$text` without its index.
+    `specs`: the readable indexes. `hint`: None, a name, a key pattern or `$natural`. `env.collation` is the query's; `_id`s
+    compare
+    without collation. `multikey`: the names of the multikey indexes; None if each index may be one. MqlError 2 for a hint that
+    names
+    no index, 27 for `$text` without a text index.
     """
     parts = split_conjuncts(query)
     question = _PlanRequest(parts, sort or {}, [spec for spec in specs if not spec.hidden], env, multikey)
@@ -127,7 +137,7 @@ def plan(
 
 
 def _natural_direction(of: Value) -> int:
-    """1 or -1 where a hint or a sort is by `$natural`, else 0."""
+    """Return 1 or -1 if a hint or sort is by `$natural`, else 0."""
     if type(of) is not dict or "$natural" not in of:
         return 0
     way = of["$natural"]
@@ -188,7 +198,7 @@ def _plan_by_ids(question: _PlanRequest) -> Plan | None:
                     continue
                 if question.env.collation != SIMPLE and any(map(has_text, wanted)):
                     continue
-                # No _id is an array.
+                # An `_id` is never an array.
                 ids = {id_key(value): value for value in wanted if type(value) is not list}
                 alone = len(ids) <= 1
                 return (
@@ -203,7 +213,10 @@ def _plan_by_ids(question: _PlanRequest) -> Plan | None:
 
 
 def _plan_by_index(question: _PlanRequest, spec: IndexSpec, forced: bool = False) -> _Candidate | None:
-    """A plan by an index, if it holds all that can match and helps; `forced`: whether it helps or not."""
+    """Return a plan by an index that contains all possible matches and narrows or orders the result; None if there is none.
+
+    `forced`: the index is hinted and used even if it helps neither.
+    """
     by = question.comparing(spec)
     conditions = question.parts.conditions
     if spec.partial is not None and not implies(conditions, spec.partial, by):
@@ -224,7 +237,7 @@ def _plan_by_index(question: _PlanRequest, spec: IndexSpec, forced: bool = False
     bounded = fields[0].intervals != ALL
     way = _sort_way(question, spec, fields, by)
     if forced and not question.sort and spec.kind == "ordered":
-        # Where no order is asked for, a hint gives that of its index.
+        # Without a requested order, a hinted index determines the order.
         way = 1
     if not (bounded or way or forced or spec.sparse or spec.partial is not None):
         return None
@@ -242,7 +255,7 @@ def _plan_of(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexFie
         ranges=ranges,
         descending=way < 0,
         sorted=bool(way) or not question.sort,
-        # A seek gives every record once; a walk gives it as often as it has keys.
+        # A seek returns each document once; a walk returns it once for each of its keys.
         duplicates=repeats and bool(way),
         multikey=repeats,
         bounds=explain_bounds(fields),
@@ -250,7 +263,7 @@ def _plan_of(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexFie
 
 
 def _score(fields: Sequence[_IndexField], way: int, spec: IndexSpec) -> int:
-    """More for each field that is narrowed, most for points; a little for the order that is asked for."""
+    """Return the score of an index: more for each narrowed field, most for points, and a little for the requested order."""
     score = 8 if way else 0
     for n, field in enumerate(fields):
         if field.intervals == ALL:
@@ -264,10 +277,10 @@ def _score(fields: Sequence[_IndexField], way: int, spec: IndexSpec) -> int:
 
 
 def _bound_fields(question: _PlanRequest, spec: IndexSpec, by: CollationMatch) -> list[_IndexField]:
-    """What the conditions leave of each field of an index.
+    """Return the intervals that the conditions leave of each field of an index.
 
-    A multikey index has a row for each element, and different elements may meet different conditions: one condition a field then,
-    and of the fields that may lie in one array only those that an $elemMatch binds to one element.
+    A multikey index has one row for each array element, and different elements may satisfy different conditions. So only one
+    condition counts for each field, and among fields of one array only conditions that an `$elemMatch` applies to one element.
     """
     repeats, taken = question.may_repeat(spec), dict[str, object]()
     fields = []
@@ -296,7 +309,7 @@ def _usable(condition: Condition, way: int | str, spec: IndexSpec, by: Collation
         return _hash_intervals(condition, by)
     intervals = intervals_of(condition, by)
     if intervals is not None and spec.sparse and contains(intervals, NULLS):
-        # Of an array whose elements partly lack the path, a sparse index has only the others.
+        # If only some elements of an array have the path, a sparse index lacks the others.
         return None
     return intervals
 
@@ -314,16 +327,16 @@ def _hash_intervals(condition: Condition, by: CollationMatch) -> Intervals | Non
 
 
 def _sort_way(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexField], by: CollationMatch) -> int:
-    """1 if an index has the order that is asked for, -1 if it has the opposite one, else 0."""
+    """Return 1 if an index has the requested order, -1 if it has the reverse, else 0."""
     if not question.sort or spec.kind != "ordered" or not by.alike:
         return 0
     if len({split(path)[0] for path in question.sort}) < len(question.sort):
-        # Through one array a sort takes all its elements, an index those that have fields.
+        # A sort considers all elements of a shared array, an index only those that have fields.
         return 0
     wanted = []
     for path, way in question.sort.items():
         if not is_number(way) or any(index_of(part) is not None for part in split(path)):
-            # A sort looks at an array's own elements and at fields of that name in them, a key at the former.
+            # In a sort a number is an index of the array or a field of its elements; in an index key it is the former only.
             return 0
         wanted.append((path, 1 if order_key(way) > order_key(0) else -1))
     fixed = 0
@@ -341,7 +354,7 @@ def _sort_way(question: _PlanRequest, spec: IndexSpec, fields: Sequence[_IndexFi
 
 
 def _sorts_arrays(fixed: Sequence[_IndexField], part: Sequence[_IndexField]) -> bool:
-    """Whether the first key of a document is the one it is sorted by: no key of it may be left out."""
+    """Return whether the first key of each document is its sort key, which holds if no key of the document is excluded."""
     roots = [split(field.path)[0] for field in (*fixed, *part)]
     return all(field.intervals == ALL for field in part) and len(set(roots)) == len(roots)
 
@@ -365,7 +378,10 @@ def _plan_by_wildcard(question: _PlanRequest, spec: IndexSpec, by: CollationMatc
 
 
 def _wildcard_intervals(condition: Condition, spec: IndexSpec, by: CollationMatch) -> Intervals | None:
-    """What a condition leaves of a path's values, if a wildcard index has all of these: documents and arrays are in pieces."""
+    """Return the intervals of a condition if a wildcard index has all values at the path.
+
+    A wildcard index stores the leaves of documents and arrays, not the documents and arrays themselves.
+    """
     operand = condition.operand
     parts = split(condition.path)
     if condition.operator in ("$exists", "$elemMatch") or any(index_of(part) is not None for part in parts):
@@ -400,7 +416,7 @@ def _plan_by_text(question: _PlanRequest) -> Plan:
 
 
 def _plan_disjunction(question: _PlanRequest, n: int, branches: Sequence[Document]) -> Plan | None:
-    """A plan for each branch of an `$or`, if each has one that is no scan."""
+    """Return a plan with one branch for each branch of an `$or`; None if a branch needs a scan."""
     plans = []
     others = [each for m, each in enumerate(question.parts.disjunctions) if m != n]
     for branch in branches:

@@ -1,4 +1,4 @@
-"""Specifications of indexes: what createIndexes takes, what the catalogue keeps and what listIndexes prints.
+"""Index specifications: parsed from createIndexes, stored in the catalogue, printed by listIndexes.
 
 Rules and texts: https://github.com/mongodb/mongo `src/mongo/db/catalog/index_key_validate.cpp`, `index_catalog_impl.cpp`.
 """
@@ -27,10 +27,10 @@ from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, equal, shell
 
 Profile: TypeAlias = Literal["both", "native", "cosmos"]
-"""Whose semantics a TTL index on `_ts` has: Cosmos DB's in `both` and `cosmos`, where `cosmos` knows no other TTL index."""
+"""The meaning of a TTL index on `_ts`: Cosmos DB's in `both` and `cosmos`. In `cosmos` no other TTL index exists."""
 
 MAX_INDEXES: Final = 64
-"""Indexes of one collection, that of `_id` included."""
+"""The maximum number of indexes of a collection, the index on `_id` included."""
 
 FIELDS: Final = frozenset(
     {
@@ -54,8 +54,11 @@ _TS_FIELDS: Final = frozenset({"v", "key", "name", "ns", "background", "expireAf
 
 
 class IndexSpec(msgspec.Struct, frozen=True):
-    """One index. `key`: paths, each with 1, -1, "hashed" or "text"; `expire_after`: seconds, -1 only under Cosmos semantics;
-    `partial`, `collation`, `projection`, `weights`, `storage`: documents as they were sent, None where there is none."""
+    """The specification of one index.
+
+    `key`: paths, each with 1, -1, "hashed" or "text". `expire_after`: seconds; -1 only for a TTL index on `_ts` of Cosmos DB.
+    `partial`, `collation`, `projection`, `weights`, `storage`: documents as the client sent them, None if absent.
+    """
 
     name: str
     key: KeyPattern
@@ -75,7 +78,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> Literal["ordered", "hashed", "text", "wildcard"]:
-        """What its keys are made by."""
+        """The kind of the index's keys."""
         if any(path.rpartition(".")[2] == "$**" for path, way in self.key if way != "text"):
             return "wildcard"
         ways = [way for _, way in self.key]
@@ -83,7 +86,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
     @property
     def text(self) -> TextIndex | None:
-        """What `$text` searches through it; None if it is no text index."""
+        """The text index that `$text` searches; None if this is no text index."""
         if self.kind != "text":
             return None
         weights = {path: float(by) for path, by in (self.weights or {}).items()}
@@ -91,17 +94,17 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
     @property
     def is_id(self) -> bool:
-        """Whether it is the index that every collection has."""
+        """True for the index on `_id`, which every collection has."""
         return self.key == (("_id", 1),)
 
     @property
     def collator(self) -> Collation:
-        """How its strings compare."""
+        """The collation of the index's strings."""
         return SIMPLE if self.collation is None else Collation.parse(self.collation)
 
     @property
     def pattern(self) -> Document:
-        """Its key pattern as a document: `{"a": 1, "b": -1}`; of a text index with its two internal fields."""
+        """The key pattern as a document: `{"a": 1, "b": -1}`. A text index has its two internal fields in it."""
         if self.kind != "text":
             return dict(self.key)
         at = next(n for n, (_, way) in enumerate(self.key) if way == "text")
@@ -109,15 +112,19 @@ class IndexSpec(msgspec.Struct, frozen=True):
         return dict([*others[:at], ("_fts", "text"), ("_ftsx", 1), *others[at:]])
 
     def is_cosmos_ttl(self, profile: Profile) -> bool:
-        """Whether it is the TTL index whose lives are counted from the last write."""
+        """Return whether this is a TTL index on `_ts`, whose deadlines count from the last write."""
         return profile != "native" and self.expire_after is not None and self.key[0][0] == "_ts"
 
     def reaps_dates(self, profile: Profile) -> bool:
-        """Whether dates at its path make records due. Hidden ones do; hashed and text indexes never do."""
+        """Return whether dates at the index's path are deadlines' anchors. Hidden indexes count; hashed and text
+        indexes do not.
+        """
         return self.expire_after is not None and self.kind == "ordered" and not self.is_cosmos_ttl(profile)
 
     def to_document(self, namespace: str | None = None) -> Document:
-        """What listIndexes prints. With a `namespace`, as a `cosmos` database prints it: `v` 1, and `ns`."""
+        """Return the document that listIndexes prints. With a `namespace`, as a `cosmos` database prints it: `v` 1,
+        and `ns`.
+        """
         document: Document = {"v": 1 if namespace else self.v, "key": self.pattern, "name": self.name}
         if namespace:
             document["ns"] = namespace
@@ -147,7 +154,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
     @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> IndexSpec:
-        """The spec that `to_document` printed."""
+        """Return the specification that `to_document` printed."""
         return cls(
             name=document["name"],
             key=_stored_key(document["key"], document.get("weights")),
@@ -168,7 +175,7 @@ class IndexSpec(msgspec.Struct, frozen=True):
 
 
 ID: Final = IndexSpec("_id_", (("_id", 1),))
-"""The index that every collection has."""
+"""The index on `_id`, which every collection has."""
 
 
 def _stored_key(pattern: Mapping[str, Any], weights: Mapping[str, Any] | None) -> KeyPattern:
@@ -190,10 +197,10 @@ def parse_spec(
     default_collation: Document | None = None,
     custom_path: bool = False,
 ) -> IndexSpec:
-    """The index that one element of createIndexes' `indexes` asks for.
+    """Parse one element of `indexes` of createIndexes.
 
-    `default_collation`: the collection's, in full; `custom_path`: a `cosmos` database may have a TTL index on any field.
-    MqlError: 2, 9, 14, 67, 197 and what hashed indexes refuse.
+    `default_collation`: that of the collection, in full. `custom_path`: a `cosmos` database allows a TTL index on any field.
+    MqlError 2, 9, 14, 67, 197, and the errors of hashed indexes.
     """
     for field in document:
         if field not in FIELDS:
@@ -213,7 +220,7 @@ def parse_spec(
 
 
 def _as_written(document: Document) -> Any:
-    """The key pattern as a person writes it: what listIndexes prints of a text index has its paths in `weights`."""
+    """Return the key pattern as a client writes it: a text index that listIndexes printed has its paths in `weights`."""
     key, weights = document.get("key"), document.get("weights")
     if type(key) is dict and key.get("_fts") == "text" and type(weights) is dict:
         return dict(_stored_key(key, weights))
@@ -221,7 +228,7 @@ def _as_written(document: Document) -> Any:
 
 
 def _text_fields(document: Document, key: KeyPattern) -> KeyPattern:
-    """The key with the text fields that `weights` adds, in order of their names."""
+    """Return the key with the text fields that `weights` adds, sorted by name."""
     weights = parse_weights(document, key)
     if weights is None:
         return key
@@ -262,7 +269,7 @@ def _check_id(document: Document, key: KeyPattern) -> None:
 
 
 def _options(document: Document, spec: IndexSpec) -> IndexSpec:
-    """The spec with the options that stand for themselves."""
+    """Return the specification with the options that do not depend on each other."""
     v = document.get("v", 2)
     if "v" in document and (type(v) is bool or v not in (1, 2)):
         raise cannot_create_index(
@@ -344,7 +351,7 @@ def _parse_expire_after(document: Document, spec: IndexSpec, profile: Profile, c
 
 
 def check_cosmos_ttl(spec: IndexSpec, seconds: int, code: int = 67) -> None:
-    """Refuses with this code what no TTL index on `_ts` can be; 0 would hide the whole collection."""
+    """Raise MqlError `code` for an invalid TTL index on `_ts`. A value of 0 would hide the whole collection."""
     if spec.kind != "ordered":
         raise MqlError(code, f"Index type '{spec.kind}' cannot be a TTL index on '_ts'")
     if seconds == 0:
@@ -352,7 +359,7 @@ def check_cosmos_ttl(spec: IndexSpec, seconds: int, code: int = 67) -> None:
 
 
 def _check_together(spec: IndexSpec) -> None:
-    """Refuses options that do not go together."""
+    """Raise MqlError for options that exclude each other."""
     if spec.partial is not None and spec.sparse:
         raise cannot_create_index('cannot mix "partialFilterExpression" and "sparse" options')
     if spec.kind == "hashed" and spec.unique:
@@ -369,7 +376,7 @@ def _check_together(spec: IndexSpec) -> None:
 
 
 def compare_with_existing(spec: IndexSpec, existing: Sequence[IndexSpec]) -> Literal["same", "new"]:
-    """Whether the index is there already. MqlError 85, 86: its name or its key is taken by another one."""
+    """Return "same" if the index exists already, else "new". MqlError 85, 86 if another index has the name or the key."""
     named = next((each for each in existing if each.name == spec.name), None)
     if named is not None:
         return _compare_named(spec, named)
@@ -403,7 +410,7 @@ def _both(spec: IndexSpec, existing: IndexSpec) -> str:
 
 
 def _same_signature(one: IndexSpec, other: IndexSpec) -> bool:
-    """Whether two indexes are over the same thing: what tells them apart beside their names."""
+    """Return whether two indexes are equivalent: equal in all that distinguishes indexes apart from their names."""
     return (
         tuple(one.pattern.items()) == tuple(other.pattern.items())
         and (one.unique, one.sparse) == (other.unique, other.sparse)
@@ -423,7 +430,9 @@ def _options_equal(one: IndexSpec, other: IndexSpec) -> bool:
 def check_against_existing(
     spec: IndexSpec, existing: Sequence[IndexSpec], namespace: str, profile: Profile = "both", custom_path: bool = False
 ) -> None:
-    """Whether a new index may join these. MqlError 67: too many, a second text index; 2: a second custom-path TTL index."""
+    """Raise MqlError if an index cannot be added: 67 for too many or a second text index, 2 for a second custom-path
+    TTL index.
+    """
     if len(existing) >= MAX_INDEXES:
         raise cannot_create_index(f"add index fails, too many indexes for {namespace} key:{shell(spec.pattern)}")
     text = next((each for each in existing if each.kind == "text"), None)

@@ -1,4 +1,4 @@
-"""Aggregation: pipelines of stages over batches of documents, with other collections behind a `Source`."""
+"""Aggregation: pipelines of stages over batches of documents. A `Source` reads other collections."""
 
 from mayflydb.query.mongo.stages.base import MEMORY_LIMIT
 from mayflydb.query.mongo.stages.head import Head

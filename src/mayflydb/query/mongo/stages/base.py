@@ -1,4 +1,4 @@
-"""What all stages are made of: where one is compiled, what it does to batches, and the words it is refused with."""
+"""The parts that all stages share: the scope of compilation, functions over batches, and errors."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, Value, encode, type_name
 
 BATCH_SIZE: Final = 1000
-"""How many documents a stage that makes many of few hands on at once."""
+"""The number of documents that a stage passes on at once if it produces more documents than it reads."""
 
 MEMORY_LIMIT: Final = 100 * 1024 * 1024
 
 
 class Stage(Protocol):
-    """One step. `run` is called once."""
+    """One stage of a pipeline. `run` is called once."""
 
     def run(self, batches: Batches) -> Batches:
-        """What becomes of the documents."""
+        """Return the output of the stage for its input."""
 
 
 class SubPipeline(Protocol):
@@ -32,21 +32,21 @@ class SubPipeline(Protocol):
 
     @property
     def starts_itself(self) -> bool:
-        """Whether it makes its own documents."""
+        """True if the first stage produces documents itself and reads no collection."""
 
     def over(self, batches: Batches) -> Batches:
-        """What it makes of documents."""
+        """Return the output of all stages for some documents."""
 
     def read(self, namespace: Namespace) -> Batches:
-        """What it makes of a collection."""
+        """Return the output of all stages for a collection."""
 
 
 class StageScope(msgspec.Struct, frozen=True):
-    """Where a stage is compiled.
+    """The scope in which a stage is compiled.
 
-    `inside`: the stage whose sub-pipeline this is, "" at the top; `depth`: how many sub-pipelines are around it;
-    `memory_limit` in bytes; `compile_inner`: for sub-pipelines;
-    `text`: the collection's text index, while `$text` may be asked.
+    `inside`: the stage that contains the sub-pipeline, "" at the top level. `depth`: the number of enclosing sub-pipelines.
+    `memory_limit`: in bytes, for each stage. `compile_inner`: compiles sub-pipelines.
+    `text`: the collection's text index, as long as a `$text` is allowed.
     """
 
     env: Env
@@ -59,29 +59,29 @@ class StageScope(msgspec.Struct, frozen=True):
 
     @property
     def score(self) -> Callable[[Document], float] | None:
-        """A document's, while documents are as they were read."""
+        """The text score of a document; None once a stage has changed the documents."""
         return self.env.score
 
     def with_score(self, score: Callable[[Document], float] | None) -> StageScope:
-        """The scope behind a stage that may have asked `$text`."""
+        """Return the scope of the stages behind a possible `$text`."""
         return replace(self, text=None, env=replace(self.env, score=score))
 
     def inner(self, pipeline: Value, stage: str) -> SubPipeline:
-        """Compiles a sub-pipeline of `stage`."""
+        """Compile a sub-pipeline of `stage`."""
         return self.compile_inner(pipeline, replace(self.with_score(None), inside=stage, depth=self.depth + 1))
 
     def with_variables(self, variables: Mapping[str, Value]) -> StageScope:
-        """The same with more variables."""
+        """Return this scope with more variables."""
         env = self.env
         return replace(self, env=replace(env, variables={**env.variables, **variables}))
 
 
 StageCompiler: TypeAlias = Callable[[Value, StageScope], Stage]
-"""Makes a stage of what stands beside its name."""
+"""Compiles a stage from its operand."""
 
 
 class MapStage:
-    """A stage that makes one document of one."""
+    """A stage that turns each document into one document."""
 
     __slots__ = ("_change",)
 
@@ -95,7 +95,7 @@ class MapStage:
 
 
 class FilterStage:
-    """A stage that lets some documents through."""
+    """A stage that passes on the documents that satisfy a condition."""
 
     __slots__ = ("_holds",)
 
@@ -110,7 +110,7 @@ class FilterStage:
 
 
 class FlatMapStage:
-    """A stage that makes any number of documents of one."""
+    """A stage that turns each document into any number of documents."""
 
     __slots__ = ("_spread",)
 
@@ -132,7 +132,7 @@ class FlatMapStage:
 
 
 def split_batches(documents: list[Document]) -> Iterator[list[Document]]:
-    """A long list as several of at most BATCH."""
+    """Split a list into batches of at most BATCH_SIZE."""
     if len(documents) <= BATCH_SIZE:
         if documents:
             yield documents
@@ -142,7 +142,7 @@ def split_batches(documents: list[Document]) -> Iterator[list[Document]]:
 
 
 async def collect_documents(batches: Batches) -> list[Document]:
-    """All documents."""
+    """Return all documents of all batches."""
     return [document async for batch in batches for document in batch]
 
 
@@ -150,42 +150,42 @@ async def collect_documents(batches: Batches) -> list[Document]:
 
 
 def require_document(spec: Value, code: int, message: str) -> Document:
-    """`spec`, which must be a document; otherwise the refusal, in which `{}` stands for the type found."""
+    """Return `spec` if it is a document. Otherwise MqlError `code`, with `message` formatted with the type found."""
     if type(spec) is not dict:
         raise MqlError(code, message.format(type_name(spec)))
     return spec
 
 
 def check_fields(spec: Document, known: Iterable[str], stage: str) -> None:
-    """40415 for a field that the stage has not."""
+    """Raise MqlError 40415 for a field that the stage does not have."""
     for name in spec:
         if name not in known:
             raise MqlError(40415, f"BSON field '{stage}.{name}' is an unknown field.")
 
 
 def require_field(spec: Document, name: str, stage: str) -> Value:
-    """The value of a field that must be there; 40414 if it is not."""
+    """Return the value of a required field. MqlError 40414 if it is missing."""
     if name not in spec:
         raise MqlError(40414, f"BSON field '{stage}.{name}' is missing but a required field")
     return spec[name]
 
 
 async def close_batches(batches: Batches) -> None:
-    """Ends what nobody reads any further."""
+    """Close a generator of batches that is not read to its end."""
     closing = getattr(batches, "aclose", None)
     if closing is not None:
         await closing()
 
 
 async def no_documents() -> Batches:
-    """No documents."""
+    """Yield no documents."""
     empty: list[list[Document]] = []
     for batch in empty:
         yield batch
 
 
 async def one_batch(documents: list[Document]) -> Batches:
-    """Documents that are there already."""
+    """Yield documents as one batch."""
     if documents:
         yield documents
 
@@ -197,7 +197,9 @@ _SAMPLE_EVERY = 16
 
 
 class MemoryMeter:
-    """Estimates the bytes of what is kept: the first documents are weighed, then every sixteenth stands for sixteen."""
+    """Estimates the memory of the documents that a stage keeps: the first 16 are measured, then every sixteenth
+    counts for sixteen.
+    """
 
     __slots__ = ("_limit", "_seen", "_stage", "bytes")
 
@@ -208,7 +210,7 @@ class MemoryMeter:
         self.bytes = 0
 
     def add(self, document: Document) -> None:
-        """One more is kept. MqlError 292 above the limit."""
+        """Count one more document. MqlError 292 above the limit."""
         seen = self._seen
         self._seen = seen + 1
         if seen < _EXACT_COUNT:
@@ -222,12 +224,12 @@ class MemoryMeter:
 
 
 def bson_size(document: Document) -> int:
-    """Bytes of a document as BSON."""
+    """Return the size of a document as BSON, in bytes."""
     return len(encode(document))
 
 
 def memory_error(stage: str, limit: int) -> MqlError:
-    """292."""
+    """Return an error of code 292."""
     if stage == "$sort":
         text = f"Sort exceeded memory limit of {limit} bytes, but did not opt in to external sorting."
     else:

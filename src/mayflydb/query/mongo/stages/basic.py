@@ -1,4 +1,4 @@
-"""The stages that let documents through, count them, order them or draw from them."""
+"""The stages that filter, count, sort and sample documents."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class SkipStage:
 
 
 class LimitStage:
-    """`$limit`; reads no further than it must."""
+    """`$limit`; reads no batch beyond the one that reaches the limit."""
 
     __slots__ = ("count",)
 
@@ -113,7 +113,7 @@ def _parse_count(spec: Value, code: int, stage: str) -> int:
 
 
 class SortStage:
-    """`$sort`. `most`: only so many documents are wanted of it, and no more are kept."""
+    """`$sort`. `max_count`: the number of documents that later stages read, if limited; no more are kept."""
 
     __slots__ = ("_limit", "_sort", "max_count", "spec")
 
@@ -155,7 +155,7 @@ def compile_sort_stage(spec: Value, scope: StageScope) -> Stage:
 
 
 def check_sort_spec(spec: Value) -> Document:
-    """An order as stages take it. MqlError 15973, 15976."""
+    """Return a sort specification, checked. MqlError 15973, 15976."""
     require_document(spec, 15973, "the $sort key specification must be an object")
     if not spec:
         raise MqlError(15976, "$sort stage must have at least one sort key")
@@ -167,7 +167,7 @@ def check_sort_spec(spec: Value) -> Document:
 
 
 class CountStage:
-    """`$count`: one document with the number, none if there were none."""
+    """`$count`: one document with the number of documents, or none for 0."""
 
     __slots__ = ("_name",)
 
@@ -203,7 +203,7 @@ _SAMPLE: Final = "the $sample stage specification must be an object"
 
 
 class SampleStage:
-    """`$sample`: every set of that size is as likely as any other, in a random order."""
+    """`$sample`: a uniform random sample without replacement, in random order."""
 
     __slots__ = ("_scope", "_size")
 
@@ -212,7 +212,7 @@ class SampleStage:
         self._scope = scope
 
     async def run(self, batches: Batches) -> Batches:
-        # The documents with the greatest of random numbers are the sample; the heap holds the least of them on top.
+        # The sample is the set of documents with the greatest random numbers; the heap holds the least of them on top.
         chance, size = self._scope.env.chance, self._size
         heap: list[tuple[float, int, Document]] = []
         number = 0

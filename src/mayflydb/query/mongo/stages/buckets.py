@@ -1,4 +1,4 @@
-"""`$bucket` and `$bucketAuto`: groups of neighbouring values."""
+"""`$bucket` and `$bucketAuto`: groups of adjacent values."""
 
 from __future__ import annotations
 
@@ -143,7 +143,7 @@ def _compile_group_by(spec: Value, code: int, stage: str, env: Env) -> Expressio
 
 
 def _constant_value(spec: Value, env: Env) -> Value:
-    """What an expression is that reads no document; MISSING for one that does."""
+    """Return the value of an expression that reads no document; MISSING for one that does."""
     compiled = compile_expression(spec, env)
     return compiled.value if isinstance(compiled, Constant) else MISSING
 
@@ -152,7 +152,7 @@ def _constant_value(spec: Value, env: Env) -> Value:
 
 
 class _BucketAuto:
-    """Sorts all documents by the key and cuts them into buckets as even as equal keys allow."""
+    """Sorts all documents by the key and divides them into buckets of about equal size. Equal keys share a bucket."""
 
     __slots__ = ("_count", "_group_by", "_makers", "_scope")
 
@@ -203,7 +203,7 @@ class _BucketAuto:
 
 
 def compile_bucket_auto(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$bucketAuto`; a `granularity` is refused with 238."""
+    """Compile `$bucketAuto`. MqlError 238 for a `granularity`."""
     require_document(spec, 40240, "The argument to $bucketAuto must be an object, but found type: {}.")
     for name in spec:
         if name not in ("groupBy", "buckets", "output", "granularity"):

@@ -1,4 +1,4 @@
-"""Stages run one behind the other. The stack does not grow with them: a pipeline may have a thousand."""
+"""The execution of stages one behind the other. The depth of the call stack does not grow with the number of stages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _END: Final = None
 
 
 class _Feed:
-    """What a stage reads from. It asks whoever runs the chain for the next batch of `step`, and does not run it itself."""
+    """The input of a stage. It yields itself to the runner of the chain, which advances `step` and sends back the batch."""
 
     __slots__ = ("chain", "step")
 
@@ -40,7 +40,12 @@ def _request_batch(feed: _Feed) -> Generator[Any, Any, list[Document] | None]:
 
 @coroutine
 def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | None]:
-    """The next batch of a step; _END behind its last one. What a step waits for outside of the chain is waited for."""
+    """Return the next batch of a step; _END behind the last one.
+
+    A stage that needs input is suspended, and its input is advanced in this loop instead of in a nested call. Anything else
+    that a
+    stage awaits (another collection, say) is passed on to the event loop.
+    """
     running: list[Any] = [last.__anext__().__await__()]
     answer: Any = None
     error: BaseException | None = None
@@ -72,7 +77,7 @@ def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | 
 
 
 async def run_stages(stages: Sequence[Stage], batches: Batches) -> Batches:
-    """Runs stages one behind the other. When nobody wants more, all are closed, the last first."""
+    """Run stages one behind the other. When the reader stops, all generators are closed, the last one first."""
     chain = object()
     steps = [batches]
     for stage in stages:

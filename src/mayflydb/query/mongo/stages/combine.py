@@ -32,7 +32,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_na
 
 
 class DocumentsStage:
-    """`$documents`: begins a pipeline with what its expression yields."""
+    """`$documents`: begins a pipeline with the documents that its expression yields."""
 
     __slots__ = ("_expression", "_scope")
 
@@ -61,7 +61,7 @@ def compile_documents(spec: Value, scope: StageScope) -> Stage:
 
 
 class SourceStage:
-    """A stage whose documents the source makes: `$collStats`, `$indexStats`, `$currentOp`, `$changeStream`, ..."""
+    """A stage whose documents the source provides: `$collStats`, `$indexStats`, `$currentOp`, `$changeStream`, ..."""
 
     __slots__ = ("_source", "name", "spec")
 
@@ -75,7 +75,7 @@ class SourceStage:
 
 
 def special(name: str) -> Callable[[Value, StageScope], Stage]:
-    """Compiles a stage that is the source's. In a sub-pipeline it is refused with 238."""
+    """Return the compiler of a stage that the source provides. In a sub-pipeline it raises MqlError 238."""
 
     def compile_special(spec: Value, scope: StageScope) -> Stage:
         if scope.inside:
@@ -170,7 +170,7 @@ def compile_facet(spec: Value, scope: StageScope) -> Stage:
 
 
 class WriteStage:
-    """What ends a pipeline by writing its documents: `$out` or `$merge`. It yields none."""
+    """The last stage of a pipeline that writes its documents: `$out` or `$merge`. It yields none."""
 
     __slots__ = ("_let", "_scope", "target")
 
@@ -212,7 +212,7 @@ _WHEN_NOT_MATCHED: Final = ("insert", "discard", "fail")
 
 
 def compile_merge(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$merge`. That a unique index covers `on` is for the writer to check (51183)."""
+    """Compile `$merge`. The writer checks that a unique index covers `on` (51183)."""
     if type(spec) is str:
         return WriteStage(
             Merge(_check_namespace("$merge", scope.source.database, spec), ("_id",), "merge", "insert"), scope

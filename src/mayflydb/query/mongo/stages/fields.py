@@ -1,4 +1,4 @@
-"""Writing into documents along paths: copies on the way, arrays element by element."""
+"""Writing values into documents along paths. Changed documents are copies; arrays are entered element by element."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from mayflydb.query.mongo.stages.base import MapStage, Stage, StageScope, requir
 from mayflydb.query.mongo.values import MISSING, Document, Value
 
 Tree: TypeAlias = "dict[str, Tree | Expression]"
-"""What is computed, by field; deeper fields in trees of their own."""
+"""Expressions by field name; nested fields in nested trees."""
 
 
 def with_field(document: Document, parts: Sequence[str], value: Value) -> Document:
-    """A document with a value at a path; MISSING takes it away. What is none on the way becomes a document, in arrays each."""
+    """Return a copy of a document with a value at a path; MISSING removes the field.
+
+    A value on the path that is no document is replaced by one; in an array, each element is changed.
+    """
     name, rest = parts[0], parts[1:]
     out = dict(document)
     if rest:
@@ -39,7 +42,9 @@ def _change_nested(value: Value, change: Callable[[Document], Document]) -> Valu
 
 
 def value_at(value: Value, parts: Sequence[str]) -> Value:
-    """What an expression sees at a path: fields only, arrays give the array of what their elements have."""
+    """Return the value that an expression reads at a path: field names only; an array yields the array of its
+    elements' values.
+    """
     for position, name in enumerate(parts):
         if type(value) is dict:
             value = value.get(name, MISSING)
@@ -52,7 +57,7 @@ def value_at(value: Value, parts: Sequence[str]) -> Value:
 
 
 def plain_value_at(document: Document, parts: Sequence[str]) -> Value:
-    """What stands at a path that goes through documents only; MISSING where it meets anything else."""
+    """Return the value at a path that leads through documents only; MISSING otherwise."""
     value: Value = document
     for name in parts:
         if type(value) is not dict:
@@ -65,7 +70,7 @@ def plain_value_at(document: Document, parts: Sequence[str]) -> Value:
 
 
 def add_fields(name: str) -> Callable[[Value, StageScope], Stage]:
-    """Compiles `$addFields` and its alias `$set`."""
+    """Return the compiler of `$addFields` and its alias `$set`."""
 
     def compile_add_fields(spec: Value, scope: StageScope) -> Stage:
         require_document(spec, 40272, name + " specification stage must be an object, got {}")
@@ -81,7 +86,7 @@ def add_fields(name: str) -> Callable[[Value, StageScope], Stage]:
 
 
 def compile_field_setter(tree: Tree, env: Env) -> Callable[[Document], Document]:
-    """What puts the computed fields into a document; all of them see the document as it was."""
+    """Return the function that sets computed fields. All expressions read the document as it was before."""
 
     def change(document: Document) -> Document:
         return _set_fields(document, tree, frame_of(document, env))

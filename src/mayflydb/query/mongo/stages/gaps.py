@@ -1,4 +1,4 @@
-"""`$densify` and `$fill`: documents and values where there are gaps."""
+"""`$densify` and `$fill`: documents and values for gaps."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, is_n
 # --- $densify --------------------------------------------------------------------------------------------------------
 
 MAX_GENERATED: Final = 500_000
-"""Documents that one `$densify` may add."""
+"""The maximum number of documents that one `$densify` generates."""
 
 
 class _Range(msgspec.Struct, frozen=True):
-    """`bounds`: `full`, `partition`, or the first value and the one before which to stop."""
+    """The range of `$densify`. `bounds`: `full`, `partition`, or (first value, value before which to stop)."""
 
     step: Value
     unit: str
@@ -39,7 +39,7 @@ class _Range(msgspec.Struct, frozen=True):
 
 
 class Densify(msgspec.Struct):
-    """`$densify`. Documents without the field come first, as they are; `made` counts what was added."""
+    """`$densify`. Documents without the field come first, unchanged. `generated`: the number of documents added."""
 
     scope: StageScope
     path: tuple[str, ...]
@@ -121,7 +121,7 @@ class Densify(msgspec.Struct):
                 generated.append((key, with_field(blank, self.path, value)))
                 self.generated += 1
             value = self.range.after(value)
-            # A step may be too small to make a great double greater.
+            # A step can be too small to change a large double.
             if self.generated > MAX_GENERATED or order_key(value) <= key:
                 message = f"Generated more documents in $densify than the limit of {MAX_GENERATED}."
                 raise MqlError(5897900, message)
@@ -214,7 +214,7 @@ _METHODS: Final = {"linear": "$linearFill", "locf": "$locf"}
 
 
 class _StageSequence:
-    """One stage behind another."""
+    """Several stages that run as one."""
 
     __slots__ = ("_stages",)
 
@@ -226,7 +226,7 @@ class _StageSequence:
 
 
 def compile_fill(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$fill`: methods are functions of windows, values take the place of null."""
+    """Compile `$fill`: a method becomes a window function, a value an `$ifNull`."""
     if type(spec) is not dict:
         raise failed_to_parse(f"The $fill stage specification must be an object, found {type_name(spec)}")
     check_fields(spec, ("partitionBy", "partitionByFields", "sortBy", "output"), "$fill")
@@ -267,5 +267,5 @@ def _partition(spec: Document) -> Document:
     paths = spec["partitionByFields"]
     if type(paths) is not list or not all(type(path) is str for path in paths):
         raise MqlError(14, "BSON field '$fill.partitionByFields' must be an array of strings")
-    # Not by names: a name in a document may not be a path.
+    # The paths are values here: a dotted path cannot be a field name of a document.
     return {**given, "partitionBy": {"fields": ["$" + path for path in paths]}}

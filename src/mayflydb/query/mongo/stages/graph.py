@@ -1,4 +1,4 @@
-"""`$graphLookup`: follows references through a collection, level by level."""
+"""`$graphLookup`: follows references through a collection, breadth first."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from mayflydb.query.mongo.stages.source import Batches, Namespace
 from mayflydb.query.mongo.values import INT64_MAX, MISSING, Document, OrderKey, Value, is_number, shell, type_name
 
 _MAX_CACHED_VALUES = 10_000
-"""Values whose documents are kept for the next document to follow."""
+"""The maximum number of values whose documents are cached between the documents of the pipeline."""
 
 
 class GraphLookup(msgspec.Struct):
-    """`$graphLookup`. `deepest`: levels after the first, None for all."""
+    """`$graphLookup`. `max_depth`: the number of levels after the first; None for all."""
 
     scope: StageScope
     namespace: Namespace
@@ -62,7 +62,7 @@ class GraphLookup(msgspec.Struct):
         return list(reached.values())
 
     async def _fetch_unknown(self, front: dict[OrderKey, Value]) -> None:
-        """Reads the documents that these values lead to, in one go."""
+        """Read the documents that match unknown values, with one query, and cache them by value."""
         if len(self.known) > _MAX_CACHED_VALUES:
             self.known.clear()
         unknown = {key: value for key, value in front.items() if key not in self.known}

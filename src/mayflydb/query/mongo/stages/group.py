@@ -1,4 +1,4 @@
-"""`$group`, and `$sortByCount`, which is made of it."""
+"""`$group`, and `$sortByCount`, which uses it."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from mayflydb.query.mongo.values import (
 )
 
 AccumulatorFactories: TypeAlias = dict[str, AccumulatorFactory]
-"""For each field of the output: makes an accumulator."""
+"""An accumulator factory for each field of the output."""
 
 
 _RAW_KEY: Final = -1
-"""Stands before values that are their own keys; no class of types has this number."""
+"""The class number in keys of values that are their own keys; no class of types has this number."""
 
 
 class GroupState(msgspec.Struct):
-    """What is known of one group."""
+    """The `_id` and the accumulators of one group."""
 
     id: Value
     accumulators: list[Accumulator]
@@ -46,7 +46,7 @@ class GroupState(msgspec.Struct):
 
 
 class Groups:
-    """Documents put together by a key, and what accumulators make of each group. Groups come in the order they were met."""
+    """Groups documents by a key and accumulates each group. Groups come in the order of their first documents."""
 
     __slots__ = ("_by_key", "_key_of", "_limit", "_makers", "_plain", "_read", "_stage", "_threshold")
 
@@ -61,7 +61,7 @@ class Groups:
         self._plain = {str, ObjectId} if scope.env.collation.is_simple else set()
 
     def add(self, id: Value, frame: Frame) -> None:
-        """Adds a document to the group of `id`."""
+        """Add a document, given as its frame, to the group of `id`."""
         if id is MISSING:
             id = None
         key = (_RAW_KEY, id) if type(id) in self._plain else self._key_of(id)
@@ -72,12 +72,12 @@ class Groups:
             accumulator.add(frame)
 
     def documents(self) -> list[Document]:
-        """What came out."""
+        """Return the output document of each group."""
         names = list(self._makers)
         return [group.document(names) for group in self._by_key.values()]
 
     def check_memory(self, size: int) -> None:
-        """So many bytes have gone in. What is kept is weighed only when it could be more than the limit. MqlError 292."""
+        """Count the bytes read, and measure the groups when they could exceed the limit. MqlError 292."""
         self._read += size
         if self._read < self._threshold:
             return
@@ -111,7 +111,7 @@ class Group:
 
 
 def estimate_size(batch: list[Document]) -> int:
-    """Bytes of a batch, estimated by eight of its documents."""
+    """Return the estimated size of a batch in bytes, from eight of its documents."""
     if len(batch) <= 8:
         return sum(map(bson_size, batch))
     step = len(batch) // 8
@@ -120,7 +120,7 @@ def estimate_size(batch: list[Document]) -> int:
 
 
 def compile_accumulators(fields: Document, env: Env) -> AccumulatorFactories:
-    """Compiles the fields of an output. MqlError 40234 to 40238 for what is none."""
+    """Compile the output fields of a stage to accumulator factories. MqlError 40234 to 40238 for an invalid field."""
     makers: AccumulatorFactories = {}
     for name, spec in fields.items():
         if "." in name:

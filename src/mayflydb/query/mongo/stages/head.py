@@ -1,4 +1,4 @@
-"""What the beginning of a pipeline asks of the collection itself, so that indexes can answer it."""
+"""The head of a pipeline: its first stages as a query with sort, skip and limit, which indexes can answer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value
 
 
 class Head(msgspec.Struct, frozen=True):
-    """What the read of the collection does before the pipeline runs: filter, then order, skip and limit (None: all)."""
+    """The part of a pipeline that the read of the collection performs: filter, sort, skip, limit (None: no limit)."""
 
     query: Document = {}
     sort: Document | None = None
@@ -25,7 +25,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 def head_of(stages: Sequence[Stage]) -> tuple[Head, int]:
-    """The head, and how many stages it stands for."""
+    """Return the head of a pipeline, and the number of stages it replaces."""
     queries: list[Document] = []
     sort: Document | None = None
     at = 0
@@ -42,7 +42,7 @@ def head_of(stages: Sequence[Stage]) -> tuple[Head, int]:
 
 
 def _window(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
-    """(skip, limit, stages) of the `$skip` and `$limit` these begin with, taken together."""
+    """Return (skip, limit, number of stages) of the leading `$skip` and `$limit` stages, combined."""
     skip, limit, count = 0, None, 0
     for stage in stages:
         if isinstance(stage, SkipStage):
@@ -57,7 +57,7 @@ def _window(stages: Sequence[Stage]) -> tuple[int, int | None, int]:
 
 
 def limit_sorts(stages: Sequence[Stage]) -> None:
-    """Tells each `$sort` how many documents the `$skip` and `$limit` behind it want."""
+    """Set on each `$sort` the number of documents that the following `$skip` and `$limit` read."""
     for at, stage in enumerate(stages):
         if isinstance(stage, SortStage):
             skip, limit, _ = _window(stages[at + 1 :])
@@ -65,7 +65,7 @@ def limit_sorts(stages: Sequence[Stage]) -> None:
 
 
 def join_queries(queries: Sequence[Document]) -> Document:
-    """One query that holds where all hold."""
+    """Return the conjunction of queries."""
     queries = [query for query in queries if query]
     if not queries:
         return {}
@@ -76,10 +76,10 @@ def join_queries(queries: Sequence[Document]) -> Document:
 
 
 def strip_variables(query: Document, env: Env) -> tuple[Document, bool]:
-    """A query without variables that holds wherever `query` holds, and whether it is as strict.
+    """Return a query without variables that matches every document that `query` matches, and whether the two are equivalent.
 
-    What refers to variables stands in `$expr`. Of it, `$eq` of a field and a value that no document is read for become conditions
-    that an index may answer.
+    Variables occur in `$expr` only. From an `$expr`, an `$eq` of a field and a constant becomes a condition that an index can
+    answer.
     """
     conditions: list[Document] = []
     exact = True
@@ -120,14 +120,14 @@ def _equalities(spec: Value, env: Env) -> list[Document]:
         given = compile_expression(value, env) if _is_field(field) else None
         if isinstance(given, Constant):
             found = given.value
-            # A missing value equals missing fields only, which no condition says.
+            # A missing value equals missing fields only, which a condition cannot express.
             if found is not MISSING and type(found) not in (Regex, re.Pattern):
                 return [{field[1:]: {"$eq": found}}]
     return []
 
 
 def _is_field(spec: Value) -> bool:
-    """Whether it is a path that a query reads as an expression does: to a query a number may be a place in an array."""
+    """Return whether a path means the same in a query as in an expression. To a query, a number may be an index of an array."""
     return (
         type(spec) is str
         and len(spec) > 1
@@ -138,5 +138,5 @@ def _is_field(spec: Value) -> bool:
 
 
 def is_one(spec: Value) -> bool:
-    """Whether an operand is the number 1."""
+    """Return whether an operand is the number 1."""
     return type(spec) in (int, Int64, float) and spec == 1

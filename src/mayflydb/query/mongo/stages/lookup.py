@@ -1,4 +1,4 @@
-"""`$lookup`: joins by equal values, a batch of documents by one read, and by pipelines that see variables of the document."""
+"""`$lookup`: joins by equal values, with one read for each batch of documents, and joins by pipelines with variables."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, enco
 
 
 def values_at(document: Document, path: str) -> list[Value]:
-    """What a document is joined by: what lies at the path, of an array its elements, null where there is nothing."""
+    """Return the join values of a document: the values at the path, the elements of arrays, null if the path is missing."""
     found = lookup(document, split(path), False) or [None]
     values: list[Value] = []
     for value in found:
@@ -34,7 +34,7 @@ def values_at(document: Document, path: str) -> list[Value]:
 
 
 def equals_any(path: str, values: Iterable[Value]) -> Document:
-    """The query for documents with one of these values at a path; a regex stands for itself."""
+    """Return the query for documents with one of the values at a path. A regular expression matches only itself."""
     plain: list[Value] = []
     patterns: list[Value] = []
     for value in values:
@@ -44,7 +44,7 @@ def equals_any(path: str, values: Iterable[Value]) -> Document:
 
 
 class JoinIndex:
-    """Documents of a collection, by what they have at a path."""
+    """Documents of a collection, indexed by their values at a path."""
 
     __slots__ = ("_documents", "_env", "_places")
 
@@ -58,7 +58,7 @@ class JoinIndex:
                 self._places.setdefault(key, []).append(place)
 
     def find(self, values: Iterable[Value]) -> list[Document]:
-        """Those with one of these values, in the order they were read."""
+        """Return the documents with one of the values, in the order in which they were read."""
         key_of = self._env.collation.order_key
         places: set[int] = set()
         for value in values:
@@ -67,7 +67,7 @@ class JoinIndex:
 
 
 async def read_matching(scope: StageScope, namespace: Namespace, path: str, values: Iterable[Value]) -> JoinIndex:
-    """Reads the documents of a collection that have one of these values at a path, in one go."""
+    """Read the documents of a collection with one of the values at a path, with one query."""
     key_of = scope.env.collation.order_key
     distinct = list({key_of(value): value for value in values}.values())
     documents = await collect_documents(scope.source.find(namespace, equals_any(path, distinct))) if distinct else []
@@ -78,7 +78,7 @@ async def read_matching(scope: StageScope, namespace: Namespace, path: str, valu
 
 
 class Lookup(msgspec.Struct):
-    """`$lookup`. `let`: expressions over the document; `local` and `foreign` are both there or neither."""
+    """`$lookup`. `let`: expressions over the document. `local` and `foreign`: both set, or both empty."""
 
     scope: StageScope
     namespace: Namespace
@@ -110,7 +110,7 @@ class Lookup(msgspec.Struct):
             yield out
 
     async def _run_pipeline(self, document: Document, known: dict[bytes, list[Document]]) -> list[Document]:
-        """What the pipeline finds for a document. What it found for equal variables, it finds again."""
+        """Return the pipeline's result for a document. The result is cached by the values of the variables."""
         if not self.let:
             if self.cached_result is None:
                 self.cached_result = await self._read({})
@@ -133,7 +133,7 @@ class Lookup(msgspec.Struct):
         return {name: expression(frame) for name, expression in self.let.items()}
 
     def _inner_for(self, variables: Mapping[str, Value]) -> SubPipeline:
-        """The pipeline where these variables hold: they are constants to its expressions. A pipeline runs once."""
+        """Compile the pipeline with these variables as constants. A compiled pipeline runs once."""
         return self.scope.with_variables(variables).inner(self.pipeline, "$lookup")
 
 

@@ -1,4 +1,4 @@
-"""Pipelines: their stages compiled, checked for where they stand, and run."""
+"""Pipelines: stages compiled, checked for their place, and run."""
 
 from __future__ import annotations
 
@@ -64,13 +64,13 @@ UNSUPPORTED_STAGES: Final = frozenset({
 """Stages of MongoDB that are refused by name."""
 
 ATLAS_STAGES: Final = frozenset({"$listSearchIndexes", "$search", "$searchMeta", "$vectorSearch"})
-"""Those that Atlas alone has, refused with the code that a server outside of it has for them."""
+"""Stages that exist in Atlas only, refused with the code of a server outside of Atlas."""
 
 MAX_STAGES: Final = 1000
-"""Stages of one pipeline."""
+"""The maximum number of stages of a pipeline."""
 
 MAX_DEPTH: Final = 20
-"""Pipelines within a pipeline's stages, within each other."""
+"""The maximum nesting of sub-pipelines."""
 
 _FIRST: Final = frozenset({"$documents", *_SPECIAL})
 _LAST: Final = frozenset({"$out", "$merge"})
@@ -78,7 +78,7 @@ _NOT_IN_FACET: Final = frozenset({"$facet", "$geoNear", "$search", "$searchMeta"
 
 
 class Pipeline:
-    """A compiled pipeline; it runs once. `head`: what a read of the collection is asked for before `run`."""
+    """A compiled pipeline; it runs once. `head`: the query that the collection is read with before `run`."""
 
     __slots__ = ("_scope", "_stages", "_tail", "head")
 
@@ -90,29 +90,29 @@ class Pipeline:
 
     @property
     def starts_itself(self) -> bool:
-        """Whether it begins with a stage that makes documents: no collection is read, and `run` ignores what it is given."""
+        """True if the first stage produces documents: no collection is read, and `run` ignores its argument."""
         return bool(self._stages) and isinstance(self._stages[0], DocumentsStage | SourceStage)
 
     @property
     def headed(self) -> int:
-        """How many of its stages the head stands for."""
+        """The number of stages that the head replaces."""
         return len(self._stages) - len(self._tail)
 
     @property
     def special(self) -> str | None:
-        """The name of the stage the source answers, `$changeStream` say, if it begins with one."""
+        """The name of the first stage if the source provides it, such as `$changeStream`; else None."""
         first = self._stages[0] if self._stages else None
         return first.name if isinstance(first, SourceStage) else None
 
     @property
     def target(self) -> Out | Merge | None:
-        """Where the result goes, if it ends with `$out` or `$merge`: then it yields nothing."""
+        """The target of a final `$out` or `$merge`; such a pipeline yields nothing. None without one."""
         last = self._stages[-1] if self._stages else None
         return last.target if isinstance(last, WriteStage) else None
 
     @property
     def count_only(self) -> tuple[Value, str] | None:
-        """(`_id`, field) if only the number of documents is asked: `{_id, field: number}`, or nothing for 0."""
+        """(`_id`, field) if the pipeline only counts documents: it yields `{_id, field: number}`, or nothing for 0."""
         if len(self._tail) != 1 or not isinstance(self._tail[0], Group):
             return None
         group = self._tail[0]
@@ -122,15 +122,15 @@ class Pipeline:
         return (group.constant, name) if set(spec) == {"$sum"} and is_one(spec["$sum"]) else None
 
     def run(self, batches: Batches) -> Batches:
-        """What the stages behind the head make of the documents that the head found."""
+        """Run the stages behind the head over the documents that the head found."""
         return run_stages(self._tail, batches)
 
     def over(self, batches: Batches) -> Batches:
-        """What all its stages make of documents."""
+        """Run all stages over some documents."""
         return run_stages(self._stages, batches)
 
     def read(self, namespace: Namespace) -> Batches:
-        """What it makes of a collection, which is asked for what its first `$match` stages want."""
+        """Run all stages over a collection. Its leading `$match` stages become the query of the read."""
         env = self._scope.env
         queries = [stage.query for stage in self._stages[: _leading_matches(self._stages)]]  # type: ignore[attr-defined]
         query, exact = strip_variables(join_queries(queries), env)
@@ -151,9 +151,9 @@ def _leading_matches(stages: Sequence[Stage]) -> int:
 def compile_pipeline(
     pipeline: Value, env: Env, source: Source, memory_limit: int = MEMORY_LIMIT, text: TextIndex | None = None
 ) -> Pipeline:
-    """Compiles a pipeline, an array of stages. MqlError 14, 40323, 40324, 40601, 40602 and what the stages refuse.
+    """Compile an array of stages. MqlError 14, 40323, 40324, 40601, 40602, and the errors of the stages.
 
-    `memory_limit`: bytes that one stage may keep; beyond, 292. `text`: the text index of the collection it reads.
+    `memory_limit`: bytes that one stage may keep; MqlError 292 beyond. `text`: the text index of the collection.
     """
     return _compile(pipeline, StageScope(env, source, _compile, memory_limit, text=text))
 
@@ -183,7 +183,9 @@ def _compile(pipeline: Value, scope: StageScope) -> Pipeline:
 
 
 def _scope_after(stage: Stage, at: int, scope: StageScope) -> StageScope:
-    """The scope of the next stage: `$text` may only be asked first, and there is a score until documents change."""
+    """Return the scope of the next stage. Only the first stage may have `$text`; the score is lost when a stage
+    changes documents.
+    """
     if scope.text is not None and not at and isinstance(stage, MatchStage):
         search = text_search(stage.query, scope.text)
         return scope.with_score(None if search is None else search.score)

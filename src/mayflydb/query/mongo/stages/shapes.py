@@ -1,4 +1,4 @@
-"""The stages that give each document another shape: `$project`, `$unset`, `$replaceRoot`, `$unwind`, `$redact`."""
+"""The stages that reshape each document: `$project`, `$unset`, `$replaceRoot`, `$unwind`, `$redact`."""
 
 from __future__ import annotations
 
@@ -69,7 +69,9 @@ def compile_replace_with(spec: Value, scope: StageScope) -> Stage:
 
 
 def compile_replacement(spec: Value, env: Env, what: str) -> Callable[[Document], Document]:
-    """What makes the document an expression yields of one. MqlError 40228 if it yields none."""
+    """Return the function that replaces a document by the value of an expression. MqlError 40228 if the value is no
+    document.
+    """
     expression = compile_expression(spec, env)
 
     def change(document: Document) -> Document:

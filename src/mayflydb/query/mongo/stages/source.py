@@ -1,4 +1,4 @@
-"""What a pipeline needs of the world around it: other collections to read, something to write its result to."""
+"""The interface of a pipeline to other collections: to read them, and to write its result."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ Namespace: TypeAlias = tuple[str, str]
 """(database, collection)."""
 
 Batches: TypeAlias = AsyncIterator[list[Document]]
-"""Documents as they flow from stage to stage. Whoever receives them must not change them in place."""
+"""Batches of documents passed from stage to stage. The receiver must not change documents in place."""
 
 
 class Out(msgspec.Struct, frozen=True):
-    """`$out`: the documents replace the collection, all at once when the last has come."""
+    """`$out`: the documents replace the collection at once, after the last one has come."""
 
     target: Namespace
 
 
 class Merge(msgspec.Struct, frozen=True):
-    """`$merge`. `on`: the paths that identify a document; that a unique index covers them is for the writer to check.
+    """`$merge`. `on`: the paths that identify a document; the writer checks that a unique index covers them.
 
-    `when_matched`: `replace`, `keepExisting`, `merge`, `fail`, or the stages of an update; `when_not_matched`: `insert`,
-    `discard`, `fail`.
+    `when_matched`: `replace`, `keepExisting`, `merge`, `fail`, or the stages of an update. `when_not_matched`: `insert`,
+    `discard`,
+    `fail`.
     """
 
     target: Namespace
@@ -36,27 +37,29 @@ class Merge(msgspec.Struct, frozen=True):
 
 
 class Row(msgspec.Struct, frozen=True, gc=False):
-    """A document to merge, with the variables that the stages of `when_matched` see: those of `let`, and `new`."""
+    """A document to merge, with the variables of the stages of `when_matched`: those of `let`, and `new`."""
 
     document: Document
     variables: dict[str, Value]
 
 
 class Source(Protocol):
-    """Given by the caller of `compile_pipeline`; all reads of one pipeline see the same moment."""
+    """The collections that a pipeline reads and writes. All reads of one pipeline see one snapshot."""
 
     @property
     def database(self) -> str:
-        """The database the command was sent to: names of collections without one belong to it."""
+        """The database of the command, to which collection names without a database belong."""
 
     def find(self, namespace: Namespace, query: Document) -> Batches:
-        """The visible documents of a collection or view that match; none if it is not there. `query` has no variables."""
+        """Return the visible documents of a collection or view that match; none if it does not exist. `query` has no
+        variables.
+        """
 
     def special(self, name: str, spec: Value) -> Batches:
-        """What a stage reports that reads no documents, `$collStats` say. Asked for by a pipeline that begins with it."""
+        """Return the documents of a stage that reads no collection, such as `$collStats`."""
 
     async def out(self, target: Out, batches: Batches) -> None:
-        """Carries out `$out`: reads `batches` to their end, then replaces the collection."""
+        """Perform `$out`: read all `batches`, then replace the collection."""
 
     async def merge(self, target: Merge, rows: Sequence[Row]) -> None:
-        """Merges some rows, in their order."""
+        """Merge rows, in order."""

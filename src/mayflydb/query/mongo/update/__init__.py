@@ -1,4 +1,4 @@
-"""Updates: modifiers, replacement documents and pipelines, what an upsert inserts, and what an update changed."""
+"""Updates: modifiers, replacement documents, pipelines, the document of an upsert, and the difference of two documents."""
 
 from __future__ import annotations
 

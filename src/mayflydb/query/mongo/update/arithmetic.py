@@ -1,4 +1,4 @@
-"""Sums, products and bits as `$inc`, `$mul` and `$bit` have them: the wider type wins, no int64 overflows in silence."""
+"""Arithmetic of `$inc`, `$mul` and `$bit`: the wider type wins, and an int64 that overflows is an error."""
 
 from __future__ import annotations
 
@@ -16,27 +16,27 @@ _DECIMAL: Final = create_decimal128_context()
 
 
 def add(one: Value, other: Value) -> Value | None:
-    """The sum of two numbers; None if no int64 can hold that of two integers."""
+    """Return the sum of two numbers; None if the sum of two integers exceeds an int64."""
     return _combine(one, other, operator.add, _DECIMAL.add)
 
 
 def multiply(one: Value, other: Value) -> Value | None:
-    """The product of two numbers; None if no int64 can hold that of two integers."""
+    """Return the product of two numbers; None if the product of two integers exceeds an int64."""
     return _combine(one, other, operator.mul, _DECIMAL.multiply)
 
 
 def bitwise(one: Value, other: Value, operation: Callable[[int, int], int]) -> Value:
-    """`operation` on two integers, as int64 if one of them is."""
+    """Apply `operation` to two integers; the result is an int64 if one of them is."""
     return _integer(operation(int(one), int(other)), is_long(one) or is_long(other))
 
 
 def is_integer(value: Value) -> bool:
-    """Whether it is an int32 or int64."""
+    """Return whether a value is an int32 or int64."""
     return type(value) in (int, Int64)
 
 
 def is_long(value: Value) -> bool:
-    """Whether it is an int64, as which an `int` outside int32 counts."""
+    """Return whether a value is an int64. An `int` outside the range of an int32 counts as one."""
     return type_name(value) == "long"
 
 
@@ -64,6 +64,6 @@ def _decimal(value: Value) -> decimal.Decimal:
     if type(value) is Decimal128:
         return value.to_decimal()
     if type(value) is float:
-        # A double has 15 digits to its name; the server takes no more of it.
+        # The server takes only 15 digits of a double.
         return _DECIMAL.create_decimal(f"{value:.15g}")
     return decimal.Decimal(int(value))

@@ -1,4 +1,4 @@
-"""`arrayFilters`: queries on array elements, each under the name that `$[name]` calls it by."""
+"""`arrayFilters`: queries on array elements, by the identifier that `$[identifier]` uses."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _ERROR: Final = "Error parsing array filter :: caused by :: "
 
 
 def parse_array_filters(specs: Sequence[Document], env: Env) -> dict[str, Filter]:
-    """The filters by name. MqlError 9 for one without a name, with two, or for a name given twice; 2 for a bad name."""
+    """Parse the filters. MqlError 9 for a filter with no name, two names or a name in use, 2 for an invalid name."""
     filters: dict[str, Filter] = {}
     for position, spec in enumerate(specs):
         if type(spec) is not dict:

@@ -1,4 +1,4 @@
-"""The modifiers of arrays: `$push`, `$addToSet`, `$pop`, `$pull`, `$pullAll`."""
+"""The array modifiers: `$push`, `$addToSet`, `$pop`, `$pull`, `$pullAll`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from mayflydb.query.mongo.values import INT64_MAX, INT64_MIN, MISSING, Document,
 
 
 class Push(msgspec.Struct, frozen=True):
-    """What one `$push` does: `values` go in before `position`, then the array is sorted, then cut to `slice_`."""
+    """A `$push`: `values` are inserted at `position`, then the array is sorted, then cut to `slice_`."""
 
     values: list[Value]
     position: int | None = None
@@ -29,9 +29,9 @@ class Push(msgspec.Struct, frozen=True):
     sort: Callable[[list[Value]], list[Value]] | None = None
 
     def into(self, array: list[Value]) -> list[Value]:
-        """A new array."""
+        """Return the new array."""
         at = len(array) if self.position is None else self.position
-        # A position from the end that lies before the start is the start.
+        # A negative position before the start counts as the start.
         at = max(len(array) + at, 0) if at < 0 else at
         new = [*array[:at], *self.values, *array[at:]]
         if self.sort is not None:
@@ -42,7 +42,7 @@ class Push(msgspec.Struct, frozen=True):
 
 
 def push(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$push` of one value, or `{$each, [$position], [$slice], [$sort]}`."""
+    """Compile `$push` of one value, or of `{$each, [$position], [$slice], [$sort]}`."""
     modifier = _parse_push(argument, env) if type(argument) is dict and "$each" in argument else Push([argument])
 
     def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
@@ -81,7 +81,7 @@ def _parse_push(argument: Document, env: Env) -> Push:
 
 
 def _whole(value: Value) -> int | None:
-    """The integer that a number of any type is; None if it is none or beyond int64."""
+    """Return the integer value of a number of any type; None for a fraction, a value beyond int64, or another type."""
     if not is_number(value):
         return None
     number = value.to_decimal() if type(value) is Decimal128 else value
@@ -123,7 +123,7 @@ def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
         return lambda value: key(_inner(value, parts))
 
     def sort_by_fields(values: list[Value]) -> list[Value]:
-        # Sorting is stable: by the last field first.
+        # Sorting is stable, so the last field is sorted first.
         for parts, backwards in reversed(fields):
             values = sorted(values, key=by(parts), reverse=backwards)
         return values
@@ -132,7 +132,7 @@ def _parse_sort(sort: Value, env: Env) -> Callable[[list[Value]], list[Value]]:
 
 
 def _inner(value: Value, parts: list[str]) -> Value:
-    """The value at a path; null where nothing is, and below what is no document."""
+    """Return the value at a path; null if there is none."""
     for part in parts:
         if type(value) is dict:
             value = value.get(part)
@@ -148,7 +148,7 @@ def _inner(value: Value, parts: list[str]) -> Value:
 
 
 def add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$addToSet` of one value or of `{$each: [...]}`: what equals no element is appended."""
+    """Compile `$addToSet` of one value or of `{$each: [...]}`: values that equal no element are appended."""
     values = [argument]
     if type(argument) is dict and next(iter(argument), None) == "$each":
         values = argument["$each"]
@@ -182,7 +182,7 @@ def add_to_set(_path: str, argument: Value, env: Env) -> ModifierNode:
 
 
 def pop(path: str, argument: Value, _env: Env) -> ModifierNode:
-    """`$pop`: the last element for 1, the first for -1."""
+    """Compile `$pop`: removes the last element for 1, the first for -1."""
     if not is_number(argument):
         raise failed_to_parse(f"Expected a number in: {path}: {shell(argument)}")
     end = _whole(argument)
@@ -209,14 +209,14 @@ _WHOLE_QUERIES: Final = frozenset(
 
 
 def pull(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$pull`: a document is a query on elements that are documents, operators hold for each element, else it equals."""
+    """Compile `$pull`: a query on elements that are documents, operators on each element, or a value to remove."""
     if type(argument) is dict:
         first = next(iter(argument), "")
         if not first.startswith("$") or first in _WHOLE_QUERIES:
             query = compile_filter(argument, env)
             return _remove_elements(lambda element: type(element) is dict and query.matches(element))
     if type(argument) in (dict, Regex):
-        # Elements need not be documents, queries are on documents: both get a field around them.
+        # Elements need not be documents, but a query applies to documents: both are wrapped in a field.
         condition = compile_filter({"element": argument}, env)
         return _remove_elements(lambda element: condition.matches({"element": element}))
     wanted = env.collation.order_key(argument)
@@ -224,7 +224,7 @@ def pull(_path: str, argument: Value, env: Env) -> ModifierNode:
 
 
 def pull_all(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$pullAll`: every element that equals one of these."""
+    """Compile `$pullAll`: removes every element that equals one of the values."""
     if type(argument) is not list:
         raise bad_value(f"$pullAll requires an array argument but was given a {type_name(argument)}")
     unwanted: set[Any] = {env.collation.order_key(value) for value in argument}

@@ -1,4 +1,4 @@
-"""An update's specification to what it does: modifiers merged into one tree, a replacement, or a pipeline."""
+"""Update specifications compiled: modifiers merged into one tree, a replacement, or a pipeline."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ MODIFIERS: Final[Mapping[str, Modifier]] = {
     "$setOnInsert": modifiers.set_on_insert,
     "$unset": modifiers.unset,
 }
-"""All but `$rename`, which has two paths."""
+"""The modifiers with one path; `$rename` has two."""
 
 MAX_DEPTH: Final = 200
-"""How deep documents may nest."""
+"""The maximum nesting of a document."""
 
 
 class Update(Protocol):
@@ -54,22 +54,22 @@ class Update(Protocol):
 
     @property
     def is_replacement(self) -> bool:
-        """Whether it puts another document in the place of the old one; such an update never works on several."""
+        """True if the update replaces the document. A replacement never applies to several documents."""
 
     @property
     def is_positional(self) -> bool:
-        """Whether it has a `$` in a path, so that `apply` needs to know the matched position."""
+        """True if a path contains `$`, so that `apply` needs the matched position."""
 
     def apply(self, document: Document, position: int | None, inserting: bool) -> Document:
-        """The document after the update; the very same object if nothing changes. The argument stays as it is.
+        """Return the document after the update, the same object if nothing changes. The argument is not modified.
 
-        `position`: the array position the query matched, for `$`; `inserting`: this is the document of an upsert.
-        MqlError 2, 14, 28, 30, 40, 52, 66 where the document does not allow it.
+        `position`: the array index that the query matched, for `$`. `inserting`: the document is that of an upsert.
+        MqlError 2, 14, 28, 30, 40, 52 or 66 if the update does not apply to the document.
         """
 
 
 def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence[Document] = ()) -> Update:
-    """What `u` of an update says. MqlError 2, 9, 14, 15, 40, 56 and those of expressions where it says nothing."""
+    """Compile `u` of an update. MqlError 2, 9, 14, 15, 40, 56 and those of expressions if it is invalid."""
     if type(spec) is list:
         if array_filters:
             raise failed_to_parse("arrayFilters may not be specified for pipeline-style updates")
@@ -98,7 +98,7 @@ def compile_update(spec: Document | list[Any], env: Env, array_filters: Sequence
 
 
 def depth_of(value: Value) -> int:
-    """How many documents and arrays are around the innermost value; 0 for one that is neither."""
+    """Return the nesting of documents and arrays in a value; 0 for a scalar."""
     if type(value) is dict:
         return 1 + max(map(depth_of, value.values()), default=0)
     if type(value) is list:
@@ -121,7 +121,7 @@ class _Modifiers(msgspec.Struct, frozen=True):
 
 
 class _TreeBuilder:
-    """The paths so far, and the array filters they used."""
+    """Builds the tree of paths. `used`: the array filters that paths refer to."""
 
     def __init__(self, filters: Mapping[str, Filter]) -> None:
         self.filters = filters
@@ -130,7 +130,7 @@ class _TreeBuilder:
         self.positional = False
 
     def put(self, path: str, leaf: ModifierNode) -> None:
-        """Adds a path. MqlError 40 if it meets another, 2 for parts that cannot stand where they do, 56 for empty ones."""
+        """Add a path. MqlError 40 if it conflicts with another path, 2 for a part in a wrong place, 56 for an empty part."""
         parts = path.split(".")
         self._check(path, parts)
         here: Node = self.root
@@ -144,7 +144,7 @@ class _TreeBuilder:
             here = found
 
     def _child(self, here: Node, part: str, below: Node) -> Node:
-        """The child called `part`: the one that is there, or `below`, which is put there."""
+        """Return the child for `part`; `below` is added if there is none."""
         if isinstance(here, ElementsNode):
             name = part[2:-1]
             self.used.add(name)
@@ -179,7 +179,7 @@ class _TreeBuilder:
 
 
 def is_identifier(part: str) -> bool:
-    """Whether a part of a path is `$[]` or `$[name]`."""
+    """Return whether a part of a path is `$[]` or `$[identifier]`."""
     return part.startswith("$[") and part.endswith("]")
 
 
@@ -197,7 +197,7 @@ def _add(tree: _TreeBuilder, name: str, path: str, argument: Value, env: Env) ->
 
 
 def _check_depth(path: str, argument: Value) -> None:
-    """Refuses what would make a document too deep."""
+    """Raise MqlError 15 if the path and argument would exceed the maximum nesting."""
     if path.count(".") + depth_of(argument) >= MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
 
@@ -241,7 +241,7 @@ def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) ->
 
 
 def _keep_id(old: Document, new: Document) -> Document:
-    """`new` with the `_id` of `old`, which it may leave out but not change."""
+    """Return `new` with the `_id` of `old`. MqlError 66 if `new` has another `_id`."""
     if "_id" in old:
         if "_id" not in new:
             new = {"_id": old["_id"], **new}

@@ -1,4 +1,4 @@
-"""What an update changed, as change streams tell it."""
+"""The difference of a document before and after an update, as change streams report it."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ class _Changes(msgspec.Struct):
 
 
 def difference(before: Document, after: Document) -> Document:
-    """`{updatedFields: {path: value}, removedFields: [path], truncatedArrays: [{field, newSize}]}`.
+    """Return `{updatedFields: {path: value}, removedFields: [path], truncatedArrays: [{field, newSize}]}`.
 
-    Paths are dotted, down to the fields and array positions that differ; an array of which telling that saves no bytes is told
-    as a whole. Fields that only changed places are told as updated.
+    Paths are dotted and lead to the fields and array elements that differ. An array is reported as a whole if that is not
+    longer.
+    Fields that only moved within their document are reported as updated.
     """
     changes = _compare_documents(before, after, "")
     return {

@@ -1,4 +1,4 @@
-"""Whether two values are the same bytes: what decides that an update changed nothing."""
+"""Byte equality of values, by which an update that changes nothing is recognized."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _PLAIN = (str, int, bool, type(None), Int64, ObjectId)
 
 
 def identical(one: Value, other: Value) -> bool:
-    """Stricter than `values.equal`: 1 and 1.0 differ, and so do 0.0 and -0.0."""
+    """Return whether two values have the same bytes. Unlike in `values.equal`, 1 and 1.0 differ, and so do 0.0 and -0.0."""
     if one is other:
         return True
     kind = type(one)

@@ -1,4 +1,4 @@
-"""The modifiers of single values: each reads its argument once and gives the leaf that acts on what is at the path."""
+"""Modifiers of single values. Each compiles its argument once to a node that changes the value at the path."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from mayflydb.query.mongo.update.tree import ModifierNode, Trail, UpdateRun
 from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, timestamp_at, type_name
 
 Modifier: TypeAlias = Callable[[str, Value, Env], ModifierNode]
-"""Path and argument to what they do. MqlError where the argument is none."""
+"""Compiles a modifier from its path and argument. MqlError for an invalid argument."""
 
 
 def set_(_path: str, argument: Value, _env: Env) -> ModifierNode:
-    """`$set`."""
+    """Compile `$set`."""
     return ModifierNode(_setter(argument))
 
 
 def set_on_insert(_path: str, argument: Value, _env: Env) -> ModifierNode:
-    """`$setOnInsert`."""
+    """Compile `$setOnInsert`."""
     return ModifierNode(_setter(argument), only_inserting=True)
 
 
 def unset(_path: str, _argument: Value, _env: Env) -> ModifierNode:
-    """`$unset`, whatever its argument."""
+    """Compile `$unset`; its argument is ignored."""
     return ModifierNode(lambda _old, _trail, _run: MISSING, lenient=True)
 
 
 def increment(path: str, argument: Value, _env: Env) -> ModifierNode:
-    """`$inc`: a missing field counts as 0."""
+    """Compile `$inc`. A missing field counts as 0."""
     _check_number("increment", path, argument)
 
     def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
@@ -45,7 +45,7 @@ def increment(path: str, argument: Value, _env: Env) -> ModifierNode:
 
 
 def multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
-    """`$mul`: a missing field becomes 0 of the argument's type."""
+    """Compile `$mul`. A missing field becomes 0 of the argument's type."""
     _check_number("multiply", path, argument)
 
     def act(old: Value, trail: Trail, run: UpdateRun) -> Value:
@@ -55,21 +55,21 @@ def multiply(path: str, argument: Value, _env: Env) -> ModifierNode:
 
 
 def minimum(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$min`, by the order of all types."""
+    """Compile `$min`, by the order of all types."""
     key = env.collation.order_key
     limit = key(argument)
     return ModifierNode(lambda old, _trail, _run: argument if old is MISSING or limit < key(old) else old)
 
 
 def maximum(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$max`, by the order of all types."""
+    """Compile `$max`, by the order of all types."""
     key = env.collation.order_key
     limit = key(argument)
     return ModifierNode(lambda old, _trail, _run: argument if old is MISSING or limit > key(old) else old)
 
 
 def current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
-    """`$currentDate: true`, `{$type: "date"}` or `{$type: "timestamp"}`."""
+    """Compile `$currentDate: true`, `{$type: "date"}` or `{$type: "timestamp"}`."""
     value: Value = DatetimeMS(env.now)
     if type(argument) is dict:
         for name in argument:
@@ -90,7 +90,7 @@ def current_date(_path: str, argument: Value, env: Env) -> ModifierNode:
 
 
 def timestamp(env: Env) -> Timestamp:
-    """The command's time as the Timestamp type has it: seconds."""
+    """Return the time of the command as a Timestamp, in seconds."""
     return timestamp_at(env.now // 1000)
 
 
@@ -102,7 +102,7 @@ _BITS: Final[Mapping[str, Callable[[int, int], int]]] = {
 
 
 def bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
-    """`$bit: {and | or | xor: <integer>}`, several in their order; a missing field counts as 0."""
+    """Compile `$bit: {and | or | xor: <integer>}`. Several operations apply in order; a missing field counts as 0."""
     format_ = "{$bit: {field: {and/or/xor: #}}"
     if type(argument) is not dict:
         raise bad_value(
@@ -137,7 +137,7 @@ def bit(_path: str, argument: Value, _env: Env) -> ModifierNode:
 
 
 def id_of(document: Document) -> str:
-    """The `_id` of a document as messages name it."""
+    """Return the `_id` of a document as messages print it."""
     return f"_id: {shell(document['_id'])}" if "_id" in document else "no id"
 
 

@@ -1,4 +1,4 @@
-"""Updates that are pipelines: the stages that make one document of one document, and no others."""
+"""Updates by pipelines, restricted to the stages that turn one document into one document."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mayflydb.query.mongo.projection import compile_projection
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
 
 Stage: TypeAlias = Callable[[Document], Document]
-"""A document to another; the argument stays as it is."""
+"""Returns the changed document; the argument is not modified."""
 
 Evaluate: TypeAlias = Callable[[Document], Value]
 
@@ -57,12 +57,12 @@ AGGREGATION_ONLY: Final = frozenset(
 
 
 def compile_pipeline(stages: list[Any], env: Env) -> list[Stage]:
-    """The stages as functions. MqlError 72 for a stage that is not for updates, 40323 and 40324 for what is none."""
+    """Compile the stages. MqlError 72 for a stage that updates do not have, 40323 and 40324 for an invalid or unknown one."""
     return [_compile_stage(stage, env) for stage in stages]
 
 
 def check_stage_names(stages: list[Any]) -> None:
-    """MqlError 40324 for a stage that does not exist at all."""
+    """Raise MqlError 40324 for a stage that does not exist."""
     for stage in stages:
         name = next(iter(stage), None) if type(stage) is dict else None
         if name is not None and name not in _STAGES and name not in AGGREGATION_ONLY:
@@ -91,12 +91,14 @@ def _compile_stage(stage: Any, env: Env) -> Stage:
 
 
 class _AddedFields(msgspec.Struct, frozen=True):
-    """Fields that are computed from the whole document and put where the tree of names says."""
+    """A tree of computed fields: expressions by field name, nested fields in nested trees. Expressions read the whole
+    document.
+    """
 
     fields: dict[str, _AddedFields | Evaluate]
 
     def put(self, old: Value, root: Document) -> Value:
-        """`old` with the fields in it: an array with them in every element, what holds no fields replaced by a document."""
+        """Return `old` with the fields set. Each element of an array is changed; a scalar is replaced by a document."""
         if type(old) is list:
             return [self.put(element, root) for element in old]
         new = dict(old) if type(old) is dict else {}
@@ -145,7 +147,7 @@ def _add_path(tree: _AddedFields, stage: str, path: str, value: Any, env: Env, a
 
 
 def _compute(spec: Value, env: Env) -> Callable[[Document], Value]:
-    """An expression as a function of the document that is `$$ROOT`; the function gives MISSING where there is no value."""
+    """Compile an expression to a function of the document that is `$$ROOT`; the function returns MISSING for no value."""
     expression = compile_expression(spec, env)
     return lambda document: expression(frame_of(document, env))
 

@@ -1,4 +1,4 @@
-"""`$rename`: a value moves from one path to another. Neither path may lead through an array."""
+"""`$rename`: moves a value from one path to another. Neither path may lead through an array."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, shell
 
 
 def target_of(source: str, argument: Value) -> str:
-    """The path a value is to move to. MqlError 2 if there is no such move."""
+    """Return the target path of a `$rename`. MqlError 2 for an invalid argument."""
     if type(argument) is not str:
         raise bad_value(f"The 'to' field for $rename must be a string: {source}: {shell(argument)}")
     if "\0" in argument:
@@ -29,11 +29,11 @@ def target_of(source: str, argument: Value) -> str:
 
 
 def target_leaf(source: str, target: str) -> ModifierNode:
-    """What happens at the target."""
+    """Return the node that sets the target."""
     parts = source.split(".")
 
     def act(old: Value, _trail: Trail, run: UpdateRun) -> Value:
-        # Nothing else can have changed the source: two modifiers on one path are refused.
+        # Two modifiers on one path are refused, so the source still has its original value.
         value = _value_at(parts, run.root)
         if value is MISSING:
             return old
@@ -45,7 +45,7 @@ def target_leaf(source: str, target: str) -> ModifierNode:
 
 
 def source_leaf() -> ModifierNode:
-    """What happens at the source."""
+    """Return the node that removes the source."""
     return ModifierNode(lambda _old, _trail, _run: MISSING, lenient=True)
 
 

@@ -1,7 +1,7 @@
-"""The paths of an update as one tree, walked once through a document. Documents are never changed: what changes is made anew,
-what does not is shared, and where nothing changes the very same object comes back.
+"""The paths of an update as one tree, applied in one walk through a document.
 
-Children are walked in the order new fields get: by name, numeric names by number.
+Documents are never modified: changed parts are copied, unchanged parts are shared, and if nothing changes the same object is
+returned. Children are visited in the order in which new fields are added: by name, numeric names by number.
 """
 
 from __future__ import annotations
@@ -16,16 +16,18 @@ from mayflydb.query.mongo.filter import Filter
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell
 
 Trail: TypeAlias = tuple[str, ...]
-"""The parts of a path walked so far, positions in arrays among them."""
+"""The parts of a path walked so far, array indexes included."""
 
 MAX_PADDING: Final = 1_500_000
-"""How many nulls one path may put into an array."""
+"""The maximum number of nulls that one path may add to an array."""
 
 POSITIONAL: Final = "$"
 
 
 class UpdateRun(msgspec.Struct, frozen=True, gc=False):
-    """One application: the document before it, the matched array position (as a path part) for `$`, whether it is an insert."""
+    """One application of an update: the document before it, the matched array index as a path part, and whether it is
+    an insert.
+    """
 
     root: Document
     position: str | None
@@ -33,31 +35,31 @@ class UpdateRun(msgspec.Struct, frozen=True, gc=False):
 
 
 Act: TypeAlias = Callable[[Value, Trail, UpdateRun], Value]
-"""What a modifier makes of the value at its path. MISSING is nothing there, before and after."""
+"""Returns the new value at the path of a modifier. MISSING stands for no value, before and after."""
 
 
 class ModifierNode(msgspec.Struct, frozen=True):
-    """A modifier at the end of its path. `lenient`: where the path cannot be, there is nothing to do."""
+    """A modifier at the end of its path. `lenient`: do nothing, instead of failing, where the path cannot exist."""
 
     act: Act
     lenient: bool = False
     only_inserting: bool = False
 
     def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
-        """What becomes of the value `old`."""
+        """Return the new value for `old`."""
         if self.only_inserting and not run.inserting:
             return old
         return self.act(old, trail, run)
 
 
 class FieldsNode(msgspec.Struct, frozen=True):
-    """A step into the fields of a document or the positions of an array; `positional` holds the child called `$`, if any."""
+    """A step into the fields of a document or the indexes of an array. `positional`: the child named `$`, if any."""
 
     children: dict[str, Node]
     positional: dict[str, Node] = {}
 
     def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
-        """What becomes of the document, the array or the nothing at `trail`."""
+        """Return the new value for the document, array or MISSING at `trail`."""
         children = self.ordered_children(trail, run)
         kind = type(old)
         if kind is dict:
@@ -72,7 +74,9 @@ class FieldsNode(msgspec.Struct, frozen=True):
         return old
 
     def ordered_children(self, trail: Trail, run: UpdateRun) -> list[tuple[str, Node]]:
-        """The children in their order, the positional one under the matched position. MqlError 2 if none was matched."""
+        """Return the children in order, the positional one under the matched index. MqlError 2 if the query matched
+        no index.
+        """
         if not self.positional:
             return sorted(self.children.items(), key=_child_order)
         if run.position is None:
@@ -82,13 +86,13 @@ class FieldsNode(msgspec.Struct, frozen=True):
 
 
 class ElementsNode(msgspec.Struct, frozen=True):
-    """A step into the elements of an array: all of them under the name "", or those that meet the filter of that name."""
+    """A step into array elements: all elements under the name "", or those that satisfy the filter of that name."""
 
     children: dict[str, Node]
     filters: Mapping[str, Filter]
 
     def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
-        """What becomes of the array `old`; MqlError 2 if it is none."""
+        """Return the new array for `old`. MqlError 2 if `old` is no array."""
         if old is MISSING:
             raise _no_array_error(trail)
         if type(old) is not list:
@@ -115,7 +119,7 @@ Node: TypeAlias = ModifierNode | FieldsNode | ElementsNode
 
 
 def merge_nodes(one: Node, other: Node, trail: Trail) -> Node:
-    """Both nodes as one, for a place that two paths lead to. MqlError 40 if two modifiers would meet."""
+    """Return one node for two paths that lead to the same place. MqlError 40 if two modifiers conflict."""
     if type(one) is FieldsNode and type(other) is FieldsNode:
         positional = _merge_children(one.positional, other.positional, trail)
         return FieldsNode(_merge_children(one.children, other.children, trail), positional)
@@ -132,7 +136,7 @@ def _merge_children(one: dict[str, Node], other: dict[str, Node], trail: Trail) 
 
 
 def dollar_prefix_error(name: str) -> MqlError:
-    """52: only what is inserted may have such a name at its top."""
+    """Return an error of code 52: only inserted documents may have top-level names that begin with a dollar."""
     return MqlError(
         52,
         f"The dollar ($) prefixed field '{name}' in '{name}' is not allowed in the context of an update's replacement"
@@ -141,7 +145,7 @@ def dollar_prefix_error(name: str) -> MqlError:
 
 
 def as_index(part: str) -> int | None:
-    """The position in an array that a part of a path is, if it is one."""
+    """Return the array index that a part of a path denotes; None for a name."""
     return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else None
 
 
@@ -193,7 +197,7 @@ def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, 
 
 
 def _null_for_missing(old: Value, new: Value) -> Value:
-    """Removing from an array would move what follows: an element that is unset becomes null."""
+    """Return null for a removed array element, because removing it would shift the following elements."""
     return None if new is MISSING and old is not MISSING else new
 
 
@@ -202,7 +206,10 @@ def _create_children(children: list[tuple[str, Node]], trail: Trail, run: Update
 
 
 def _check_unreachable(node: Node, holder: Value, walked: Trail, trail: Trail, run: UpdateRun) -> None:
-    """The paths below `node` lead on from `holder` at `walked`, where there is no way. MqlError 28 for who needs one."""
+    """Raise MqlError 28 for paths below `node` that need a value below the scalar `holder`, which has no fields.
+
+    `walked`: the path of `holder`. `trail`: the path of `node`.
+    """
     if type(node) is ElementsNode:
         raise _no_array_error(trail)
     if type(node) is FieldsNode:

@@ -1,4 +1,4 @@
-"""What an upsert inserts: what the query says a document is, then the update on it, then an `_id`."""
+"""The document that an upsert inserts: the values that the query requires, then the update, then an `_id`."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from mayflydb.query.mongo.values import Document, Value
 def build_upsert(
     query: Document, update: Update | Document | list[Any], env: Env, make_id: Callable[[], Value]
 ) -> Document:
-    """The document to insert where `query` found none, `_id` first. `update`: compiled, or as the command has it.
+    """Return the document to insert where `query` matched none, `_id` first. `update`: compiled, or as in the command.
 
-    MqlError 54 if the query wants two values at one path, 53 for an `_id` that none can be, and what `Update.apply` raises.
+    MqlError 54 if the query requires two values at one path, 53 for an invalid `_id`, and the errors of `Update.apply`.
     """
     compiled = compile_update(update, env) if isinstance(update, dict | list) else update
     start = _document(_equalities(query, compiled.is_replacement))
@@ -32,7 +32,7 @@ def build_upsert(
 
 
 def _equalities(query: Document, only_id: bool) -> dict[str, Value]:
-    """The values that a matching document must have, by path. A replacement brings all but its `_id`."""
+    """Return the values that a matching document must have, by path. For a replacement only the `_id` counts."""
     found: dict[str, Value] = {}
     for path, value in _equality_values(query):
         if only_id and path.partition(".")[0] != "_id":
@@ -62,7 +62,7 @@ def _equality_values(query: Document) -> Iterator[tuple[str, Value]]:
 
 
 def _values(condition: Value) -> Iterator[Value]:
-    """What a condition on one field says that its value is."""
+    """Yield the values that a condition on one field requires."""
     first = next(iter(condition), "") if type(condition) is dict else ""
     if not first.startswith("$") or first in REFERENCE:
         if not isinstance(condition, Regex | re.Pattern):
@@ -80,7 +80,7 @@ def _values(condition: Value) -> Iterator[Value]:
 
 
 def _document(equalities: dict[str, Value]) -> Document:
-    """Fields come in the order of their paths, whatever the order of the query."""
+    """Build a document. Fields come in the order of their paths, not of the query."""
     document: Document = {}
     for path, value in sorted(equalities.items()):
         *above, last = path.split(".")

@@ -1,4 +1,4 @@
-"""`$setWindowFields`: fields computed over the neighbours of a document."""
+"""`$setWindowFields`: fields computed from the neighbours of a document."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from mayflydb.query.mongo.values import MISSING, Document, OrderKey, Value, type
 
 
 class SetWindowFields(msgspec.Struct, frozen=True):
-    """`$setWindowFields`. `sorted_by`: the path, where the order is of one."""
+    """`$setWindowFields`. `sorted_by`: the path of a sort by one field, else None."""
 
     scope: StageScope
     partition_by: Expression | None

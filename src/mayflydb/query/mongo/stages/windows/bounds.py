@@ -1,4 +1,4 @@
-"""Which documents of a partition a window holds, for each of them."""
+"""Windows: the range of documents of a partition around each document."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from mayflydb.query.mongo.numbers import add, int32_of, integral
 from mayflydb.query.mongo.values import Document, OrderKey, Value, is_number, order_key, shell, type_name
 
 Bound: TypeAlias = Any
-"""None where a window has no end on this side, else how far it is from the document itself."""
+"""The distance of a window's end from the document itself; None if the window is unbounded on this side."""
 
 
 class Window(msgspec.Struct, frozen=True):
-    """`documents`: bounds count documents; otherwise they are distances of the value sorted by, in `unit` if it is a date."""
+    """The bounds of a window. `documents`: the bounds count documents; otherwise they are distances of the sort value, in
+    `unit` for
+    dates.
+    """
 
     lower: Bound = None
     upper: Bound = None
@@ -30,11 +33,11 @@ class Window(msgspec.Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the partition."""
+        """True if the window is the whole partition."""
         return self.lower is None and self.upper is None
 
     def spans(self, values: Sequence[Value]) -> list[tuple[int, int]]:
-        """(first, behind the last) for each document; `values` is what the partition is sorted by. MqlError 5429413, 5429513."""
+        """Return (start, stop) for each document. `values`: the sort values of the partition. MqlError 5429413, 5429513."""
         count = len(values)
         if self.is_whole:
             return [(0, count)] * count
@@ -74,7 +77,9 @@ WHOLE = Window()
 
 
 def compile_window(spec: Value, sort_by: Document | None, env: Env) -> Window:
-    """Compiles `window`. MqlError 9 for its form, 5339900 for a lower bound above the upper, 5339901, 5339902 for no order."""
+    """Compile `window`. MqlError 9 for a malformed one, 5339900 for crossed bounds, 5339901 and 5339902 for a missing
+    sort order.
+    """
     if type(spec) is not dict:
         raise failed_to_parse("'window' field must be an object")
     if "documents" in spec and "range" in spec:

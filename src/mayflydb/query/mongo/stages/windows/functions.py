@@ -17,8 +17,10 @@ from mayflydb.query.mongo.values import Document, Value, is_number
 
 
 class Partition(msgspec.Struct, frozen=True):
-    """Documents with one value of `partitionBy`, in their order. `values`: what they are sorted by, where that is one field;
-    `keys`: equal where documents tie."""
+    """The documents of one partition, sorted.
+
+    `values`: the sort values, for a sort by one field. `keys`: equal for documents that tie.
+    """
 
     frames: Sequence[Frame]
     values: Sequence[Value]
@@ -26,10 +28,10 @@ class Partition(msgspec.Struct, frozen=True):
 
 
 class WindowFunction(Protocol):
-    """Computes one field of the output."""
+    """Computes one output field for all documents of a partition."""
 
     def values(self, partition: Partition) -> list[Value]:
-        """The field's value in each document; MISSING where it has none."""
+        """Return the field's value for each document; MISSING for no value."""
 
 
 ACCUMULATORS: Final = frozenset({
@@ -39,11 +41,13 @@ ACCUMULATORS: Final = frozenset({
 })  # fmt: skip
 
 _ANY_ORDER: Final = frozenset({"$sum", "$avg", "$min", "$max", "$count", "$minN", "$maxN", "$stdDevPop", "$stdDevSamp"})
-"""What comes out of these is the same whichever document comes first."""
+"""Accumulators whose result does not depend on the order of the documents."""
 
 
 class WindowAccumulator(msgspec.Struct, frozen=True):
-    """An accumulator over a window. Windows that only grow cost one step per document, others are summed up anew."""
+    """An accumulator over a window. A window that only grows costs one step for each document; others are accumulated
+    anew each time.
+    """
 
     make: Callable[[], Accumulator]
     window: Window
@@ -79,7 +83,7 @@ class WindowAccumulator(msgspec.Struct, frozen=True):
                 accumulator.add(frame)
             done = stop
             value = accumulator.result()
-            # An accumulator may go on filling the list it gave out.
+            # The accumulator may extend the list that it has returned, so the list is copied.
             values.append(value.copy() if type(value) in (list, dict) else value)
         return values
 
@@ -99,11 +103,11 @@ def compile_window_accumulator(name: str, spec: Document, sort_by: Document | No
 # --- covariance ------------------------------------------------------------------------------------------------------
 
 _COVARIANCES: Final = {"$covariancePop": 0, "$covarianceSamp": 1}
-"""How many documents are not counted when the mean product is taken."""
+"""The number subtracted from the count of pairs in the denominator."""
 
 
 class _Covariance:
-    """Pairs that are not two numbers do not count."""
+    """An accumulator of the covariance. Pairs that are not two numbers are ignored."""
 
     __slots__ = ("_count", "_less", "_means", "_pair", "_product")
 
@@ -133,7 +137,7 @@ class _Covariance:
 
 
 def covariance(name: str, spec: Value, env: Env) -> Callable[[], Accumulator]:
-    """Makes accumulators of `$covariancePop` or `$covarianceSamp`; the operand is an array of two expressions."""
+    """Return the factory of `$covariancePop` or `$covarianceSamp`. The operand is an array of two expressions."""
     if type(spec) is not list or len(spec) != 2:
         raise failed_to_parse(f"Argument to {name} must be an array of two expressions")
     pair = compile_expression(spec, env)

@@ -1,4 +1,4 @@
-"""Window functions that rest on the order of a partition: ranks, shifts, fillings, rates, areas, moving averages."""
+"""Window functions that depend on the order of a partition: ranks, shifts, fills, rates, areas, moving averages."""
 
 from __future__ import annotations
 
@@ -156,7 +156,7 @@ _UNIT_MS: Final[Mapping[str, int]] = {
 
 
 class _Rate(msgspec.Struct, frozen=True):
-    """`$derivative` and `$integral`. `unit`: milliseconds, 0 where the partition is sorted by a number."""
+    """`$derivative` and `$integral`. `unit`: in milliseconds; 0 for a partition sorted by a number."""
 
     name: str
     input: Expression
