@@ -8,7 +8,16 @@ from typing import Any, TypeVar
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.filter import compile_filter
-from mayflydb.query.mongo.stages import MEMORY_LIMIT, Batches, Merge, Namespace, Out, Pipeline, Row, compile_pipeline
+from mayflydb.query.mongo.stages import (
+    MEMORY_LIMIT,
+    Batches,
+    Merge,
+    MergeRow,
+    Namespace,
+    Out,
+    Pipeline,
+    compile_pipeline,
+)
 from mayflydb.query.mongo.values import Document, Value, encode
 
 T = TypeVar("T")
@@ -44,14 +53,14 @@ async def batched(documents: Sequence[Document], size: int) -> Batches:
 
 
 class Memory:
-    """A `Source` over lists. `found` holds the queries it was asked."""
+    """A `PipelineSource` over lists. `found` holds the queries it was asked."""
 
     def __init__(self, collections: Mapping[str, list[Document]], size: int = 3) -> None:
         self.database = "db"
         self.collections = dict(collections)
         self.size = size
         self.found: list[tuple[str, Document]] = []
-        self.merged: list[tuple[Merge, list[Row]]] = []
+        self.merged: list[tuple[Merge, list[MergeRow]]] = []
 
     def find(self, namespace: Namespace, query: Document) -> Batches:
         assert namespace[0] == "db"
@@ -65,7 +74,7 @@ class Memory:
     async def out(self, target: Out, batches: Batches) -> None:
         self.collections[target.target[1]] = [document async for batch in batches for document in batch]
 
-    async def merge(self, target: Merge, rows: Sequence[Row]) -> None:
+    async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         self.merged.append((target, list(rows)))
 
 

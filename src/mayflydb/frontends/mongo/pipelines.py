@@ -23,8 +23,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
 from mayflydb.query.mongo.paths import lookup, split
 from mayflydb.query.mongo.stages import Pipeline, compile_pipeline
-from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out
-from mayflydb.query.mongo.stages.source import Row as MergeRow
+from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out
 from mayflydb.query.mongo.update import Update, compile_update
 from mayflydb.query.mongo.validation import check_id
 from mayflydb.query.mongo.values import MISSING, Document, Value, encode

@@ -94,21 +94,21 @@ class _Projector(msgspec.Struct, frozen=True):
         if isinstance(leaf, ArraySlice):
             return leaf.of(value) if type(value) is list else value
         if isinstance(leaf, dict):
-            return self.project_nested(value, leaf, root)
+            return self.project_inner(value, leaf, root)
         if isinstance(leaf, PositionalField):
             return value
         if self.inclusion:
             return MISSING
         return leaf.value(root)
 
-    def project_nested(self, value: Value, tree: Tree, root: Document) -> Value:
+    def project_inner(self, value: Value, tree: Tree, root: Document) -> Value:
         """Project the value under a nested path: a document, or the documents of an array. Scalars remain only in
         exclusions.
         """
         if type(value) is dict:
             return self.fields(value, tree, root)
         if type(value) is list:
-            kept = [self.project_nested(each, tree, root) for each in value]
+            kept = [self.project_inner(each, tree, root) for each in value]
             return [each for each in kept if each is not MISSING]
         if _computes(tree):
             return self.fields({}, tree, root)

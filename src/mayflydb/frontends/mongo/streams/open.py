@@ -13,7 +13,7 @@ from mayflydb.frontends.mongo.streams.feed import Feed, Scope
 from mayflydb.frontends.mongo.streams.options import AFTERWARDS, StreamOptions, parse
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.stages import Source, compile_pipeline
+from mayflydb.query.mongo.stages import PipelineSource, compile_pipeline
 from mayflydb.query.mongo.values import Document
 
 
@@ -29,7 +29,7 @@ async def open_stream(
     collection: Collection | None,
     stages: list[Document],
     env: Env,
-    source: Source,
+    source: PipelineSource,
 ) -> StreamCursor:
     """The cursor of a pipeline that begins with `$changeStream`. MqlError 40573, 166, 73, 20, and those of its arguments."""
     if services.options.topology == "standalone":

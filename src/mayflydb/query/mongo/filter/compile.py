@@ -13,7 +13,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value, failed_to_parse
 from mayflydb.query.mongo.filter.comparisons import equality
 from mayflydb.query.mongo.filter.fields import FilterScope, element_test, field_condition
-from mayflydb.query.mongo.filter.nodes import Leaf, Match, Node, always, both, either, neither, never, on_path
+from mayflydb.query.mongo.filter.nodes import FilterNode, Leaf, Match, always, both, either, neither, never, on_path
 from mayflydb.query.mongo.operands import whole
 from mayflydb.query.mongo.paths import REFERENCE, split
 from mayflydb.query.mongo.schema import compile_schema
@@ -32,7 +32,7 @@ class Filter(msgspec.Struct, frozen=True):
     matches: Match
     fields: frozenset[str] | None
     named: frozenset[str]
-    node: Node
+    node: FilterNode
 
     def position(self, document: Document) -> int | None:
         """Return the index of the array element by which a document matches, the one that `$` denotes; None if there
@@ -78,7 +78,7 @@ MAX_DEPTH: Final = 100
 """The maximum nesting of `$and`, `$or`, `$nor` and `$elemMatch`."""
 
 
-def _compile(query: Document, scope: FilterScope) -> Node:
+def _compile(query: Document, scope: FilterScope) -> FilterNode:
     if scope.depth > MAX_DEPTH:
         raise bad_value(f"exceeded maximum query tree depth of {MAX_DEPTH} at {shell(query)}")
     scope.depth += 1
@@ -87,7 +87,7 @@ def _compile(query: Document, scope: FilterScope) -> Node:
     return node
 
 
-def _nodes(query: Document, scope: FilterScope) -> list[Node]:
+def _nodes(query: Document, scope: FilterScope) -> list[FilterNode]:
     nodes = []
     for name, operand in query.items():
         if name.startswith("$"):
@@ -101,7 +101,7 @@ def _nodes(query: Document, scope: FilterScope) -> list[Node]:
     return nodes
 
 
-def _compile_top_level(name: str, operand: Value, scope: FilterScope) -> Node | None:
+def _compile_top_level(name: str, operand: Value, scope: FilterScope) -> FilterNode | None:
     if name == "$comment":
         return None
     compiler = _TOP_LEVEL.get(name)
@@ -113,7 +113,7 @@ def _compile_top_level(name: str, operand: Value, scope: FilterScope) -> Node | 
     return compiler(operand, scope)
 
 
-def _branches(name: str, operand: Value, scope: FilterScope) -> list[Node]:
+def _branches(name: str, operand: Value, scope: FilterScope) -> list[FilterNode]:
     if type(operand) is not list:
         raise bad_value(f"{name} must be an array")
     if not operand:
@@ -123,7 +123,7 @@ def _branches(name: str, operand: Value, scope: FilterScope) -> list[Node]:
     return [_compile(each, scope) for each in operand]
 
 
-def _nor(operand: Value, scope: FilterScope) -> Node:
+def _nor(operand: Value, scope: FilterScope) -> FilterNode:
     text_count = scope.text_count
     node = neither(_branches("$nor", operand, scope))
     if scope.text_count > text_count:
@@ -131,7 +131,7 @@ def _nor(operand: Value, scope: FilterScope) -> Node:
     return node
 
 
-def _expr(operand: Value, scope: FilterScope) -> Node:
+def _expr(operand: Value, scope: FilterScope) -> FilterNode:
     if scope.in_element:
         raise bad_value("$expr can only be applied to the top-level document")
     # Imported here because expressions import filters.
@@ -140,55 +140,55 @@ def _expr(operand: Value, scope: FilterScope) -> Node:
     env = scope.env
     scope.reads_all = True
     expression = compile_expression(operand, env, tuple(env.variables))
-    return Node(lambda document: truthy(expression(frame_of(document, env))))
+    return FilterNode(lambda document: truthy(expression(frame_of(document, env))))
 
 
-def _json_schema(operand: Value, scope: FilterScope) -> Node:
+def _json_schema(operand: Value, scope: FilterScope) -> FilterNode:
     if type(operand) is not dict:
         raise MqlError(14, "$jsonSchema must be an object")
     scope.reads_all = True
-    return Node(compile_schema(operand).matches)
+    return FilterNode(compile_schema(operand).matches)
 
 
-def _text(operand: Value, scope: FilterScope) -> Node:
+def _text(operand: Value, scope: FilterScope) -> FilterNode:
     if scope.in_element:
         raise bad_value("$text can only be applied to the top-level document")
     if scope.text_count:
         raise bad_value("Too many text expressions")
     scope.text_count += 1
     scope.reads_all = True
-    return Node(compile_text(operand, scope.text).matches)
+    return FilterNode(compile_text(operand, scope.text).matches)
 
 
-def _where(_: Value, __: FilterScope) -> Node:
+def _where(_: Value, __: FilterScope) -> FilterNode:
     raise MqlError(238, "$where is not supported: no JavaScript runs in queries")
 
 
-def _sample_rate(operand: Any, scope: FilterScope) -> Node:
+def _sample_rate(operand: Any, scope: FilterScope) -> FilterNode:
     if not is_number(operand):
         raise bad_value("argument to $sampleRate must be a numeric type")
     rate = float(operand.to_decimal()) if type(operand) is Decimal128 else float(operand)
     if not 0 <= rate <= 1:
         raise bad_value("numeric argument to $sampleRate must be in [0, 1]")
     chance = scope.env.chance
-    return Node(lambda _: chance() < rate)
+    return FilterNode(lambda _: chance() < rate)
 
 
-def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], Node]:
-    def compile_constant(operand: Value, _: FilterScope) -> Node:
+def _constant(name: str, match: Match) -> Callable[[Value, FilterScope], FilterNode]:
+    def compile_constant(operand: Value, _: FilterScope) -> FilterNode:
         if whole(name, operand) != 1:
             raise failed_to_parse(f"{name} must be an integer value of 1")
-        return Node(match)
+        return FilterNode(match)
 
     return compile_constant
 
 
-def _part_of_reference(name: str) -> Callable[[Value, FilterScope], Node]:
+def _part_of_reference(name: str) -> Callable[[Value, FilterScope], FilterNode]:
     """Return the compiler of `$ref`, `$id` or `$db`: equality of the field of that name. Only `$id` compares by the
     collation.
     """
 
-    def compile_part(operand: Value, scope: FilterScope) -> Node:
+    def compile_part(operand: Value, scope: FilterScope) -> FilterNode:
         scope.named.add(name)
         collation = scope.env.collation if name == "$id" else SIMPLE
         return on_path(Leaf(equality(operand, collation)), (name,))
@@ -196,7 +196,7 @@ def _part_of_reference(name: str) -> Callable[[Value, FilterScope], Node]:
     return compile_part
 
 
-_TOP_LEVEL: Final[Mapping[str, Callable[[Value, FilterScope], Node]]] = {
+_TOP_LEVEL: Final[Mapping[str, Callable[[Value, FilterScope], FilterNode]]] = {
     "$and": lambda operand, scope: both(_branches("$and", operand, scope)),
     "$or": lambda operand, scope: either(_branches("$or", operand, scope)),
     "$nor": _nor,

@@ -11,7 +11,7 @@ from bson import Decimal128, Regex
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError, bad_value
 from mayflydb.query.mongo.filter.comparisons import equality, membership, ordering
-from mayflydb.query.mongo.filter.nodes import RANKS, Condition, Every, Leaf, Negated, Node, Test, never, on_value
+from mayflydb.query.mongo.filter.nodes import RANKS, Condition, Every, FilterNode, Leaf, Negated, Test, never, on_value
 from mayflydb.query.mongo.operands import bit_mask, bit_test, natural, truncate, type_set, type_test
 from mayflydb.query.mongo.patterns import letters_of, pattern_test
 from mayflydb.query.mongo.text import TextIndex
@@ -27,7 +27,7 @@ class FilterScope(msgspec.Struct):
     """
 
     env: Env
-    compile: Callable[[Document, FilterScope], Node]
+    compile: Callable[[Document, FilterScope], FilterNode]
     text: TextIndex | None = None
     in_element: bool = False
     reads_all: bool = False

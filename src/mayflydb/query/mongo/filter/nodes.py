@@ -66,7 +66,7 @@ class Locator(msgspec.Struct, frozen=True):
     locate: Locate
 
 
-class Node(msgspec.Struct, frozen=True):
+class FilterNode(msgspec.Struct, frozen=True):
     """A predicate on documents. `locators`: in the order in which the server checks the conditions."""
 
     matches: Match
@@ -98,15 +98,15 @@ def on_value(condition: Condition) -> Test:
     return conjunction([on_value(each) for each in condition.conditions])
 
 
-def on_path(condition: Condition, parts: Parts) -> Node:
+def on_path(condition: Condition, parts: Parts) -> FilterNode:
     """Return the node of a condition on the values at a path."""
     if isinstance(condition, Leaf):
         match = _on_field(parts[0], condition) if len(parts) == 1 else _on_dotted(parts, condition)
         order = RANKS[condition.operator], ".".join(parts)
-        return Node(match, (Locator(order, _make_locate(parts, condition)),))
+        return FilterNode(match, (Locator(order, _make_locate(parts, condition)),))
     if isinstance(condition, Negated):
         inner = on_path(condition.condition, parts).matches
-        return Node(lambda document: not inner(document))
+        return FilterNode(lambda document: not inner(document))
     return both([on_path(each, parts) for each in condition.conditions])
 
 
@@ -194,25 +194,25 @@ def disjunction(tests: Sequence[Callable[[Value], bool]]) -> Callable[[Value], b
     return some
 
 
-def both(nodes: Sequence[Node]) -> Node:
+def both(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the conjunction of nodes."""
     if len(nodes) == 1:
         return nodes[0]
     locators = sorted((locator for node in nodes for locator in node.locators), key=lambda locator: locator.order)
-    return Node(conjunction([node.matches for node in nodes]), tuple(locators))
+    return FilterNode(conjunction([node.matches for node in nodes]), tuple(locators))
 
 
-def either(nodes: Sequence[Node]) -> Node:
+def either(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the disjunction of nodes. The first node that matches provides the index of the element."""
 
     def locate(document: Document) -> int | None:
         chosen = next((node for node in nodes if node.matches(document)), None)
         return chosen.locate(document) if chosen is not None else None
 
-    return Node(disjunction([node.matches for node in nodes]), (Locator((RANKS["$or"], ""), locate),))
+    return FilterNode(disjunction([node.matches for node in nodes]), (Locator((RANKS["$or"], ""), locate),))
 
 
-def neither(nodes: Sequence[Node]) -> Node:
+def neither(nodes: Sequence[FilterNode]) -> FilterNode:
     """Return the node that holds where none of the nodes holds."""
     inner = disjunction([node.matches for node in nodes])
-    return Node(lambda document: not inner(document))
+    return FilterNode(lambda document: not inner(document))

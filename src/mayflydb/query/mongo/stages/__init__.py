@@ -1,9 +1,9 @@
-"""Aggregation: pipelines of stages over batches of documents. A `Source` reads other collections."""
+"""Aggregation: pipelines of stages over batches of documents. A `PipelineSource` reads other collections."""
 
 from mayflydb.query.mongo.stages.base import MEMORY_LIMIT
 from mayflydb.query.mongo.stages.head import Head
 from mayflydb.query.mongo.stages.pipeline import STAGES, Pipeline, compile_pipeline
-from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Row, Source
+from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out, PipelineSource
 
 __all__ = [
     "MEMORY_LIMIT",
@@ -11,10 +11,10 @@ __all__ = [
     "Batches",
     "Head",
     "Merge",
+    "MergeRow",
     "Namespace",
     "Out",
     "Pipeline",
-    "Row",
-    "Source",
+    "PipelineSource",
     "compile_pipeline",
 ]

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.faults import MqlError
-from mayflydb.query.mongo.stages.source import Batches, Namespace, Source
+from mayflydb.query.mongo.stages.source import Batches, Namespace, PipelineSource
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import Document, Value, encode, type_name
 
@@ -50,7 +50,7 @@ class StageScope(msgspec.Struct, frozen=True):
     """
 
     env: Env
-    source: Source
+    source: PipelineSource
     compile_inner: Callable[[Value, StageScope], SubPipeline]
     memory_limit: int = MEMORY_LIMIT
     inside: str = ""

@@ -25,7 +25,7 @@ from mayflydb.query.mongo.stages.base import (
     require_field,
     split_batches,
 )  # fmt: skip
-from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Row, Source
+from mayflydb.query.mongo.stages.source import Batches, Merge, MergeRow, Namespace, Out, PipelineSource
 from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_name
 
 # --- beginnings ------------------------------------------------------------------------------------------------------
@@ -65,7 +65,7 @@ class SourceStage:
 
     __slots__ = ("_source", "name", "spec")
 
-    def __init__(self, name: str, spec: Value, source: Source) -> None:
+    def __init__(self, name: str, spec: Value, source: PipelineSource) -> None:
         self.name = name
         self.spec = spec
         self._source = source
@@ -189,10 +189,10 @@ class WriteStage:
         async for batch in no_documents():
             yield batch
 
-    def _row(self, document: Document) -> Row:
+    def _row(self, document: Document) -> MergeRow:
         frame = frame_of(document, self._scope.env)
         values = {name: expression(frame) for name, expression in self._let.items()}
-        return Row(document, {name: value for name, value in values.items() if value is not MISSING})
+        return MergeRow(document, {name: value for name, value in values.items() if value is not MISSING})
 
 
 def compile_out(spec: Value, scope: StageScope) -> Stage:

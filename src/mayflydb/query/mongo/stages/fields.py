@@ -24,7 +24,7 @@ def with_field(document: Document, parts: Sequence[str], value: Value) -> Docume
     name, rest = parts[0], parts[1:]
     out = dict(document)
     if rest:
-        value = _change_nested(document.get(name, MISSING), lambda inner: with_field(inner, rest, value))
+        value = _change_inner(document.get(name, MISSING), lambda inner: with_field(inner, rest, value))
     if value is MISSING:
         out.pop(name, None)
     else:
@@ -32,9 +32,9 @@ def with_field(document: Document, parts: Sequence[str], value: Value) -> Docume
     return out
 
 
-def _change_nested(value: Value, change: Callable[[Document], Document]) -> Value:
+def _change_inner(value: Value, change: Callable[[Document], Document]) -> Value:
     if type(value) is list:
-        return [_change_nested(each, change) for each in value]
+        return [_change_inner(each, change) for each in value]
     if type(value) is dict:
         return change(value)
     made = change({})
@@ -99,7 +99,7 @@ def _set_fields(document: Document, tree: Tree, frame: Frame) -> Document:
     for name, node in tree.items():
         if type(node) is dict:
             branch: Tree = node
-            value = _change_nested(
+            value = _change_inner(
                 document.get(name, MISSING), lambda inner, branch=branch: _set_fields(inner, branch, frame)
             )  # type: ignore[misc]
         else:

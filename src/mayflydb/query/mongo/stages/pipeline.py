@@ -18,7 +18,7 @@ from mayflydb.query.mongo.stages.graph import compile_graph_lookup
 from mayflydb.query.mongo.stages.group import Group
 from mayflydb.query.mongo.stages.head import head_of, is_one, join_queries, limit_sorts, strip_variables
 from mayflydb.query.mongo.stages.lookup import compile_lookup
-from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, Source
+from mayflydb.query.mongo.stages.source import Batches, Merge, Namespace, Out, PipelineSource
 from mayflydb.query.mongo.stages.windows import compile_set_window_fields
 from mayflydb.query.mongo.text import TextIndex
 from mayflydb.query.mongo.values import MISSING, Value
@@ -149,7 +149,7 @@ def _leading_matches(stages: Sequence[Stage]) -> int:
 
 
 def compile_pipeline(
-    pipeline: Value, env: Env, source: Source, memory_limit: int = MEMORY_LIMIT, text: TextIndex | None = None
+    pipeline: Value, env: Env, source: PipelineSource, memory_limit: int = MEMORY_LIMIT, text: TextIndex | None = None
 ) -> Pipeline:
     """Compile an array of stages. MqlError 14, 40323, 40324, 40601, 40602, and the errors of the stages.
 

@@ -36,14 +36,14 @@ class Merge(msgspec.Struct, frozen=True):
     when_not_matched: str
 
 
-class Row(msgspec.Struct, frozen=True, gc=False):
+class MergeRow(msgspec.Struct, frozen=True, gc=False):
     """A document to merge, with the variables of the stages of `when_matched`: those of `let`, and `new`."""
 
     document: Document
     variables: dict[str, Value]
 
 
-class Source(Protocol):
+class PipelineSource(Protocol):
     """The collections that a pipeline reads and writes. All reads of one pipeline see one snapshot."""
 
     @property
@@ -61,5 +61,5 @@ class Source(Protocol):
     async def out(self, target: Out, batches: Batches) -> None:
         """Perform `$out`: read all `batches`, then replace the collection."""
 
-    async def merge(self, target: Merge, rows: Sequence[Row]) -> None:
+    async def merge(self, target: Merge, rows: Sequence[MergeRow]) -> None:
         """Merge rows, in order."""

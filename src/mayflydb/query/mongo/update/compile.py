@@ -21,7 +21,7 @@ from mayflydb.query.mongo.update.tree import (
     ElementsNode,
     FieldsNode,
     ModifierNode,
-    Node,
+    UpdateNode,
     UpdateRun,
     dollar_prefix_error,
 )
@@ -133,7 +133,7 @@ class _TreeBuilder:
         """Add a path. MqlError 40 if it conflicts with another path, 2 for a part in a wrong place, 56 for an empty part."""
         parts = path.split(".")
         self._check(path, parts)
-        here: Node = self.root
+        here: UpdateNode = self.root
         for position, part in enumerate(parts):
             last = position == len(parts) - 1
             below = leaf if last else self._holder(parts[position + 1])
@@ -143,7 +143,7 @@ class _TreeBuilder:
                 raise MqlError(40, f"Updating the path '{path}' would create a conflict at '{conflict}'")
             here = found
 
-    def _child(self, here: Node, part: str, below: Node) -> Node:
+    def _child(self, here: UpdateNode, part: str, below: UpdateNode) -> UpdateNode:
         """Return the child for `part`; `below` is added if there is none."""
         if isinstance(here, ElementsNode):
             name = part[2:-1]
@@ -155,7 +155,7 @@ class _TreeBuilder:
             return here.positional.setdefault(part, below)
         return here.children.setdefault(part, below)
 
-    def _holder(self, next_part: str) -> Node:
+    def _holder(self, next_part: str) -> UpdateNode:
         return ElementsNode({}, self.filters) if is_identifier(next_part) else FieldsNode({})
 
     def _check(self, path: str, parts: list[str]) -> None:

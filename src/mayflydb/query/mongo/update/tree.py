@@ -55,8 +55,8 @@ class ModifierNode(msgspec.Struct, frozen=True):
 class FieldsNode(msgspec.Struct, frozen=True):
     """A step into the fields of a document or the indexes of an array. `positional`: the child named `$`, if any."""
 
-    children: dict[str, Node]
-    positional: dict[str, Node] = {}
+    children: dict[str, UpdateNode]
+    positional: dict[str, UpdateNode] = {}
 
     def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
         """Return the new value for the document, array or MISSING at `trail`."""
@@ -73,7 +73,7 @@ class FieldsNode(msgspec.Struct, frozen=True):
             _check_unreachable(child, old, trail, (*trail, name), run)
         return old
 
-    def ordered_children(self, trail: Trail, run: UpdateRun) -> list[tuple[str, Node]]:
+    def ordered_children(self, trail: Trail, run: UpdateRun) -> list[tuple[str, UpdateNode]]:
         """Return the children in order, the positional one under the matched index. MqlError 2 if the query matched
         no index.
         """
@@ -88,7 +88,7 @@ class FieldsNode(msgspec.Struct, frozen=True):
 class ElementsNode(msgspec.Struct, frozen=True):
     """A step into array elements: all elements under the name "", or those that satisfy the filter of that name."""
 
-    children: dict[str, Node]
+    children: dict[str, UpdateNode]
     filters: Mapping[str, Filter]
 
     def change(self, old: Value, trail: Trail, run: UpdateRun) -> Value:
@@ -108,17 +108,17 @@ class ElementsNode(msgspec.Struct, frozen=True):
         return new
 
     def _element(self, element: Value, trail: Trail, run: UpdateRun) -> Value:
-        node: Node | None = None
+        node: UpdateNode | None = None
         for name, child in self.children.items():
             if not name or self.filters[name].matches({name: element}):
                 node = child if node is None else merge_nodes(node, child, trail)
         return element if node is None else node.change(element, trail, run)
 
 
-Node: TypeAlias = ModifierNode | FieldsNode | ElementsNode
+UpdateNode: TypeAlias = ModifierNode | FieldsNode | ElementsNode
 
 
-def merge_nodes(one: Node, other: Node, trail: Trail) -> Node:
+def merge_nodes(one: UpdateNode, other: UpdateNode, trail: Trail) -> UpdateNode:
     """Return one node for two paths that lead to the same place. MqlError 40 if two modifiers conflict."""
     if type(one) is FieldsNode and type(other) is FieldsNode:
         positional = _merge_children(one.positional, other.positional, trail)
@@ -128,7 +128,7 @@ def merge_nodes(one: Node, other: Node, trail: Trail) -> Node:
     raise MqlError(40, f"Update created a conflict at '{'.'.join(trail)}'")
 
 
-def _merge_children(one: dict[str, Node], other: dict[str, Node], trail: Trail) -> dict[str, Node]:
+def _merge_children(one: dict[str, UpdateNode], other: dict[str, UpdateNode], trail: Trail) -> dict[str, UpdateNode]:
     children = dict(one)
     for name, child in other.items():
         children[name] = merge_nodes(children[name], child, (*trail, name)) if name in children else child
@@ -149,12 +149,12 @@ def as_index(part: str) -> int | None:
     return int(part) if part.isascii() and part.isdigit() and len(part) < 10 else None
 
 
-def _child_order(item: tuple[str, Node]) -> tuple[bool, int, str]:
+def _child_order(item: tuple[str, UpdateNode]) -> tuple[bool, int, str]:
     name = item[0]
     return (False, int(name), name) if name.isascii() and name.isdigit() else (True, 0, name)
 
 
-def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, run: UpdateRun) -> Document:
+def _in_document(children: list[tuple[str, UpdateNode]], old: Document, trail: Trail, run: UpdateRun) -> Document:
     new = old
     for name, child in children:
         value = old.get(name, MISSING)
@@ -175,7 +175,7 @@ def _in_document(children: list[tuple[str, Node]], old: Document, trail: Trail, 
     return new
 
 
-def _in_array(children: list[tuple[str, Node]], old: list[Value], trail: Trail, run: UpdateRun) -> list[Value]:
+def _in_array(children: list[tuple[str, UpdateNode]], old: list[Value], trail: Trail, run: UpdateRun) -> list[Value]:
     new = old
     for name, child in children:
         index, here = as_index(name), (*trail, name)
@@ -201,11 +201,11 @@ def _null_for_missing(old: Value, new: Value) -> Value:
     return None if new is MISSING and old is not MISSING else new
 
 
-def _create_children(children: list[tuple[str, Node]], trail: Trail, run: UpdateRun) -> list[tuple[str, Value]]:
+def _create_children(children: list[tuple[str, UpdateNode]], trail: Trail, run: UpdateRun) -> list[tuple[str, Value]]:
     return [(name, child.change(MISSING, (*trail, name), run)) for name, child in children]
 
 
-def _check_unreachable(node: Node, holder: Value, walked: Trail, trail: Trail, run: UpdateRun) -> None:
+def _check_unreachable(node: UpdateNode, holder: Value, walked: Trail, trail: Trail, run: UpdateRun) -> None:
     """Raise MqlError 28 for paths below `node` that need a value below the scalar `holder`, which has no fields.
 
     `walked`: the path of `holder`. `trail`: the path of `node`.
@@ -227,7 +227,7 @@ def _no_array_error(trail: Trail) -> MqlError:
     return bad_value(f"The path '{'.'.join(trail)}' must exist in the document in order to apply array updates.")
 
 
-def _first_path(node: Node, path: str) -> str:
+def _first_path(node: UpdateNode, path: str) -> str:
     if type(node) is FieldsNode:
         for name, child in sorted((node.children | node.positional).items(), key=_child_order):
             return _first_path(child, f"{path}.{name}")

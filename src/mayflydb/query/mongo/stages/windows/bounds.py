@@ -20,7 +20,7 @@ Bound: TypeAlias = Any
 """The distance of a window's end from the document itself; None if the window is unbounded on this side."""
 
 
-class Window(msgspec.Struct, frozen=True):
+class WindowBounds(msgspec.Struct, frozen=True):
     """The bounds of a window. `documents`: the bounds count documents; otherwise they are distances of the sort value, in
     `unit` for
     dates.
@@ -73,10 +73,10 @@ class Window(msgspec.Struct, frozen=True):
         return order_key(add(value, distance))
 
 
-WHOLE = Window()
+WHOLE = WindowBounds()
 
 
-def compile_window(spec: Value, sort_by: Document | None, env: Env) -> Window:
+def compile_window(spec: Value, sort_by: Document | None, env: Env) -> WindowBounds:
     """Compile `window`. MqlError 9 for a malformed one, 5339900 for crossed bounds, 5339901 and 5339902 for a missing
     sort order.
     """
@@ -95,7 +95,7 @@ def compile_window(spec: Value, sort_by: Document | None, env: Env) -> Window:
     return _by_documents(spec, sort_by, env) if "documents" in spec else _by_range(spec, sort_by, env)
 
 
-def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> Window:
+def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> WindowBounds:
     if len(spec) != 1:
         raise failed_to_parse("'window' field that specifies documents cannot have other fields")
     lower, upper = (_parse_bound(each, env) for each in _pair("documents", spec["documents"]))
@@ -103,13 +103,13 @@ def _by_documents(spec: Document, sort_by: Document | None, env: Env) -> Window:
         if each is not None and int32_of(each) is None:
             raise failed_to_parse("Numeric document-based bounds must be an integer")
     _check_order(lower, upper)
-    window = Window(None if lower is None else int32_of(lower), None if upper is None else int32_of(upper))
+    window = WindowBounds(None if lower is None else int32_of(lower), None if upper is None else int32_of(upper))
     if not window.is_whole and sort_by is None:
         raise MqlError(5339901, "Document-based bounds require a sortBy")
     return window
 
 
-def _by_range(spec: Document, sort_by: Document | None, env: Env) -> Window:
+def _by_range(spec: Document, sort_by: Document | None, env: Env) -> WindowBounds:
     if not spec.keys() <= {"range", "unit"}:
         raise failed_to_parse("'window' field that specifies range cannot have other fields besides 'unit'")
     unit = spec.get("unit", "")
@@ -129,7 +129,7 @@ def _by_range(spec: Document, sort_by: Document | None, env: Env) -> Window:
         raise MqlError(8947400, "Range-based bounds require a non-expression sortBy")
     if direction != 1:
         raise MqlError(8947401, "Range-based bounds require an ascending sortBy")
-    return Window(lower, upper, False, unit)
+    return WindowBounds(lower, upper, False, unit)
 
 
 def _pair(name: str, spec: Value) -> list[Value]:

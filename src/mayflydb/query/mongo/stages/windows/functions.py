@@ -12,7 +12,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, Frame, compile_expression
 from mayflydb.query.mongo.faults import failed_to_parse
 from mayflydb.query.mongo.numbers import double_of
-from mayflydb.query.mongo.stages.windows.bounds import WHOLE, Window, compile_window
+from mayflydb.query.mongo.stages.windows.bounds import WHOLE, WindowBounds, compile_window
 from mayflydb.query.mongo.values import Document, Value, is_number
 
 
@@ -50,7 +50,7 @@ class WindowAccumulator(msgspec.Struct, frozen=True):
     """
 
     make: Callable[[], Accumulator]
-    window: Window
+    window: WindowBounds
     any_order: bool
 
     def values(self, partition: Partition) -> list[Value]:

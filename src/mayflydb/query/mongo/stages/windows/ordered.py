@@ -13,7 +13,7 @@ from mayflydb.query.mongo.env import Env
 from mayflydb.query.mongo.expressions import Expression, compile_expression, frame_of
 from mayflydb.query.mongo.faults import MqlError, failed_to_parse
 from mayflydb.query.mongo.numbers import add, decimal_of, divide, double_of, int32_of, integral, multiply, subtract
-from mayflydb.query.mongo.stages.windows.bounds import WHOLE, Window, compile_window
+from mayflydb.query.mongo.stages.windows.bounds import WHOLE, WindowBounds, compile_window
 from mayflydb.query.mongo.stages.windows.functions import Partition, WindowFunction
 from mayflydb.query.mongo.values import MISSING, Document, Value, is_number, shell, type_name
 
@@ -160,7 +160,7 @@ class _Rate(msgspec.Struct, frozen=True):
 
     name: str
     input: Expression
-    window: Window
+    window: WindowBounds
     unit: int
 
     def values(self, partition: Partition) -> list[Value]:
