@@ -7,7 +7,7 @@ import random
 import pytest
 import regex  # type: ignore[import-untyped, unused-ignore]
 
-from mayflydb.query.regexes import compile_limited, cut_literals
+from mayflydb.query.regexes import compile_limited, split_literals
 
 A70, A130 = "a" * 70, "a" * 130
 
@@ -38,8 +38,8 @@ A70, A130 = "a" * 70, "a" * 130
     ],
 )
 def test_what_an_expression_becomes(pattern: str, cut: str) -> None:
-    assert cut_literals(pattern) == cut
-    assert cut_literals(pattern.encode("latin-1")) == cut.encode("latin-1")
+    assert split_literals(pattern) == cut
+    assert split_literals(pattern.encode("latin-1")) == cut.encode("latin-1")
     assert regex.compile(cut).groups == regex.compile(pattern).groups
 
 
@@ -66,6 +66,6 @@ def test_an_expression_finds_what_it_found(chance: random.Random) -> None:
         flags = chance.choice((0, regex.I))
         whole, cut = (
             regex.compile(pattern, flags).search(text),
-            regex.compile(cut_literals(pattern), flags).search(text),
+            regex.compile(split_literals(pattern), flags).search(text),
         )
         assert (whole and whole.regs) == (cut and cut.regs), (pattern, text)

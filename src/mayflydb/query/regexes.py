@@ -13,7 +13,7 @@ LETTERS: Final = frozenset("imsx")
 """The supported flags: `i` ignore case, `m` multiline, `s` dot matches newlines, `x` verbose."""
 
 _LITERAL: Final = r"(?:[^\\\[\](){}.*+?^$|#]|\\x[0-9a-fA-F]{2}|\\[^\w\s]|\[[^\]\\^]\])"
-"""One character that stands for itself: plain, escaped, or alone in a class."""
+"""A literal character: plain, escaped, or the only member of a class."""
 
 _TOKEN: Final = re.compile(
     rf"(?P<run>{_LITERAL}{{65,}})"
@@ -24,30 +24,30 @@ _TOKEN: Final = re.compile(
     r"|\\.|.",
     re.DOTALL,
 )
-"""A run of literals, or what no run begins in: a comment, the opening of a group, a class, a count, an escape, a character."""
+"""A long run of literals, or a token in which no run begins: a comment, the opening of a group, a class, a count, an escape."""
 
 _UNIT: Final = re.compile(_LITERAL, re.DOTALL)
 
-LONGEST_LITERAL: Final = 64
-"""Literals that the library may take together. To look for n of them it builds tables in time n³, which no limit stops."""
+MAX_LITERAL_RUN: Final = 64
+"""The maximum length of a run of literals. For a run of n the library builds tables in time n³, which no time limit stops."""
 
 
-def _cut(token: re.Match[str]) -> str:
+def _split_run(token: re.Match[str]) -> str:
     text: str = token[0]
     if token["run"] is None:
         return text
-    # A quantifier may follow the last one, and belongs to it alone.
+    # A quantifier behind the run applies to its last literal only, so this one stays outside of the groups.
     units: list[str] = _UNIT.findall(text)
     last = units.pop()
-    starts = range(0, len(units), LONGEST_LITERAL)
-    return "".join(f"(?>{''.join(units[start : start + LONGEST_LITERAL])})" for start in starts) + last
+    starts = range(0, len(units), MAX_LITERAL_RUN)
+    return "".join(f"(?>{''.join(units[start : start + MAX_LITERAL_RUN])})" for start in starts) + last
 
 
-def cut_literals(pattern: AnyStr) -> AnyStr:
-    """An equal expression in which long runs of literals are cut into atomic groups, which the library leaves apart."""
+def split_literals(pattern: AnyStr) -> AnyStr:
+    """Return an equivalent pattern with long runs of literals split into atomic groups, which the library does not join."""
     if isinstance(pattern, bytes):
-        return _TOKEN.sub(_cut, pattern.decode("latin-1")).encode("latin-1")
-    return _TOKEN.sub(_cut, pattern)
+        return _TOKEN.sub(_split_run, pattern.decode("latin-1")).encode("latin-1")
+    return _TOKEN.sub(_split_run, pattern)
 
 
 class LimitedPattern(Generic[AnyStr]):
@@ -104,6 +104,6 @@ def compile_limited(
         flags |= {"i": regex.I, "m": regex.M, "s": regex.S, "x": regex.X}[letter]
     try:
         # Callers cache compiled patterns; the cache of the library would hold them a second time.
-        return LimitedPattern(regex.compile(cut_literals(pattern), flags, cache_pattern=False), seconds, too_slow)
+        return LimitedPattern(regex.compile(split_literals(pattern), flags, cache_pattern=False), seconds, too_slow)
     except (regex.error, RecursionError, OverflowError) as error:
         raise ValueError(str(error)) from None

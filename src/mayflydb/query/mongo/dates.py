@@ -132,6 +132,7 @@ class Zone(msgspec.Struct, frozen=True):
 
 
 def _shift_into_range(milliseconds: int) -> int:
+    # Whole cycles of 400 years keep dates and weekdays, and so the rules of a time zone.
     if milliseconds < _FIRST:
         return milliseconds + (_FIRST - milliseconds + _CYCLE - 1) // _CYCLE * _CYCLE
     if milliseconds > _LAST:

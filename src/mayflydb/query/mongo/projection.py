@@ -163,6 +163,7 @@ def _cut_to_match(projected: Document, parts: Parts, document: Document, query: 
             return out
         if type(value) is not dict:
             return out
+        # Copied, because a projection shares its values with the document it reads.
         holder[part] = value = dict(value)
         holder = value
     return out

@@ -63,6 +63,7 @@ class Sort(msgspec.Struct, frozen=True):
         runs = self._runs()
         if len(runs) == 1:
             ((down, keys),) = runs
+            # Both keep equal documents in their order, as a stable sort does.
             return (heapq.nlargest if down else heapq.nsmallest)(n, documents, key=_combine_keys(keys))
         return heapq.nsmallest(n, documents, key=self.key)
 

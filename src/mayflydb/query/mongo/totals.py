@@ -48,6 +48,7 @@ class Sum:
         self._kinds.add(kind)
 
     def _carry(self, value: float) -> None:
+        # The error of this addition (Knuth's TwoSum) is exact and is added up on its own.
         total = self._doubles + value
         back = total - self._doubles
         self._carried += (self._doubles - (total - back)) + (value - back)
@@ -84,6 +85,7 @@ class Sum:
         part = self._double_part()
         if not self._integers or not math.isfinite(part):
             return part
+        # An integer sum beyond 2^53 is split into two doubles, so that `fsum` adds without an intermediate rounding.
         high = float(self._integers)
         total = math.fsum((self._doubles, self._carried, high, float(self._integers - int(high))))
         return total

@@ -179,6 +179,7 @@ def binder(*names: str) -> Callable[[Frame], tuple[Frame, Callable[..., None]]]:
     it, in order.
     """
 
+    # One inner frame is reused for all elements of an array, which saves two allocations for each.
     def bind(frame: Frame) -> tuple[Frame, Callable[..., None]]:
         variables = dict(frame.variables)
         inner = Frame(frame.root, frame.current, variables)

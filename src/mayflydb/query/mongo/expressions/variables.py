@@ -55,6 +55,7 @@ def _rand(name: str, spec: Value, scope: CompileScope) -> Expression:
         raise MqlError(10065, "invalid parameter: expected an object ($rand)")
     if spec:
         raise MqlError(3040501, "$rand does not currently accept arguments")
+    # The result is no Constant, so it is never folded: each evaluation draws a new number.
     chance = scope.env.chance
     return lambda frame: chance()
 

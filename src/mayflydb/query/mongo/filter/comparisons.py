@@ -37,6 +37,7 @@ def equality(wanted: Value, collation: Collation) -> Test:
         return lambda value: value is wanted
     if kind is str and collation.is_simple:
         return lambda value: value == wanted and type(value) is str
+    # NaN equals NaN in MongoDB and not in Python: it is compared by its key.
     if kind in PYTHON_NUMBERS and wanted == wanted:
         return _equal_number(wanted)
     if kind is ObjectId:

@@ -249,6 +249,8 @@ def ranges_of(
 def _orient(interval: Interval, way: int | str) -> Range:
     if way != -1:
         return interval.lower, interval.upper
+    # Complements reverse the order, so the bounds change places. `after` keeps the range half open: it moves each bound behind
+    # all keys that begin with its complement.
     return after(descending(interval.upper)), after(descending(interval.lower))
 
 

@@ -90,6 +90,7 @@ def _decimal(value: Decimal128) -> bytes:
     if number.is_infinite() or number.is_zero():
         return _float(0.0 if number.is_zero() else float(number))
     magnitude = number.copy_abs()
+    # The conversion rounds to nearest; the key needs the double at or below the number.
     below = min(float(magnitude), _LARGEST)
     if below > magnitude:
         below = math.nextafter(below, 0)

@@ -39,7 +39,7 @@ class MatchStage(FilterStage):
 
 
 def compile_match(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$match`."""
+    """Compile `$match`."""
     return MatchStage(require_document(spec, 15959, "the match filter must be an expression in an object"), scope)
 
 
@@ -82,12 +82,12 @@ class LimitStage:
 
 
 def compile_skip(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$skip`."""
+    """Compile `$skip`."""
     return SkipStage(_parse_count(spec, 5107200, "$skip"))
 
 
 def compile_limit(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$limit`."""
+    """Compile `$limit`."""
     count = _parse_count(spec, 5107201, "$limit")
     if not count:
         raise MqlError(15958, "the limit must be positive")
@@ -135,6 +135,7 @@ class SortStage:
         else:
             async for batch in batches:
                 kept += batch
+                # Cutting at twice the wanted number keeps the cost of sorting linear in the number of documents.
                 if len(kept) > 2 * self.max_count + 1000:
                     kept = self._top(kept)
             kept = self._top(kept)
@@ -150,7 +151,7 @@ class SortStage:
 
 
 def compile_sort_stage(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$sort`."""
+    """Compile `$sort`."""
     return SortStage(check_sort_spec(spec), scope)
 
 
@@ -183,7 +184,7 @@ class CountStage:
 
 
 def compile_count(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$count`."""
+    """Compile `$count`."""
     if type(spec) is not str:
         raise MqlError(40156, "the count field must be a non-empty string")
     if not spec:
@@ -231,7 +232,7 @@ class SampleStage:
 
 
 def compile_sample(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$sample`."""
+    """Compile `$sample`."""
     require_document(spec, 28745, _SAMPLE)
     size = MISSING
     for name, value in spec.items():

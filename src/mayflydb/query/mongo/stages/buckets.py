@@ -74,7 +74,7 @@ class _Bucket:
 
 
 def compile_bucket(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$bucket`."""
+    """Compile `$bucket`."""
     require_document(spec, 40201, "Argument to $bucket stage must be an object, but found type: {}.")
     for name in spec:
         if name not in ("groupBy", "boundaries", "default", "output"):

@@ -46,6 +46,7 @@ def _next(last: Batches, chain: object) -> Generator[Any, Any, list[Document] | 
     that a
     stage awaits (another collection, say) is passed on to the event loop.
     """
+    # The stack of suspended steps: each waits for a batch of the one above it.
     running: list[Any] = [last.__anext__().__await__()]
     answer: Any = None
     error: BaseException | None = None

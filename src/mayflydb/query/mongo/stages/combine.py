@@ -56,7 +56,7 @@ class DocumentsStage:
 
 
 def compile_documents(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$documents`."""
+    """Compile `$documents`."""
     return DocumentsStage(compile_expression(spec, scope.env), scope)
 
 
@@ -109,7 +109,7 @@ class _UnionWith(msgspec.Struct, frozen=True):
 
 
 def compile_union_with(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$unionWith`, both forms."""
+    """Compile `$unionWith`, both forms."""
     database = scope.source.database
     if type(spec) is str:
         return _UnionWith((database, spec), scope.inner([], "$unionWith"))
@@ -148,7 +148,7 @@ class _Facet(msgspec.Struct, frozen=True):
 
 
 def compile_facet(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$facet`."""
+    """Compile `$facet`."""
     if type(spec) is not dict or not spec:
         raise MqlError(40169, f"the $facet specification must be a non-empty object, but found: {shell(spec)}")
     facets = {}
@@ -196,7 +196,7 @@ class WriteStage:
 
 
 def compile_out(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$out`."""
+    """Compile `$out`."""
     if type(spec) is str:
         return WriteStage(Out(_check_namespace("$out", scope.source.database, spec)), scope)
     require_document(spec, 16990, "$out only supports a string or object argument, but found {}")

@@ -129,7 +129,7 @@ class Densify(msgspec.Struct):
 
 
 def compile_densify(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$densify`."""
+    """Compile `$densify`."""
     if type(spec) is not dict:
         raise failed_to_parse(f"The $densify stage specification must be an object, found {type_name(spec)}")
     check_fields(spec, ("field", "partitionByFields", "range"), "$densify")

@@ -64,6 +64,7 @@ class GraphLookup(msgspec.Struct):
     async def _fetch_unknown(self, front: dict[OrderKey, Value]) -> None:
         """Read the documents that match unknown values, with one query, and cache them by value."""
         if len(self.known) > _MAX_CACHED_VALUES:
+            # Cleared only before a level is read, so that all values of the level are cached afterwards.
             self.known.clear()
         unknown = {key: value for key, value in front.items() if key not in self.known}
         if not unknown:
@@ -91,7 +92,7 @@ _STRINGS = ("from", "as", "connectFromField", "connectToField", "depthField")
 
 
 def compile_graph_lookup(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$graphLookup`."""
+    """Compile `$graphLookup`."""
     require_document(spec, 40327, "the $graphLookup stage specification must be an object, but found {}")
     for name, value in spec.items():
         _check(name, value)

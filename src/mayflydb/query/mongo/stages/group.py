@@ -84,6 +84,8 @@ class Groups:
         kept = sum(map(bson_size, self.documents()))
         if kept > self._limit:
             raise memory_error(self._stage, self._limit)
+        # Groups grow by no more than the bytes read, so the next measurement can wait for the bytes that are left. The minimum
+        # of an eighth of the limit keeps measurements rare near the limit.
         self._threshold = self._read + max(self._limit - kept, self._limit // 8)
 
 
@@ -137,7 +139,7 @@ def compile_accumulators(fields: Document, env: Env) -> AccumulatorFactories:
 
 
 def compile_group(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$group`."""
+    """Compile `$group`."""
     require_document(spec, 15947, "a group's fields must be specified in an object")
     if "_id" not in spec:
         raise MqlError(15955, "a group specification must include an _id")
@@ -161,7 +163,7 @@ class _SortByCount:
 
 
 def compile_sort_by_count(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$sortByCount`."""
+    """Compile `$sortByCount`."""
     if type(spec) is dict:
         if not next(iter(spec), "").startswith("$"):
             message = "the sortByCount field must be defined as a $-prefixed path or an expression inside an object"

@@ -116,6 +116,7 @@ class Lookup(msgspec.Struct):
                 self.cached_result = await self._read({})
             return self.cached_result
         variables = self._variables(document)
+        # Bytes of BSON tell values apart by type, which a join by pipeline may depend on.
         key = encode({name: value for name, value in variables.items() if value is not MISSING})
         found = known.get(key)
         if found is None:
@@ -141,7 +142,7 @@ _FIELDS = ("from", "as", "localField", "foreignField", "let", "pipeline")
 
 
 def compile_lookup(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$lookup`, all forms."""
+    """Compile `$lookup`, all forms."""
     if type(spec) is not dict:
         raise failed_to_parse(f"the $lookup stage specification must be an object, but found {type_name(spec)}")
     for name, value in spec.items():

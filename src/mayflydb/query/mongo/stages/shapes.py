@@ -22,7 +22,7 @@ from mayflydb.query.mongo.values import MISSING, Document, Value, shell, type_na
 
 
 def compile_project(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$project`."""
+    """Compile `$project`."""
     require_document(spec, 15969, "$project specification must be an object")
     if not spec:
         raise MqlError(51272, "Invalid $project :: caused by :: projection specification must have at least one field")
@@ -33,7 +33,7 @@ def compile_project(spec: Value, scope: StageScope) -> Stage:
 
 
 def compile_unset(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$unset`."""
+    """Compile `$unset`."""
     if type(spec) not in (str, list):
         raise MqlError(31002, "$unset specification must be a string or an array")
     paths = [spec] if type(spec) is str else spec
@@ -53,7 +53,7 @@ def compile_unset(spec: Value, scope: StageScope) -> Stage:
 
 
 def compile_replace_root(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$replaceRoot`."""
+    """Compile `$replaceRoot`."""
     require_document(spec, 40229, "expected an object as specification for $replaceRoot stage, got {}")
     for name in spec:
         if name != "newRoot":
@@ -64,7 +64,7 @@ def compile_replace_root(spec: Value, scope: StageScope) -> Stage:
 
 
 def compile_replace_with(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$replaceWith`."""
+    """Compile `$replaceWith`."""
     return MapStage(compile_replacement(spec, scope.env, "'replacement document'"))
 
 
@@ -116,7 +116,7 @@ _UNWIND: Final = "expected either a string or an object as specification for $un
 
 
 def compile_unwind(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$unwind`, both forms."""
+    """Compile `$unwind`, both forms."""
     if type(spec) is str:
         return FlatMapStage(_Unwind(_parse_unwind_path(spec), None, False).spread)
     path: str | None = None
@@ -200,6 +200,6 @@ class _Redact(msgspec.Struct, frozen=True):
 
 
 def compile_redact(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$redact`."""
+    """Compile `$redact`."""
     env = replace(scope.env, variables={**scope.env.variables, **_DECISIONS})
     return FlatMapStage(_Redact(compile_expression(spec, env), env).whole)

@@ -187,6 +187,7 @@ def _add(tree: _TreeBuilder, name: str, path: str, argument: Value, env: Env) ->
     if name == "$rename":
         target = rename.target_of(path, argument)
         tree.put(path, rename.source_leaf())
+        # The value that moves is not known yet, so only the depth of the target path is checked.
         _check_depth(target, MISSING)
         tree.put(target, rename.target_leaf(path, target))
         return
@@ -235,6 +236,7 @@ def _replacement(spec: Document, env: Env, array_filters: Sequence[Document]) ->
         raise failed_to_parse(f"The array filter for identifier '{name}' was not used in the update {shell(spec)}")
     if depth_of(spec) > MAX_DEPTH:
         raise MqlError(15, f"Document exceeds maximum nesting depth of {MAX_DEPTH}")
+    # As on the server, an empty Timestamp at the top level of a replacement becomes the current time.
     empty = Timestamp(0, 0)
     now = modifiers.timestamp(env)
     return _Replacement({name: now if value == empty and name != "_id" else value for name, value in spec.items()})

@@ -75,7 +75,7 @@ class SetWindowFields(msgspec.Struct, frozen=True):
 
 
 def compile_set_window_fields(spec: Value, scope: StageScope) -> Stage:
-    """Compiles `$setWindowFields`."""
+    """Compile `$setWindowFields`."""
     if type(spec) is not dict:
         raise failed_to_parse(f"the $setWindowFields stage specification must be an object, found {type_name(spec)}")
     check_fields(spec, ("partitionBy", "sortBy", "output"), "$setWindowFields")

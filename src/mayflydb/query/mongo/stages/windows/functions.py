@@ -89,7 +89,7 @@ class WindowAccumulator(msgspec.Struct, frozen=True):
 
 
 def compile_window_accumulator(name: str, spec: Document, sort_by: Document | None, env: Env) -> WindowFunction:
-    """Compiles `{$sum: ..., window: ...}`."""
+    """Compile `{$sum: ..., window: ...}`."""
     for field in spec:
         if field not in (name, "window"):
             raise failed_to_parse(f"Window function found an unknown argument: {field}")
