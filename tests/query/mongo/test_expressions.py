@@ -373,7 +373,7 @@ LIMITS = [
 
 @pytest.mark.parametrize(("spec", "code"), LIMITS)
 def test_what_would_take_all_memory_is_refused(spec: Any, code: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(core, "STORABLE", 100_000)
+    monkeypatch.setattr(core, "MAX_DOCUMENT_SIZE", 100_000)
     with pytest.raises(MqlError) as refusal:
         compile_expression(spec, ENV)(frame_of({"a": 1, "long": "x" * 10_000}, ENV))
     assert refusal.value.code == code

@@ -38,7 +38,7 @@ class Updated(msgspec.Struct, frozen=True):
 
     matched: int = 0
     modified: int = 0
-    build_upsert: Value = MISSING
+    upserted: Value = MISSING
     before: Document | None = None
     after: Document | None = None
 

@@ -100,8 +100,9 @@ def _set_fields(document: Document, tree: Tree, frame: Frame) -> Document:
         if type(node) is dict:
             branch: Tree = node
             value = _change_inner(
-                document.get(name, MISSING), lambda inner, branch=branch: _set_fields(inner, branch, frame)
-            )  # type: ignore[misc]
+                document.get(name, MISSING),
+                lambda inner, branch=branch: _set_fields(inner, branch, frame),  # type: ignore[misc]
+            )
         else:
             value = node(frame)  # type: ignore[operator]
         if value is MISSING:
