@@ -12,7 +12,7 @@ from azure.cosmos import ContainerProxy
 from azure.cosmos.exceptions import CosmosHttpResponseError
 
 from cosmos.service import Async, Service, Sync, everywhere, path_of, rows
-from mayflydb.query.cosmos_sql import Context, Declared, Embedding, compile_query, run
+from mayflydb.query.cosmos_sql import Context, Declarations, Embedding, compile_query, run
 
 CROSS: Any = {"enable_cross_partition_query": True}
 WORDS = ("fox", "red", "blue", "tree", "sky")
@@ -129,7 +129,7 @@ def test_one_partition_ranks_by_itself(service: Service, flavour: str, rank: str
     proxy = filled(service, 30000)
     client = of(service, proxy, flavour)
     held = rows(proxy.query_items("SELECT * FROM c", partition_key="p1"))
-    declared = Declared({("v",): Embedding("euclidean", "float32", 3)})
+    declared = Declarations({("v",): Embedding("euclidean", "float32", 3)})
     for text in (f"SELECT VALUE c.id FROM c ORDER BY RANK {rank}", f"SELECT TOP 4 c.id FROM c ORDER BY RANK {rank}"):
         query = compile_query(text, {each["name"]: each["value"] for each in GIVEN}, declared)
         wanted = run(query, held, Context(0))

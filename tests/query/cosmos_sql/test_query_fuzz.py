@@ -16,8 +16,8 @@ import msgspec
 import pytest
 
 from mayflydb.model.errors import BadQuery, BadRequest, Unsupported
-from mayflydb.query.cosmos_sql import Context, Declared, compile_query, parse, plan, print_select, run
-from mayflydb.query.cosmos_sql.lexer import Kind, tokenize
+from mayflydb.query.cosmos_sql import Context, Declarations, compile_query, parse, plan, print_select, run
+from mayflydb.query.cosmos_sql.lexer import TokenKind, tokenize
 from query.cosmos_sql.trees import without_places
 
 DOCUMENTS: list[Any] = [
@@ -117,7 +117,7 @@ def tried(text: str) -> bool:
 
 def answers(text: str) -> bytes:
     """The rows as JSON, under a declaration that has everything."""
-    declared = Declared(languages={("x",): "de-DE"})
+    declared = Declarations(languages={("x",): "de-DE"})
     return msgspec.json.encode(run(compile_query(text, PARAMETERS, declared), DOCUMENTS, Context(0)), order="sorted")
 
 
@@ -134,7 +134,7 @@ def check_place(error: BadRequest, text: str) -> None:
 def parts(text: str) -> list[str]:
     """The tokens of a text, and what is between them; its characters, if it has none."""
     try:
-        tokens = [token for token in tokenize(text) if token.kind is not Kind.END]
+        tokens = [token for token in tokenize(text) if token.kind is not TokenKind.END]
     except BadQuery:
         return list(text)
     found: list[str] = []

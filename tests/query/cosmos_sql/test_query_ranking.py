@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from mayflydb.model.errors import BadQuery
-from mayflydb.query.cosmos_sql import Context, Declared, Embedding, compile_query, parse, plan, print_select, run
-from mayflydb.query.cosmos_sql.functions.words import LANGUAGES, words
+from mayflydb.query.cosmos_sql import Context, Declarations, Embedding, compile_query, parse, plan, print_select, run
+from mayflydb.query.cosmos_sql.functions.words import LANGUAGES, split_words
 
 FEATURES = frozenset({"HybridSearch", "WeightedRankFusion"})
 PREFIX = "{documentdb-formattablehybridsearchquery-"
@@ -145,7 +145,7 @@ def test_rank_of_a_distance_is_planned_as_order_by() -> None:
 
 # --- against a client, and against the formulas ----------------------------------------------------------------------
 
-DECLARED = Declared({("v",): Embedding("euclidean", "float32", 2)}, languages={("g",): "de-DE"})
+DECLARED = Declarations({("v",): Embedding("euclidean", "float32", 2)}, languages={("g",): "de-DE"})
 VOCABULARY = ["red", "green", "blue", "foxes", "fox", "running", "run", "the", "of", "mountain", "mountains", "bicycle"]
 
 
@@ -241,11 +241,11 @@ def test_one_score_by_the_formula(chance: random.Random) -> None:
 
 def bm25(texts: dict[str, Any], phrases: list[str]) -> dict[str, float]:
     """The scores of all that is a text, from lists of words."""
-    analysed = {name: words(text).line.split() for name, text in texts.items() if type(text) is str}
+    analysed = {name: split_words(text).line.split() for name, text in texts.items() if type(text) is str}
     mean = sum(map(len, analysed.values())) / len(texts)
     found = dict.fromkeys(analysed, 0.0)
     for phrase in phrases:
-        wanted = words(phrase).line.split()
+        wanted = split_words(phrase).line.split()
         times = {name: occurrences(held, wanted) for name, held in analysed.items()}
         having = sum(map(bool, times.values()))
         rarity = math.log1p((len(texts) - having + 0.5) / (having + 0.5))
@@ -283,18 +283,18 @@ def occurrences(held: list[str], wanted: list[str]) -> int:
     ],
 )
 def test_the_language_that_is_declared(language: str, text: str, has: str, has_not: str) -> None:
-    for declared in (Declared(languages={("in", "t"): language}), Declared(language=language)):
+    for declared in (Declarations(languages={("in", "t"): language}), Declarations(language=language)):
         for phrase, found in ((has.split(maxsplit=1)[0], True), (has_not.rsplit(maxsplit=1)[-1], False)):
             query = compile_query("SELECT VALUE FullTextContains(c['in'].t, @p) FROM c", {"@p": phrase}, declared)
             assert run(query, [{"in": {"t": text}}], Context(0)) == [found], phrase
 
 
 def test_stop_words_are_those_of_english_alone() -> None:
-    assert {language for language in LANGUAGES if words("the", language).size == 0} == {"en-US"}
+    assert {language for language in LANGUAGES if split_words("the", language).size == 0} == {"en-US"}
 
 
 def test_a_path_goes_by_its_own_language() -> None:
-    declared = Declared(languages={("a",): "de-DE"})
+    declared = Declarations(languages={("a",): "de-DE"})
     asked = ", ".join(f"FullTextContains({text}, 'the')" for text in ("c.a", "c.b", "x"))
     text = f"SELECT VALUE [{asked}] FROM c JOIN x IN c.l"
     assert run(compile_query(text, {}, declared), [{"a": "the", "b": "the", "l": ["the"]}], Context(0)) == [

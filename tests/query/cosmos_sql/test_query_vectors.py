@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from mayflydb.query.cosmos_sql import Context, Declared, Embedding, compile_query, plan
+from mayflydb.query.cosmos_sql import Context, Declarations, Embedding, compile_query, plan
 
-DECLARED = Declared(
+DECLARED = Declarations(
     {
         ("v",): Embedding("euclidean", "float32", 2),
         ("in", "w"): Embedding("dotproduct", "int8", 2),

@@ -18,7 +18,7 @@ from mayflydb.model.errors import Unsupported
 from mayflydb.query.cosmos_sql.functions import FUNCTIONS
 from mayflydb.query.cosmos_sql.functions.spatial import arcs
 from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import FLATTENING, SURFACE, distance, position
-from mayflydb.query.cosmos_sql.functions.spatial.shapes import MOST_POINTS
+from mayflydb.query.cosmos_sql.functions.spatial.shapes import MAX_POINTS
 
 Spot = tuple[float, float]
 
@@ -38,7 +38,7 @@ class Plane(NamedTuple):
 
     def place(self, spot: Spot) -> list[float]:
         """Longitude and latitude of a spot of the plane."""
-        x, y, z = arcs.plus(self.centre, arcs.plus(arcs.scaled(self.east, spot[0]), arcs.scaled(self.north, spot[1])))
+        x, y, z = arcs.plus(self.centre, arcs.plus(arcs.scale(self.east, spot[0]), arcs.scale(self.north, spot[1])))
         return [
             math.degrees(math.atan2(y, x)),
             math.degrees(math.atan2(z, (1 - FLATTENING) * math.hypot(x, y))),
@@ -211,9 +211,9 @@ def circle(count: int) -> dict[str, Any]:
 
 
 def test_the_number_of_points_is_bounded() -> None:
-    assert st_within({"type": "Point", "coordinates": [9, 0]}, circle(MOST_POINTS)) is True
-    assert st_isvalid(circle(MOST_POINTS + 1)) is False
-    path = [[number % 100, number % 80] for number in range(MOST_POINTS + 1)]
+    assert st_within({"type": "Point", "coordinates": [9, 0]}, circle(MAX_POINTS)) is True
+    assert st_isvalid(circle(MAX_POINTS + 1)) is False
+    path = [[number % 100, number % 80] for number in range(MAX_POINTS + 1)]
     assert st_isvalid({"type": "LineString", "coordinates": path[1:]}) is True
     assert st_isvalid({"type": "LineString", "coordinates": path}) is False
 

@@ -9,7 +9,7 @@ import pytest
 
 from mayflydb.query.yql.faults import Fault
 from mayflydb.query.yql.functions import yson_nodes
-from mayflydb.query.yql.functions.yson_nodes import Node
+from mayflydb.query.yql.functions.yson_nodes import YsonNode
 from mayflydb.query.yql.types import (
     DOUBLE,
     INT32,
@@ -103,7 +103,7 @@ def test_functions(name: str, operands: Any, kind: Any, expected: Any) -> None:
         assert typed(f"Yson::{name}", *operands) == (kind, expected)
 
 
-def _drawn(chance: random.Random, depth: int = 0) -> Node:
+def _drawn(chance: random.Random, depth: int = 0) -> YsonNode:
     kind = chance.choice(
         ["entity", "bool", "int64", "uint64", "double", "string", "list", "dict"][: 6 if depth > 3 else 8]
     )
@@ -117,12 +117,12 @@ def _drawn(chance: random.Random, depth: int = 0) -> Node:
         "string": chance.randbytes(chance.randrange(12)),
     }
     if kind == "list":
-        return Node(kind, [_drawn(chance, depth + 1) for _ in range(chance.randrange(4))], attributes)
+        return YsonNode(kind, [_drawn(chance, depth + 1) for _ in range(chance.randrange(4))], attributes)
     if kind == "dict":
-        return Node(
+        return YsonNode(
             kind, {chance.randbytes(3): _drawn(chance, depth + 1) for _ in range(chance.randrange(4))}, attributes
         )
-    return Node(kind, values[kind], attributes)
+    return YsonNode(kind, values[kind], attributes)
 
 
 def test_what_is_written_is_read(chance: random.Random) -> None:

@@ -20,7 +20,7 @@ from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
 from mayflydb.model.order import KeyRange, Order, Position
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import Cursor, Query, Span, cursor_key
+from mayflydb.query.cosmos_sql import Query, RowPosition, Span, cursor_key
 
 MOST_SOUGHT = 10_000
 """What more records share than this is found by scanning: the next match is near then."""
@@ -151,7 +151,7 @@ class Ordered(msgspec.Struct, frozen=True):
 def sort_keys(query: Query) -> tuple[SortKeys, bool] | None:
     """What an index for a query's ORDER BY is ordered by, its first path ascending, and whether it is read backwards."""
     order = query.sort_paths()
-    if not order or not query.resumes:
+    if not order or not query.can_resume:
         return None
     backwards = order[0][1]
     keys = []
@@ -170,7 +170,7 @@ def ordered(view: ContainerView, query: Query, scope: Scope) -> Ordered | None:
 
 
 async def walk(
-    engine: Engine, view: ContainerView, query: Query, by: Ordered, after: Cursor | None, now: Instant, batch: int
+    engine: Engine, view: ContainerView, query: Query, by: Ordered, after: RowPosition | None, now: Instant, batch: int
 ) -> AsyncIterator[tuple[bytes, Record]]:
     """(key, record) in the order of an index, from the key of a row's place on; a record that moves meanwhile comes once."""
     lower, upper = EVERYTHING.lower, EVERYTHING.upper

@@ -19,7 +19,7 @@ from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.model.instant import Instant
 from mayflydb.model.order import Position
 from mayflydb.model.record import Record
-from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Cursor, Query, Search, SortedPage
+from mayflydb.query.cosmos_sql import UNDEFINED, Caller, Context, Query, RowPosition, Search, SortedPage
 
 PAGE_BYTES = 4 * 1024 * 1024
 ROWS_SCANNED = 100_000
@@ -104,7 +104,7 @@ class Pager:
         by = None if self._engine is None else await self._choose(self._engine)
         if self._engine is not None and by is not None and (place.keys or not place.seen):
             return await self._in_order(self._engine, place, by)
-        if self._query.resumes:
+        if self._query.can_resume:
             return await self._sorted(place)
         if not self._query.streams:
             return await self._gathered(place)
@@ -207,7 +207,7 @@ class Pager:
         key, batch = None, min(256, max(wanted, 16))
         after = _cursor(place)
         async for at, record in access.walk(engine, self._view, self._query, by, after, self._now, batch):
-            if page.satisfied and at != key:
+            if page.is_satisfied and at != key:
                 break
             key = at
             self.reading.records += 1
@@ -225,19 +225,19 @@ class Pager:
         return self._query.sorted_page(self._context, _cursor(place), wanted + 1), wanted
 
     def _cut(self, page: SortedPage, wanted: int, place: Place) -> Page:
-        placed = page.placed()
+        positioned_rows = page.positioned_rows()
         rows: list[bytes] = []
         size = 0
-        for value, _ in placed[:wanted]:
+        for value, _ in positioned_rows[:wanted]:
             rows.append(msgspec.json.encode(value))
             size += len(rows[-1])
             if size > PAGE_BYTES:
                 break
         self.matched = len(rows)
         seen = place.seen + len(rows)
-        if len(placed) <= len(rows) or self._query.take == seen:
+        if len(positioned_rows) <= len(rows) or self._query.take == seen:
             return self._end(rows, None, page.matched)
-        return self._end(rows, _behind(placed[len(rows) - 1][1], seen), page.matched)
+        return self._end(rows, _behind(positioned_rows[len(rows) - 1][1], seen), page.matched)
 
     async def _gathered(self, place: Place) -> Page:
         """Groups, aggregates, duplicates and order need every record before the first row."""
@@ -253,7 +253,7 @@ class Pager:
     async def _ranked(self, place: Place) -> Page:
         """ORDER BY RANK: what the scores rest on is counted over all of the scope, then the best are taken."""
         search = Search(self._query, self._context)
-        while search.waits:
+        while search.needs_documents:
             async for record in self._records(Place()):
                 search.add(self._view.document(record), record.seq)
             search.advance()
@@ -274,15 +274,15 @@ def _between(first: Place, last: Record | None, record: Record, number: int, see
     return msgspec.structs.replace(first, seen=seen) if last is None else Place(last.partition, last.seq, 0, seen)
 
 
-def _cursor(place: Place) -> Cursor | None:
+def _cursor(place: Place) -> RowPosition | None:
     """The row behind which a sorted page begins."""
     if not place.keys:
         return None
     values = tuple(key[0] if key else UNDEFINED for key in msgspec.json.decode(place.keys))
-    return Cursor(values, place.number, place.rows)
+    return RowPosition(values, place.number, place.rows)
 
 
-def _behind(cursor: Cursor, seen: int) -> Place:
+def _behind(cursor: RowPosition, seen: int) -> Place:
     """The place behind a row of a sorted result; by its number alone where its sort values are too long for a token."""
     keys = msgspec.json.encode([[] if value is UNDEFINED else [value] for value in cursor.values])
     if len(keys) > LONGEST_KEYS:

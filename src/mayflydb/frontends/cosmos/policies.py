@@ -13,7 +13,7 @@ from mayflydb.frontends.cosmos.indexing import parse_indexing
 from mayflydb.frontends.cosmos.partition_key import PartitionKeyDefinition, component, parse_property_path
 from mayflydb.frontends.cosmos.values import MAX_TTL, SYSTEM_PROPERTIES, default_ttl
 from mayflydb.model.errors import BadRequest, Unsupported
-from mayflydb.query.cosmos_sql import Computed, computed_property
+from mayflydb.query.cosmos_sql import ComputedProperty, parse_computed_property
 
 UniquePaths: TypeAlias = tuple[tuple[str, ...], ...]
 """The paths of one unique key, each as property names."""
@@ -277,10 +277,11 @@ def _geospatial(obj: object) -> dict[str, Any]:
     return {"type": kind}
 
 
-def computed_properties(body: Mapping[str, Any]) -> dict[str, Computed]:
+def computed_properties(body: Mapping[str, Any]) -> dict[str, ComputedProperty]:
     """The computed properties of a container's body, by name."""
     return {
-        each["name"]: computed_property(each["name"], each["query"]) for each in body.get("computedProperties") or ()
+        each["name"]: parse_computed_property(each["name"], each["query"])
+        for each in body.get("computedProperties") or ()
     }
 
 
@@ -296,7 +297,7 @@ def _computed(obj: object, key: PartitionKeyDefinition) -> tuple[tuple[str, str]
     if len({name for name, _ in pairs}) != len(pairs):
         raise BadRequest("The property 'computedProperties' has the same name twice.")
     for name, query in pairs:
-        computed_property(name, query)
+        parse_computed_property(name, query)
         if any(segments[0] == name for segments in key.segments):
             raise BadRequest(f"The name '{name[:255]}' in 'computedProperties' is that of the partition key.")
     return pairs

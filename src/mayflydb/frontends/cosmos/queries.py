@@ -9,7 +9,7 @@ from mayflydb.frontends.cosmos.values import Limits, parse_json
 from mayflydb.model.errors import BadRequest
 from mayflydb.model.instant import Instant
 from mayflydb.model.keys import SortKeys
-from mayflydb.query.cosmos_sql import Context, Declared, Query, compile_query, run
+from mayflydb.query.cosmos_sql import Context, Declarations, Query, compile_query, run
 
 MAX_BODY = 1024 * 1024
 NO_COMPOSITE = "The order by query does not have a corresponding composite index that it can be served from."
@@ -51,7 +51,7 @@ def check_order(query: Query, composite: Collection[SortKeys]) -> None:
         raise BadRequest(NO_COMPOSITE)
 
 
-def condition(text: str, declared: Declared, *, lenient: bool) -> Callable[[Mapping[str, Any], Instant], bool]:
+def condition(text: str, declared: Declarations, *, lenient: bool) -> Callable[[Mapping[str, Any], Instant], bool]:
     """The condition of a patch, `from c where …`, as a test of a document at an instant."""
     query = compile_query(f"SELECT * {text}", {}, declared, lenient=lenient)
     return lambda document, now: query.matches(document, Context(now))

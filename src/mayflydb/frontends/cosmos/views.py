@@ -23,7 +23,7 @@ from mayflydb.frontends.cosmos.wire import Headers, owner_paths
 from mayflydb.model.errors import BadRequest, MayflyError
 from mayflydb.model.order import Order
 from mayflydb.model.record import Entry, Record
-from mayflydb.query.cosmos_sql import Declared, index_key
+from mayflydb.query.cosmos_sql import Declarations, index_key
 
 decode_item = msgspec.json.Decoder(dict[str, Any]).decode
 
@@ -73,7 +73,7 @@ class ContainerView:
         self.key = PartitionKeyDefinition.from_json(node.body["partitionKey"])
         self.ranges: tuple[RangeView, ...] = tuple(range_view(each) for each in node.definition.ranges)
         self.unique: Sequence[Any] = policies.unique_keys(node.body)
-        self.declared = Declared(
+        self.declared = Declarations(
             search.embeddings(node.body),
             policies.computed_properties(node.body),
             node.body.get("geospatialConfig") == {"type": "Geometry"},
@@ -89,7 +89,7 @@ class ContainerView:
         self._paths = owner_paths(f"dbs/{database}/colls/{node.name}", self.owner.rid)
         self._only = self.ranges[0].id.encode() if len(self.ranges) == 1 else None
 
-    def declared_with(self, functions: Set[str]) -> Declared:
+    def declared_with(self, functions: Set[str]) -> Declarations:
         """The same for a query that may call these user-defined functions."""
         return msgspec.structs.replace(self.declared, functions=functions)
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from mayflydb.query.cosmos_sql.bounds import Bounds
 from mayflydb.query.cosmos_sql.context import Caller, Context
-from mayflydb.query.cosmos_sql.declared import Computed, Declared, computed_property
-from mayflydb.query.cosmos_sql.execute import Cursor
+from mayflydb.query.cosmos_sql.declarations import ComputedProperty, Declarations, parse_computed_property
+from mayflydb.query.cosmos_sql.execute import RowPosition
 from mayflydb.query.cosmos_sql.functions.vector import DATA_TYPES, DISTANCES, Embedding, Embeddings
 from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, LANGUAGES
 from mayflydb.query.cosmos_sql.index_keys import Span, cursor_key, index_key
 from mayflydb.query.cosmos_sql.parser import parse
 from mayflydb.query.cosmos_sql.printer import print_select
 from mayflydb.query.cosmos_sql.query import Accumulator, Query, SortedPage, compile_query, functions_in
-from mayflydb.query.cosmos_sql.query_plan import check_whole, plan
+from mayflydb.query.cosmos_sql.query_plan import check_blocking_source, plan
 from mayflydb.query.cosmos_sql.search import Search, run
-from mayflydb.query.cosmos_sql.syntax import Statement
+from mayflydb.query.cosmos_sql.syntax import ParsedQuery
 from mayflydb.query.cosmos_sql.values import UNDEFINED
 
 __all__ = [
@@ -26,24 +26,24 @@ __all__ = [
     "Accumulator",
     "Bounds",
     "Caller",
-    "Computed",
+    "ComputedProperty",
     "Context",
-    "Cursor",
-    "Declared",
+    "Declarations",
     "Embedding",
     "Embeddings",
+    "ParsedQuery",
     "Query",
+    "RowPosition",
     "Search",
     "SortedPage",
     "Span",
-    "Statement",
-    "check_whole",
+    "check_blocking_source",
     "compile_query",
-    "computed_property",
     "cursor_key",
     "functions_in",
     "index_key",
     "parse",
+    "parse_computed_property",
     "plan",
     "print_select",
     "run",

@@ -19,7 +19,7 @@ class Aggregate(Protocol):
         """What the rows so far come to."""
 
 
-class Count:
+class ValueCount:
     """Counts defined values."""
 
     __slots__ = ("count",)
@@ -35,7 +35,7 @@ class Count:
         return self.count
 
 
-class CountIf(Count):
+class CountIf(ValueCount):
     """Counts what is true."""
 
     __slots__ = ()
@@ -148,7 +148,7 @@ class MakeSet:
 
 
 AGGREGATES: Final[dict[str, Callable[[], Aggregate]]] = {
-    "COUNT": Count,
+    "COUNT": ValueCount,
     "COUNTIF": CountIf,
     "SUM": Sum,
     "AVG": Average,

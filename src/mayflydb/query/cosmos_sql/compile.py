@@ -9,7 +9,7 @@ import msgspec
 
 from mayflydb.query.cosmos_sql import operators
 from mayflydb.query.cosmos_sql.aggregates import AGGREGATES
-from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
+from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
 from mayflydb.query.cosmos_sql.faults import (
     ARGUMENT_COUNT,
     SCORE_OUTSIDE_RANK,
@@ -19,15 +19,15 @@ from mayflydb.query.cosmos_sql.faults import (
     unsupported,
 )
 from mayflydb.query.cosmos_sql.functions import FUNCTIONS, REFUSED, fulltext
-from mayflydb.query.cosmos_sql.functions.signature import Function
-from mayflydb.query.cosmos_sql.functions.vector import Embedding, is_measure, measured, with_options
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction
+from mayflydb.query.cosmos_sql.functions.vector import Embedding, distance_function, is_measure, with_options
 from mayflydb.query.cosmos_sql.operators import Constant, Evaluate, Frame
 from mayflydb.query.cosmos_sql.scope import (
     CONTEXT_SLOT,
     DOCUMENT_SLOT,
+    AliasScope,
     Grouping,
     Parameters,
-    Scope,
     Slots,
     find_aggregate,
     is_aggregate,
@@ -36,29 +36,29 @@ from mayflydb.query.cosmos_sql.syntax import (
     Array,
     Between,
     Binary,
-    Call,
     Conditional,
     Expression,
+    FunctionCall,
     In,
     Like,
     Literal,
     Logical,
     Name,
-    Node,
     Object,
-    Parameter,
     Path,
+    QueryParameter,
     Subquery,
+    SyntaxNode,
     Unary,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 COMPOSITION: Final = "Compositions of aggregates and other expressions are not allowed."
 
-SubqueryCompiler: TypeAlias = Callable[[Subquery, Scope], Evaluate]
+SubqueryCompiler: TypeAlias = Callable[[Subquery, AliasScope], Evaluate]
 
 
-class Expressions:
+class ExpressionCompiler:
     """Compiles the expressions of one SELECT.
 
     `subqueries` compiles a nested SELECT. With a `grouping`, aggregates become reads of their results and what has no aggregate
@@ -67,8 +67,8 @@ class Expressions:
     """
 
     def __init__(
-        self, parameters: Parameters, slots: Slots, scope: Scope, subqueries: SubqueryCompiler,
-        grouping: Grouping | None = None, declared: Declared = NOTHING,
+        self, parameters: Parameters, slots: Slots, scope: AliasScope, subqueries: SubqueryCompiler,
+        grouping: Grouping | None = None, declared: Declarations = NO_DECLARATIONS,
     ) -> None:  # fmt: skip
         self.parameters = parameters
         self.slots = slots
@@ -77,30 +77,30 @@ class Expressions:
         self.grouping = grouping
         self.declared = declared
 
-    def ungrouped(self) -> Expressions:
+    def without_grouping(self) -> ExpressionCompiler:
         """The same for expressions that are evaluated on single rows."""
-        return Expressions(self.parameters, self.slots, self.scope, self.subqueries, None, self.declared)
+        return ExpressionCompiler(self.parameters, self.slots, self.scope, self.subqueries, None, self.declared)
 
     def compile(self, node: Expression) -> Evaluate:
         """The closure of `node`; BadQuery for unknown names, wrong argument counts and missing parameters."""
-        if self.grouping is not None and not isinstance(node, Literal | Parameter):
+        if self.grouping is not None and not isinstance(node, Literal | QueryParameter):
             if is_aggregate(node):
                 return self._aggregate(node, self.grouping)
             if find_aggregate(node) is None:
-                slot = self.slots.take()
-                self.grouping.leaves.append((slot, self.ungrouped().compile(node)))
-                return operators.read(slot)
-        compiler: Callable[[Expressions, Any], Evaluate] = _COMPILERS[type(node)]
+                slot = self.slots.allocate()
+                self.grouping.leaves.append((slot, self.without_grouping().compile(node)))
+                return operators.read_slot(slot)
+        compiler: Callable[[ExpressionCompiler, Any], Evaluate] = _COMPILERS[type(node)]
         return compiler(self, node)
 
-    def all(self, nodes: Sequence[Expression]) -> list[Evaluate]:
+    def compile_all(self, nodes: Sequence[Expression]) -> list[Evaluate]:
         """The closures of several nodes."""
         return [self.compile(node) for node in nodes]
 
-    def condition(self, node: Expression) -> Evaluate:
+    def compile_condition(self, node: Expression) -> Evaluate:
         """A closure that is true exactly where `node` is, and otherwise anything else."""
         if isinstance(node, Logical):
-            parts = [self.condition(operand) for operand in node.operands]
+            parts = [self.compile_condition(operand) for operand in node.operands]
             return operators.all_true(parts) if node.operator == "AND" else operators.any_true(parts)
         return self.compile(node)
 
@@ -108,19 +108,19 @@ class Expressions:
         name = node.name.upper()
         if len(node.arguments) != 1:
             raise bad_query(f"The {name} function requires 1 argument(s).", node.start, node.end, ARGUMENT_COUNT)
-        slot = self.slots.take()
-        grouping.aggregates.append((slot, AGGREGATES[name], self.ungrouped().compile(node.arguments[0])))
-        return operators.read(slot)
+        slot = self.slots.allocate()
+        grouping.aggregates.append((slot, AGGREGATES[name], self.without_grouping().compile(node.arguments[0])))
+        return operators.read_slot(slot)
 
-    def parameter(self, node: Parameter) -> Value:
+    def parameter_value(self, node: QueryParameter) -> Value:
         """What the caller supplied."""
         if node.name not in self.parameters:
             raise bad_query(f"The query parameter '{node.name}' is used but was not supplied.", node.start, node.end)
         return self.parameters[node.name]
 
-    def name(self, node: Name) -> Evaluate:
+    def compile_name(self, node: Name) -> Evaluate:
         """An alias, read from its place."""
-        return operators.read(self.slot_of(node))
+        return operators.read_slot(self.slot_of(node))
 
     def slot_of(self, node: Name) -> int:
         """The place of an alias."""
@@ -129,65 +129,67 @@ class Expressions:
             raise bad_query(f"Identifier '{node.name}' could not be resolved.", node.start, node.end, UNRESOLVED)
         return slot
 
-    def path(self, node: Path) -> Evaluate:
+    def compile_path(self, node: Path) -> Evaluate:
         """Properties by name in the quickest way, other steps in general."""
         if self.declared.computed and isinstance(node.base, Name) and self.slot_of(node.base) == DOCUMENT_SLOT:
-            return self.below_document(node.steps)
+            return self.compile_document_path(node.steps)
         base = self.compile(node.base)
-        steps = self.all(node.steps)
+        steps = self.compile_all(node.steps)
         names = [step.value for step in steps if isinstance(step, Constant) and type(step.value) is str]
         if len(names) < len(steps):
-            return _folded(operators.steps_of(base, steps), [base, *steps])
+            return _fold_constant(operators.steps_of(base, steps), [base, *steps])
         if len(names) == 1 and isinstance(node.base, Name) and self.grouping is None:
             return operators.property_of(self.slot_of(node.base), names[0])
-        return _folded(operators.properties_of(base, names), [base])
+        return _fold_constant(operators.properties_of(base, names), [base])
 
-    def below_document(self, nodes: Sequence[Expression]) -> Evaluate:
+    def compile_document_path(self, nodes: Sequence[Expression]) -> Evaluate:
         """A path that begins with a property of the document, computed or stored."""
-        first, *rest = self.all(nodes)
+        first, *rest = self.compile_all(nodes)
         known = self.declared.computed
         name = first.value if isinstance(first, Constant) else None
         computed = known.get(name) if type(name) is str else None
         if computed is None:
-            return operators.steps_of(operators.read(DOCUMENT_SLOT), [first, *rest])
-        scope = Scope(None, container=False)
+            return operators.steps_of(operators.read_slot(DOCUMENT_SLOT), [first, *rest])
+        scope = AliasScope(None, container=False)
         scope.own[computed.alias] = DOCUMENT_SLOT
         plain = msgspec.structs.replace(self.declared, computed={})
-        value = Expressions({}, self.slots, scope, self.subqueries, None, plain).compile(computed.value)
+        value = ExpressionCompiler({}, self.slots, scope, self.subqueries, None, plain).compile(computed.value)
         return operators.steps_of(value, rest) if rest else value
 
-    def unary(self, node: Unary) -> Evaluate:
+    def compile_unary(self, node: Unary) -> Evaluate:
         """A prefix operator."""
         operand = self.compile(node.operand)
-        found = operators.negated(operand) if node.operator == "NOT" else operators.signed(node.operator, operand)
-        return _folded(found, [operand])
+        found = (
+            operators.negation(operand) if node.operator == "NOT" else operators.prefix_operator(node.operator, operand)
+        )
+        return _fold_constant(found, [operand])
 
-    def binary(self, node: Binary) -> Evaluate:
+    def compile_binary(self, node: Binary) -> Evaluate:
         """An infix operator."""
         left, right = self.compile(node.left), self.compile(node.right)
         if node.operator in operators.COMPARISONS:
             found = operators.comparison(node.operator, left, right)
         elif node.operator == "||":
-            found = operators.joined(left, right)
+            found = operators.concatenation(left, right)
         elif node.operator == "??":
-            found = operators.coalesced(left, right)
+            found = operators.coalescence(left, right)
         else:
             found = operators.arithmetic(node.operator, left, right)
-        return _folded(found, [left, right])
+        return _fold_constant(found, [left, right])
 
-    def like(self, node: Like) -> Evaluate:
+    def compile_like(self, node: Like) -> Evaluate:
         """LIKE."""
         escape = None if node.escape is None else self.compile(node.escape)
         if isinstance(escape, Constant) and type(escape.value) is str and len(escape.value) != 1 and node.escape:
             raise bad_query("The ESCAPE of LIKE must be a single character.", node.escape.start, node.escape.end)
         found = operators.matches_like(self.compile(node.operand), self.compile(node.pattern), escape)
-        return operators.negated(found) if node.negated else found
+        return operators.negation(found) if node.negated else found
 
-    def call(self, node: Call) -> Evaluate:
+    def compile_call(self, node: FunctionCall) -> Evaluate:
         """A built-in function."""
         name = node.name.upper()
         if node.udf:
-            return self.user_function(node)
+            return self.compile_user_function(node)
         if name in AGGREGATES:
             raise bad_query(COMPOSITION, node.start, node.end)
         if name.startswith("ST_") and self.declared.flat:
@@ -203,27 +205,27 @@ class Expressions:
             raise bad_query(message, node.start, node.start + len(node.name), UNKNOWN_FUNCTION)
         if not function.accepts(len(node.arguments)):
             raise bad_query(_count_message(name, function), node.start, node.end, ARGUMENT_COUNT)
-        arguments = self.all(node.arguments)
+        arguments = self.compile_all(node.arguments)
         if is_measure(node):
-            function, arguments = measured(self.embedding(node), node), arguments[:2]
+            function, arguments = distance_function(self.embedding(node), node), arguments[:2]
         elif name in fulltext.NAMES:
             function = fulltext.in_language(self._language(node.arguments[0]))[name]
         found = _call(function, arguments)
-        return found if function.contextual else _folded(found, arguments)
+        return found if function.contextual else _fold_constant(found, arguments)
 
-    def user_function(self, node: Call) -> Evaluate:
+    def compile_user_function(self, node: FunctionCall) -> Evaluate:
         """A function of the container, called through the context; two calls need not give the same."""
         name, known = node.name, self.declared.functions
         if known is None:
             raise unsupported(f"The user-defined function 'udf.{name}' here", node.start, node.end)
         if name not in known:
             raise bad_query(f"The user-defined function 'udf.{name}' does not exist.", node.start, node.end)
-        arguments = self.all(node.arguments)
+        arguments = self.compile_all(node.arguments)
         return lambda frame: frame[CONTEXT_SLOT].call(name, [argument(frame) for argument in arguments])
 
-    def embedding(self, node: Call) -> Embedding:
+    def embedding(self, node: FunctionCall) -> Embedding:
         """How a VectorDistance measures: as its options say, else as is declared for its first path that is declared."""
-        options = self.all(node.arguments[2:])
+        options = self.compile_all(node.arguments[2:])
         given = [option.value for option in options if isinstance(option, Constant)]
         if len(given) < len(options):
             raise bad_query("The options of VectorDistance must be constants.", node.start, node.end)
@@ -240,12 +242,12 @@ class Expressions:
             return None
         if self.scope.resolve(node.base.name) != DOCUMENT_SLOT:
             return None
-        steps = self.all(node.steps)
+        steps = self.compile_all(node.steps)
         names = tuple(step.value for step in steps if isinstance(step, Constant) and type(step.value) is str)
         return names if len(names) == len(steps) else None
 
 
-def _count_message(name: str, function: Function) -> str:
+def _count_message(name: str, function: BuiltinFunction) -> str:
     if function.maximum is None:
         wanted = f"at least {function.minimum}"
     elif function.minimum == function.maximum:
@@ -255,12 +257,12 @@ def _count_message(name: str, function: Function) -> str:
     return f"The {name} function requires {wanted} argument(s)."
 
 
-def _folded(found: Evaluate, parts: Sequence[Evaluate]) -> Evaluate:
+def _fold_constant(found: Evaluate, parts: Sequence[Evaluate]) -> Evaluate:
     """The value itself if nothing in it depends on a row."""
     return Constant(found([])) if all(isinstance(part, Constant) for part in parts) else found
 
 
-def _call(function: Function, arguments: Sequence[Evaluate]) -> Evaluate:
+def _call(function: BuiltinFunction, arguments: Sequence[Evaluate]) -> Evaluate:
     """A call with its type checks; those of one and two arguments are written out."""
     compute, types = function.compute, function.types_of(len(arguments))
     if function.contextual:
@@ -292,43 +294,43 @@ def _call(function: Function, arguments: Sequence[Evaluate]) -> Evaluate:
     return call
 
 
-def _between(expressions: Expressions, node: Between) -> Evaluate:
-    found = operators.between(*expressions.all((node.operand, node.low, node.high)))
-    return operators.negated(found) if node.negated else found
+def _between(expressions: ExpressionCompiler, node: Between) -> Evaluate:
+    found = operators.between(*expressions.compile_all((node.operand, node.low, node.high)))
+    return operators.negation(found) if node.negated else found
 
 
-def _in(expressions: Expressions, node: In) -> Evaluate:
-    found = operators.contained(expressions.compile(node.operand), expressions.all(node.choices))
-    return operators.negated(found) if node.negated else found
+def _in(expressions: ExpressionCompiler, node: In) -> Evaluate:
+    found = operators.membership(expressions.compile(node.operand), expressions.compile_all(node.choices))
+    return operators.negation(found) if node.negated else found
 
 
-def _conditional(expressions: Expressions, node: Conditional) -> Evaluate:
-    return operators.conditional(*expressions.all((node.test, node.chosen, node.otherwise)))
+def _conditional(expressions: ExpressionCompiler, node: Conditional) -> Evaluate:
+    return operators.conditional(*expressions.compile_all((node.test, node.chosen, node.otherwise)))
 
 
-def _array(expressions: Expressions, node: Array) -> Evaluate:
-    items = expressions.all(node.items)
-    return _folded(operators.array_of(items), items)
+def _array(expressions: ExpressionCompiler, node: Array) -> Evaluate:
+    items = expressions.compile_all(node.items)
+    return _fold_constant(operators.array_of(items), items)
 
 
-def _object(expressions: Expressions, node: Object) -> Evaluate:
+def _object(expressions: ExpressionCompiler, node: Object) -> Evaluate:
     fields = [(field.name, expressions.compile(field.value)) for field in node.fields]
-    return _folded(operators.object_of(fields), [field for _, field in fields])
+    return _fold_constant(operators.object_of(fields), [field for _, field in fields])
 
 
-_COMPILERS: Final[dict[type[Node], Callable[[Expressions, Any], Evaluate]]] = {
+_COMPILERS: Final[dict[type[SyntaxNode], Callable[[ExpressionCompiler, Any], Evaluate]]] = {
     Literal: lambda expressions, node: Constant(node.value),
-    Parameter: lambda expressions, node: Constant(expressions.parameter(node)),
-    Name: Expressions.name,
-    Path: Expressions.path,
-    Unary: Expressions.unary,
-    Binary: Expressions.binary,
-    Logical: lambda expressions, node: operators.logical(node.operator, expressions.all(node.operands)),
+    QueryParameter: lambda expressions, node: Constant(expressions.parameter_value(node)),
+    Name: ExpressionCompiler.compile_name,
+    Path: ExpressionCompiler.compile_path,
+    Unary: ExpressionCompiler.compile_unary,
+    Binary: ExpressionCompiler.compile_binary,
+    Logical: lambda expressions, node: operators.logical(node.operator, expressions.compile_all(node.operands)),
     Between: _between,
     In: _in,
-    Like: Expressions.like,
+    Like: ExpressionCompiler.compile_like,
     Conditional: _conditional,
-    Call: Expressions.call,
+    FunctionCall: ExpressionCompiler.compile_call,
     Array: _array,
     Object: _object,
     Subquery: lambda expressions, node: expressions.subqueries(node, expressions.scope),

@@ -18,16 +18,16 @@ class Context:
     `call`: calls user-defined functions by name, with values of JSON or UNDEFINED, for one of them.
     """
 
-    __slots__ = ("call", "drawn", "now", "seed")
+    __slots__ = ("call", "draws", "now", "seed")
 
     def __init__(self, now: Instant, seed: int = 0, call: Caller | None = None) -> None:
         self.now = now
         self.seed = seed
         self.call = call
-        self.drawn = 0
+        self.draws = 0
 
-    def chance(self) -> float:
+    def draw_random(self) -> float:
         """The next number in [0, 1); the same seed gives the same sequence."""
-        self.drawn += 1
-        digest = hashlib.blake2b(b"%d:%d" % (self.seed, self.drawn), digest_size=8).digest()
+        self.draws += 1
+        digest = hashlib.blake2b(b"%d:%d" % (self.seed, self.draws), digest_size=8).digest()
         return (int.from_bytes(digest, "big") >> (64 - _FRACTION_BITS)) / (1 << _FRACTION_BITS)

@@ -14,7 +14,7 @@ from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
 from mayflydb.query.cosmos_sql.scope import Grouping
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value, descending_key, group_key, order_key
 
-_SLACK: Final = 256
+_SORT_BATCH: Final = 256
 """Entries that a bounded sort collects beyond twice its bound before it sorts and cuts."""
 
 
@@ -25,7 +25,7 @@ class Input(msgspec.Struct, frozen=True):
     values: Callable[[Frame], Iterable[Value]]
 
 
-class Whole(msgspec.Struct, frozen=True):
+class BlockingSource(msgspec.Struct, frozen=True):
     """The first source of FROM where it is a SELECT that gives no row before it has seen every document.
 
     `unnest`: the alias, at `slot`, takes the elements of its rows.
@@ -52,12 +52,12 @@ class Program(msgspec.Struct, frozen=True):
     skip: int
     take: int | None
     nearest: bool = False
-    whole: Whole | None = None
+    blocking_source: BlockingSource | None = None
 
     @property
     def streams(self) -> bool:
         """Whether each row of FROM gives its result row by itself; `skip` and `take` count result rows."""
-        return not self.orders and self.grouping is None and not self.distinct and self.whole is None
+        return not self.orders and self.grouping is None and not self.distinct and self.blocking_source is None
 
     @property
     def is_plain(self) -> bool:
@@ -70,7 +70,7 @@ class Program(msgspec.Struct, frozen=True):
         return None if self.take is None else self.skip + self.take
 
 
-def frames(program: Program, frame: Frame) -> Iterator[None]:
+def bind_rows(program: Program, frame: Frame) -> Iterator[None]:
     """Sets the aliases in `frame` to each row of FROM that WHERE keeps, one a step."""
     where = program.where
     for _ in _combinations(program.inputs, 0, frame):
@@ -94,7 +94,7 @@ def _combinations(inputs: tuple[Input, ...], place: int, frame: Frame) -> Iterat
 def rows(program: Program, frame: Frame) -> Iterator[Value]:
     """The result rows of a streaming program, before `skip` and `take`."""
     project = program.project
-    for _ in frames(program, frame):
+    for _ in bind_rows(program, frame):
         value = project(frame)
         if value is not UNDEFINED:
             yield value
@@ -104,8 +104,8 @@ def collect(program: Program, frame: Frame) -> list[Value]:
     """All result rows of a SELECT over the one document in `frame`, as a subquery needs them."""
     if program.streams:
         return list(islice(rows(program, frame), program.skip, program.stop))
-    accumulation = accumulate(program)
-    accumulation.take(frame, 0)
+    accumulation = start_accumulation(program)
+    accumulation.add_document(frame, 0)
     return accumulation.results(frame)
 
 
@@ -123,27 +123,27 @@ class Accumulation:
         """Whether further rows cannot change the result."""
         return self.stop is not None and len(self.found) >= self.stop
 
-    def take(self, frame: Frame, tie: Any) -> int:
+    def add_document(self, frame: Frame, tie: Any) -> int:
         """Take the rows of the document in `frame`; how many of them WHERE kept."""
         program = self.program
         if not program.inputs:
             # The usual case, a document that is its own only row, without the generators.
             if program.where is not None and program.where(frame) is not True:
                 return 0
-            self.feed(frame, (tie, 0))
+            self.add_row(frame, (tie, 0))
             return 1
         count = 0
-        for _ in frames(program, frame):
-            self.feed(frame, (tie, count))
+        for _ in bind_rows(program, frame):
+            self.add_row(frame, (tie, count))
             count += 1
         return count
 
-    def feed(self, frame: Frame, tie: Any) -> None:
+    def add_row(self, frame: Frame, tie: Any) -> None:
         """Take the row in `frame`; rows with the same sort keys come in the order of `tie` (document, row in it)."""
         if not self.full:
-            self.put(self.program.project(frame))
+            self.add_result(self.program.project(frame))
 
-    def put(self, value: Value) -> None:
+    def add_result(self, value: Value) -> None:
         """Take a result row."""
         if value is UNDEFINED:
             return
@@ -159,7 +159,7 @@ class Accumulation:
         return self.found[self.program.skip : self.stop]
 
 
-class Groups(Accumulation):
+class GroupedAccumulation(Accumulation):
     """GROUP BY and aggregates."""
 
     def __init__(self, program: Program, grouping: Grouping) -> None:
@@ -167,14 +167,14 @@ class Groups(Accumulation):
         self.grouping = grouping
         self.groups: dict[bytes, tuple[list[Value], list[Aggregate]]] = {}
 
-    def feed(self, frame: Frame, tie: Any) -> None:
+    def add_row(self, frame: Frame, tie: Any) -> None:
         """Add the row to its group."""
         grouping = self.grouping
         key = group_key(*[part(frame) for part in grouping.keys])
         group = self.groups.get(key)
         if group is None:
             group = self.groups[key] = grouping.start(frame)
-        grouping.feed(group[1], frame)
+        grouping.add_row(group[1], frame)
 
     def results(self, frame: Frame) -> list[Value]:
         """One row a group, in the order in which groups appeared."""
@@ -183,11 +183,11 @@ class Groups(Accumulation):
             groups = [self.grouping.start(frame)]
         for group in groups:
             self.grouping.finish(group, frame)
-            self.put(self.program.project(frame))
+            self.add_result(self.program.project(frame))
         return super().results(frame)
 
 
-class Cursor(msgspec.Struct, frozen=True):
+class RowPosition(msgspec.Struct, frozen=True):
     """The place of a row in a sorted result: its sort values, its document's tie, and its number within the document."""
 
     values: tuple[Value, ...]
@@ -195,13 +195,13 @@ class Cursor(msgspec.Struct, frozen=True):
     row: int
 
 
-class Sorted(Accumulation):
+class SortedAccumulation(Accumulation):
     """ORDER BY. With TOP, LIMIT or a page size it keeps about twice as many rows as it may return, however many it is fed.
 
     `after`: only rows behind this place count, and those that OFFSET skips lie before it. `rows`: more are not asked for.
     """
 
-    def __init__(self, program: Program, after: Cursor | None = None, rows: int | None = None) -> None:
+    def __init__(self, program: Program, after: RowPosition | None = None, rows: int | None = None) -> None:
         super().__init__(program)
         self.entries: list[tuple[tuple[Any, ...], Value, tuple[Value, ...]]] = []
         self.worst: tuple[Any, ...] | None = None
@@ -219,7 +219,7 @@ class Sorted(Accumulation):
         return self.stop == 0
 
     @property
-    def satisfied(self) -> bool:
+    def is_satisfied(self) -> bool:
         """Whether as many rows were taken as may be returned or skipped; others may still belong before them."""
         return self.stop is not None and self.taken >= self.stop
 
@@ -227,7 +227,7 @@ class Sorted(Accumulation):
         orders = zip(values, self.program.orders, strict=True)
         return [descending_key(value) if descending else order_key(value) for value, (_, descending) in orders]
 
-    def feed(self, frame: Frame, tie: Any) -> None:
+    def add_row(self, frame: Frame, tie: Any) -> None:
         """Take the row if it can still be among the first; `tie` is the document's tie and the row's number in it."""
         values = tuple([key(frame) for key, _ in self.program.orders])
         if self.program.nearest and values[0] is UNDEFINED:
@@ -240,10 +240,10 @@ class Sorted(Accumulation):
             return
         self.entries.append((entry, value, values))
         self.taken += 1
-        if self.bound is not None and len(self.entries) > 2 * self.bound + _SLACK:
-            self._cut(self.bound)
+        if self.bound is not None and len(self.entries) > 2 * self.bound + _SORT_BATCH:
+            self._truncate(self.bound)
 
-    def _cut(self, bound: int) -> None:
+    def _truncate(self, bound: int) -> None:
         self.entries.sort(key=itemgetter(0))
         del self.entries[bound:]
         if self.entries:
@@ -253,50 +253,50 @@ class Sorted(Accumulation):
         """The rows in order."""
         self.entries.sort(key=itemgetter(0))
         for _, value, _ in self.entries:
-            self.put(value)
+            self.add_result(value)
         return self.found[self.skip : self.stop]
 
-    def put(self, value: Value) -> None:
+    def add_result(self, value: Value) -> None:
         """All rows stay until the result is cut."""
         if not self.program.distinct or (key := group_key(value)) not in self.seen:
             self.found.append(value)
             if self.program.distinct:
                 self.seen.add(key)
 
-    def placed(self) -> list[tuple[Value, Cursor]]:
+    def positioned_rows(self) -> list[tuple[Value, RowPosition]]:
         """The rows in order, each with its place."""
         self.entries.sort(key=itemgetter(0))
         cut = self.entries[self.skip : self.stop]
-        return [(value, Cursor(values, entry[-2], entry[-1])) for entry, value, values in cut]
+        return [(value, RowPosition(values, entry[-2], entry[-1])) for entry, value, values in cut]
 
 
-class Staged(Accumulation):
+class NestedAccumulation(Accumulation):
     """A SELECT over the rows of another."""
 
-    def __init__(self, program: Program, whole: Whole) -> None:
+    def __init__(self, program: Program, blocking_source: BlockingSource) -> None:
         super().__init__(program)
-        self.whole = whole
-        self.inner = accumulate(whole.program)
-        self.outer = _accumulate(program)
+        self.blocking_source = blocking_source
+        self.inner = start_accumulation(blocking_source.program)
+        self.outer = _start_direct(program)
 
     @property
     def full(self) -> bool:
         """Whether the inner one needs no further documents."""
         return self.inner.full
 
-    def take(self, frame: Frame, tie: Any) -> int:
+    def add_document(self, frame: Frame, tie: Any) -> int:
         """Give the document to the inner one."""
-        return self.inner.take(frame, tie)
+        return self.inner.add_document(frame, tie)
 
     def results(self, frame: Frame) -> list[Value]:
         """The rows of the outer one."""
         place = 0
         for row in self.inner.results(frame):
-            for value in _elements(row) if self.whole.unnest else (row,):
+            for value in _elements(row) if self.blocking_source.unnest else (row,):
                 if self.outer.full:
                     break
-                frame[self.whole.slot] = value
-                self.outer.take(frame, place)
+                frame[self.blocking_source.slot] = value
+                self.outer.add_document(frame, place)
                 place += 1
         return self.outer.results(frame)
 
@@ -305,12 +305,16 @@ def _elements(row: Value) -> list[Value]:
     return row if type(row) is list else []
 
 
-def accumulate(program: Program) -> Accumulation:
+def start_accumulation(program: Program) -> Accumulation:
     """The accumulation that a program needs."""
-    return _accumulate(program) if program.whole is None else Staged(program, program.whole)
+    return (
+        _start_direct(program)
+        if program.blocking_source is None
+        else NestedAccumulation(program, program.blocking_source)
+    )
 
 
-def _accumulate(program: Program) -> Accumulation:
+def _start_direct(program: Program) -> Accumulation:
     if program.grouping is not None:
-        return Groups(program, program.grouping)
-    return Sorted(program) if program.orders else Accumulation(program)
+        return GroupedAccumulation(program, program.grouping)
+    return SortedAccumulation(program) if program.orders else Accumulation(program)

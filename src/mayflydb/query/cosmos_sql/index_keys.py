@@ -16,7 +16,7 @@ from mayflydb.model import keys
 from mayflydb.model.keys import SortKeys
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
-LONGEST: Final = 200
+MAX_KEY_BYTES: Final = 200
 """Bytes of a key; what differs only behind them shares one."""
 
 _ARRAY: Final = b"\x90"
@@ -24,7 +24,7 @@ _OBJECT: Final = b"\xa0"
 _BANDS: Final = {bool: (b"\x30", b"\x50"), int: (b"\x50", b"\x60"), float: (b"\x50", b"\x60"), str: (b"\x60", b"\x70")}
 """Where the keys of each type that `<` compares begin and end."""
 _COMPLEMENT: Final = bytes(range(255, -1, -1))
-_ABOVE: Final = b"\xff" * 9
+_AFTER_ENTRIES: Final = b"\xff" * 9
 """Behind a key it is above that key with anything that an entry has behind it."""
 
 
@@ -61,7 +61,7 @@ def index_key(document: Mapping[str, Any], by: SortKeys) -> bytes:
         if key in (_ARRAY, _OBJECT):
             # They are not told apart, so nothing behind them may order them.
             break
-    return b"".join(parts)[:LONGEST]
+    return b"".join(parts)[:MAX_KEY_BYTES]
 
 
 def cursor_key(values: tuple[Value, ...], by: SortKeys) -> bytes:
@@ -80,32 +80,32 @@ def value_at(document: Mapping[str, Any], path: tuple[str, ...]) -> Value:
     return value
 
 
-def point(value: Value) -> Span:
+def point_span(value: Value) -> Span:
     """Where documents lie that have this value."""
-    key = key_of(value)[:LONGEST]
-    return Span(key, key + _ABOVE, is_point=True)
+    key = key_of(value)[:MAX_KEY_BYTES]
+    return Span(key, key + _AFTER_ENTRIES, is_point=True)
 
 
-def beyond(value: Value, above: bool) -> Span | None:
+def span_beyond(value: Value, above: bool) -> Span | None:
     """Where values lie that are comparable with this one, and above it or below it, itself included. None: nowhere."""
     band = _BANDS.get(type(value))
     if band is None:
         # null is comparable with null alone.
-        return point(value) if value is None else None
-    own = point(value)
+        return point_span(value) if value is None else None
+    own = point_span(value)
     return Span(own.lower, band[1]) if above else Span(band[0], own.upper)
 
 
-def beginning(prefix: str) -> Span:
+def prefix_span(prefix: str) -> Span:
     """Where strings lie that begin with these characters."""
-    key = key_of(prefix)[:-1][:LONGEST]
-    return Span(key, key + _ABOVE)
+    key = key_of(prefix)[:-1][:MAX_KEY_BYTES]
+    return Span(key, key + _AFTER_ENTRIES)
 
 
-def common(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[Span, ...]:
+def intersect_spans(some: tuple[Span, ...], others: tuple[Span, ...]) -> tuple[Span, ...]:
     """The keys in one of both."""
     spans = (_overlap(a, b) for a in some for b in others)
-    return joined(span for span in spans if span.lower < span.upper)
+    return merge_spans(span for span in spans if span.lower < span.upper)
 
 
 def _overlap(one: Span, other: Span) -> Span:
@@ -115,7 +115,7 @@ def _overlap(one: Span, other: Span) -> Span:
     return Span(max(one.lower, other.lower), min(one.upper, other.upper))
 
 
-def joined(spans: Any) -> tuple[Span, ...]:
+def merge_spans(spans: Any) -> tuple[Span, ...]:
     """The same keys in ascending spans that do not meet."""
     ascending: list[Span] = []
     for span in sorted(spans):

@@ -17,11 +17,11 @@ from mayflydb.query.cosmos_sql.syntax import (
     Literal,
     Logical,
     Name,
-    Node,
-    Parameter,
     Path,
+    QueryParameter,
     Select,
     Subquery,
+    SyntaxNode,
     Unary,
     children,
     output_name,
@@ -31,25 +31,25 @@ from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_ke
 KeyPath: TypeAlias = tuple[str, ...]
 """The property names of a partition key path: `/a/b` is ("a", "b")."""
 
-MOST_ALTERNATIVES: Final = 10_000
+MAX_ALTERNATIVES: Final = 10_000
 """With more keys than this, a full scan is the simpler answer."""
 
 _KEY_TYPES: Final = frozenset({str, int, float, bool, type(None)})
 
 
-def fixed_keys(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
+def find_key_values(select: Select, parameters: Parameters, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
     """The keys WHERE admits, over the longest run of leading `paths` that it fixes; None if it does not fix the first."""
     document = document_of(select)
     if select.where is None or document is None:
         return None
-    finder = _Finder(document, parameters)
+    finder = _EqualityFinder(document, parameters)
     found: list[list[Value]] = []
     for path in paths:
-        values = finder.admitted(select.where, path)
+        values = finder.find_values(select.where, path)
         if values is None:
             break
         found.append(values)
-    if not found or prod(map(len, found)) > MOST_ALTERNATIVES:
+    if not found or prod(map(len, found)) > MAX_ALTERNATIVES:
         return None
     return list(product(*found))
 
@@ -71,7 +71,7 @@ def filter_paths(select: Select) -> list[KeyPath]:
     return list(dict.fromkeys(_paths_in(select.where, document)))
 
 
-def _paths_in(node: Node, document: Document) -> Iterator[KeyPath]:
+def _paths_in(node: SyntaxNode, document: DocumentAlias) -> Iterator[KeyPath]:
     path = path_names(node, document)
     if path is not None:
         yield path
@@ -80,46 +80,48 @@ def _paths_in(node: Node, document: Document) -> Iterator[KeyPath]:
             yield from _paths_in(child, document)
 
 
-class Document(msgspec.Struct, frozen=True):
+class DocumentAlias(msgspec.Struct, frozen=True):
     """What a query calls the document: its alias, and ROOT unless another source has that name."""
 
     alias: str
     root: bool
 
-    def is_called(self, name: str) -> bool:
+    def is_alias(self, name: str) -> bool:
         """Whether a name of the query means the document."""
         return name == self.alias or (self.root and name.upper() == ROOT)
 
 
-def document_of(select: Select) -> Document | None:
+def document_of(select: Select) -> DocumentAlias | None:
     """What the query calls the document; None if FROM does not start with the container itself."""
     if not select.sources or select.sources[0].unnest or not isinstance(select.sources[0].expression, Name):
         return None
     source, *others = select.sources
     assert isinstance(source.expression, Name)
     taken = {output_name(other.expression) if other.alias is None else other.alias for other in others}
-    return Document(source.alias or source.expression.name, all(name is None or name.upper() != ROOT for name in taken))
+    return DocumentAlias(
+        source.alias or source.expression.name, all(name is None or name.upper() != ROOT for name in taken)
+    )
 
 
-def path_names(node: Node, document: Document) -> KeyPath | None:
+def path_names(node: SyntaxNode, document: DocumentAlias) -> KeyPath | None:
     """The property names of a path of the document."""
-    if not isinstance(node, Path) or not isinstance(node.base, Name) or not document.is_called(node.base.name):
+    if not isinstance(node, Path) or not isinstance(node.base, Name) or not document.is_alias(node.base.name):
         return None
     names = [step.value for step in node.steps if isinstance(step, Literal) and type(step.value) is str]
     return tuple(names) if len(names) == len(node.steps) else None
 
 
-class _Finder:
+class _EqualityFinder:
     """Looks for equalities between a path of the document and constants."""
 
-    def __init__(self, document: Document, parameters: Parameters) -> None:
+    def __init__(self, document: DocumentAlias, parameters: Parameters) -> None:
         self.document = document
         self.parameters = parameters
 
-    def admitted(self, node: Expression, path: KeyPath) -> list[Value] | None:
+    def find_values(self, node: Expression, path: KeyPath) -> list[Value] | None:
         """A superset of the values `path` can have where `node` is true; None for any value."""
         if isinstance(node, Logical):
-            parts = [self.admitted(operand, path) for operand in node.operands]
+            parts = [self.find_values(operand, path) for operand in node.operands]
             known = [part for part in parts if part is not None]
             if node.operator == "AND":
                 return min(known, key=len) if known else None
@@ -139,7 +141,7 @@ class _Finder:
         """The values of constants, without undefined ones, which equal nothing; None if one is no constant or no key."""
         values: list[Value] = []
         for node in nodes:
-            known, value = constant(node, self.parameters)
+            known, value = resolve_constant(node, self.parameters)
             if not known or (value is not UNDEFINED and type(value) not in _KEY_TYPES):
                 return None
             if value is not UNDEFINED:
@@ -147,11 +149,11 @@ class _Finder:
         return _distinct(values)
 
 
-def constant(node: Expression, parameters: Parameters) -> tuple[bool, Any]:
+def resolve_constant(node: Expression, parameters: Parameters) -> tuple[bool, Any]:
     """Whether an expression is a literal or a parameter that was given, and its value."""
     if isinstance(node, Literal):
         return True, node.value
-    if isinstance(node, Parameter):
+    if isinstance(node, QueryParameter):
         return node.name in parameters, parameters.get(node.name)
     if isinstance(node, Unary) and node.operator == "-" and isinstance(node.operand, Literal):
         value = node.operand.value

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mayflydb.query.cosmos_sql.faults import syntax_error
 
 
-class Kind(Enum):
+class TokenKind(Enum):
     """What a token is; the end of the text is a token too."""
 
     WORD = "word"
@@ -23,7 +23,7 @@ class Kind(Enum):
 class Token(NamedTuple):
     """`text` is what stands in the query, `upper` the same in upper case for words, `value` a literal's value."""
 
-    kind: Kind
+    kind: TokenKind
     text: str
     upper: str
     value: object
@@ -63,29 +63,29 @@ def tokenize(text: str) -> list[Token]:
             raise syntax_error(text[position : position + 1], position, position + 1)
         end = found.end()
         if found.lastgroup != "SPACE":
-            tokens.append(_token(found, text, position, end))
+            tokens.append(_build_token(found, text, position, end))
         position = end
-    tokens.append(Token(Kind.END, "", "", None, size, size))
+    tokens.append(Token(TokenKind.END, "", "", None, size, size))
     return tokens
 
 
-def _token(found: re.Match[str], text: str, start: int, end: int) -> Token:
+def _build_token(found: re.Match[str], text: str, start: int, end: int) -> Token:
     shown = found.group()
     match found.lastgroup:
         case "WORD":
-            return Token(Kind.WORD, shown, shown.upper(), None, start, end)
+            return Token(TokenKind.WORD, shown, shown.upper(), None, start, end)
         case "MARK":
-            return Token(Kind.MARK, shown, shown, None, start, end)
+            return Token(TokenKind.MARK, shown, shown, None, start, end)
         case "PARAMETER":
-            return Token(Kind.PARAMETER, shown, shown, shown, start, end)
+            return Token(TokenKind.PARAMETER, shown, shown, shown, start, end)
         case "STRING":
-            return Token(Kind.STRING, shown, shown, _string(shown, start), start, end)
+            return Token(TokenKind.STRING, shown, shown, _decode_string(shown, start), start, end)
     if text[end : end + 1].isidentifier():
         raise syntax_error(shown + text[end], start, end + 1)
-    return Token(Kind.NUMBER, shown, shown, _number(shown, start, end), start, end)
+    return Token(TokenKind.NUMBER, shown, shown, _parse_number(shown, start, end), start, end)
 
 
-def _number(shown: str, start: int, end: int) -> float:
+def _parse_number(shown: str, start: int, end: int) -> float:
     """An int where the text is one of at most 64 bits, as JSON decoding gives it, else the double."""
     if shown.isdecimal() and len(shown) <= 20 and (whole := int(shown)) < _EXACT_INTEGER:
         return whole
@@ -95,12 +95,12 @@ def _number(shown: str, start: int, end: int) -> float:
     return int(number) if number.is_integer() and abs(number) < 2**53 else number
 
 
-def _string(shown: str, start: int) -> str:
+def _decode_string(shown: str, start: int) -> str:
     body = shown[1:-1]
     if "\\" not in body and body.isascii():
         return body
 
-    def replaced(match: re.Match[str]) -> str:
+    def decode_escape(match: re.Match[str]) -> str:
         code, letter = match.groups()
         if code:
             return chr(int(code, 16))
@@ -111,6 +111,6 @@ def _string(shown: str, start: int) -> str:
 
     try:
         # Two \u escapes may be the halves of one character; half a character alone is an error.
-        return _ESCAPE.sub(replaced, body).encode("utf-16", "surrogatepass").decode("utf-16")
+        return _ESCAPE.sub(decode_escape, body).encode("utf-16", "surrogatepass").decode("utf-16")
     except UnicodeDecodeError:
         raise syntax_error(shown, start, start + len(shown)) from None

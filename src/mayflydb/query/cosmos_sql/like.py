@@ -24,19 +24,19 @@ class CharacterSet:
 
 
 @lru_cache(maxsize=512)
-def like(pattern: str, escape: str | None) -> Matcher:
+def compile_like(pattern: str, escape: str | None) -> Matcher:
     """The matcher of `pattern`; BadQuery for an escape that is not one character, or too long a run of wildcards."""
     if escape is not None and len(escape) != 1:
         raise bad_query("The ESCAPE of LIKE must be a single character.", 0, 0)
     try:
-        return match_segments(_segments(pattern, escape))
+        return match_segments(_split_segments(pattern, escape))
     except SegmentTooLong:
         raise bad_query(
             f"A LIKE pattern with _ or [] may hold {MAX_SEGMENT_LENGTH} characters between two %.", 0, 0
         ) from None
 
 
-def _segments(pattern: str, escape: str | None) -> list[list[Element]]:
+def _split_segments(pattern: str, escape: str | None) -> list[list[Element]]:
     segments: list[list[Element]] = [[]]
     place, size = 0, len(pattern)
     while place < size:
@@ -51,14 +51,14 @@ def _segments(pattern: str, escape: str | None) -> list[list[Element]]:
         elif character == "_":
             segments[-1].append(ANY)
         elif character == "[" and (closing := pattern.find("]", place + 1)) > 0:
-            segments[-1].append(_character_set(pattern[place:closing]))
+            segments[-1].append(_parse_character_set(pattern[place:closing]))
             place = closing + 1
         else:
             segments[-1].append(character)
     return segments
 
 
-def _character_set(body: str) -> str | CharacterSet:
+def _parse_character_set(body: str) -> str | CharacterSet:
     negated = body.startswith("^") and len(body) > 1
     body = body[1:] if negated else body
     singles: list[str] = []

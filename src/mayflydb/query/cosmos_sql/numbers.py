@@ -84,7 +84,7 @@ def negate(value: float) -> Value:
     return number(-double(value))
 
 
-def signed_word(value: float) -> int:
+def to_int32(value: float) -> int:
     """JavaScript's ToInt32: truncated, modulo 2^32, signed."""
     held = double(value)
     if not math.isfinite(held):
@@ -94,7 +94,7 @@ def signed_word(value: float) -> int:
 
 
 def _shift(value: float) -> int:
-    return signed_word(value) & 31
+    return to_int32(value) & 31
 
 
 ARITHMETIC: Final[dict[str, Callable[[float, float], Value]]] = {
@@ -103,11 +103,11 @@ ARITHMETIC: Final[dict[str, Callable[[float, float], Value]]] = {
     "*": multiply,
     "/": divide,
     "%": remainder,
-    "&": lambda left, right: signed_word(left) & signed_word(right),
-    "|": lambda left, right: signed_word(left) | signed_word(right),
-    "^": lambda left, right: signed_word(left) ^ signed_word(right),
-    "<<": lambda left, right: signed_word(signed_word(left) << _shift(right)),
-    ">>": lambda left, right: signed_word(left) >> _shift(right),
-    ">>>": lambda left, right: (signed_word(left) % _WORD) >> _shift(right),
+    "&": lambda left, right: to_int32(left) & to_int32(right),
+    "|": lambda left, right: to_int32(left) | to_int32(right),
+    "^": lambda left, right: to_int32(left) ^ to_int32(right),
+    "<<": lambda left, right: to_int32(to_int32(left) << _shift(right)),
+    ">>": lambda left, right: to_int32(left) >> _shift(right),
+    ">>>": lambda left, right: (to_int32(left) % _WORD) >> _shift(right),
 }
 """The infix operators on two numbers."""

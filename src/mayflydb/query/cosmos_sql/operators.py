@@ -6,8 +6,8 @@ import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Final, TypeAlias
 
-from mayflydb.query.cosmos_sql.like import like
-from mayflydb.query.cosmos_sql.numbers import ARITHMETIC, negate, signed_word
+from mayflydb.query.cosmos_sql.like import compile_like
+from mayflydb.query.cosmos_sql.numbers import ARITHMETIC, negate, to_int32
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, comparable, group_key, same
 from mayflydb.query.wildcards import Matcher
 
@@ -80,39 +80,39 @@ def _number_ordering(symbol: str, left: Evaluate, held: float) -> Evaluate:
     """The four are written out: a call of `operator.lt` costs as much as everything else here."""
     if symbol == "<":
 
-        def ordered(frame: Frame) -> Value:
+        def evaluate(frame: Frame) -> Value:
             value = left(frame)
             return value < held if type(value) in NUMBERS else UNDEFINED
 
     elif symbol == "<=":
 
-        def ordered(frame: Frame) -> Value:
+        def evaluate(frame: Frame) -> Value:
             value = left(frame)
             return value <= held if type(value) in NUMBERS else UNDEFINED
 
     elif symbol == ">":
 
-        def ordered(frame: Frame) -> Value:
+        def evaluate(frame: Frame) -> Value:
             value = left(frame)
             return value > held if type(value) in NUMBERS else UNDEFINED
 
     else:
 
-        def ordered(frame: Frame) -> Value:
+        def evaluate(frame: Frame) -> Value:
             value = left(frame)
             return value >= held if type(value) in NUMBERS else UNDEFINED
 
-    return ordered
+    return evaluate
 
 
-def _ordered(test: _Test, left: Value, right: Value) -> Value:
+def _compare(test: _Test, left: Value, right: Value) -> Value:
     if not comparable(left, right):
         return UNDEFINED
     return test(0, 0) if left is None else test(left, right)
 
 
 def _ordering(test: _Test, left: Evaluate, right: Evaluate) -> Evaluate:
-    return lambda frame: _ordered(test, left(frame), right(frame))
+    return lambda frame: _compare(test, left(frame), right(frame))
 
 
 def between(operand: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
@@ -120,7 +120,7 @@ def between(operand: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
 
     def evaluate(frame: Frame) -> Value:
         value = operand(frame)
-        above, below = _ordered(operator.ge, value, low(frame)), _ordered(operator.le, value, high(frame))
+        above, below = _compare(operator.ge, value, low(frame)), _compare(operator.le, value, high(frame))
         if above is False or below is False:
             return False
         return True if above is True and below is True else UNDEFINED
@@ -128,7 +128,7 @@ def between(operand: Evaluate, low: Evaluate, high: Evaluate) -> Evaluate:
     return evaluate
 
 
-def contained(operand: Evaluate, choices: Sequence[Evaluate]) -> Evaluate:
+def membership(operand: Evaluate, choices: Sequence[Evaluate]) -> Evaluate:
     """`operand IN (choices)`: undefined for an undefined operand, else whether any choice is the same."""
     constants = [choice.value for choice in choices if isinstance(choice, Constant)]
     others = [choice for choice in choices if not isinstance(choice, Constant)]
@@ -152,19 +152,19 @@ def matches_like(operand: Evaluate, pattern: Evaluate, escape: Evaluate | None) 
         held = None if escape is None else escape.value
         if type(pattern.value) is not str or (escape is not None and type(held) is not str):
             return Constant(UNDEFINED)
-        return _matched(operand, like(pattern.value, held))
+        return _match_constant(operand, compile_like(pattern.value, held))
 
     def evaluate(frame: Frame) -> Value:
         value, wanted = operand(frame), pattern(frame)
         mark = None if escape is None else escape(frame)
         if type(value) is not str or type(wanted) is not str or not (escape is None or type(mark) is str):
             return UNDEFINED
-        return like(wanted, mark)(value)
+        return compile_like(wanted, mark)(value)
 
     return evaluate
 
 
-def _matched(operand: Evaluate, matcher: Matcher) -> Evaluate:
+def _match_constant(operand: Evaluate, matcher: Matcher) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         value = operand(frame)
         return matcher(value) if type(value) is str else UNDEFINED
@@ -175,7 +175,7 @@ def _matched(operand: Evaluate, matcher: Matcher) -> Evaluate:
 # Logic with three values.
 
 
-def negated(operand: Evaluate) -> Evaluate:
+def negation(operand: Evaluate) -> Evaluate:
     """`NOT operand`."""
 
     def evaluate(frame: Frame) -> Value:
@@ -229,7 +229,7 @@ def any_true(parts: Sequence[Evaluate]) -> Evaluate:
     return evaluate
 
 
-def coalesced(left: Evaluate, right: Evaluate) -> Evaluate:
+def coalescence(left: Evaluate, right: Evaluate) -> Evaluate:
     """`left ?? right`: replaces undefined and leaves null alone."""
 
     def evaluate(frame: Frame) -> Value:
@@ -260,7 +260,7 @@ def arithmetic(symbol: str, left: Evaluate, right: Evaluate) -> Evaluate:
     return evaluate
 
 
-def joined(left: Evaluate, right: Evaluate) -> Evaluate:
+def concatenation(left: Evaluate, right: Evaluate) -> Evaluate:
     """`left || right`."""
 
     def evaluate(frame: Frame) -> Value:
@@ -273,11 +273,11 @@ def joined(left: Evaluate, right: Evaluate) -> Evaluate:
 _SIGNS: Final[dict[str, Callable[[Any], Value]]] = {
     "-": negate,
     "+": lambda value: value,
-    "~": lambda value: ~signed_word(value),
+    "~": lambda value: ~to_int32(value),
 }
 
 
-def signed(symbol: str, operand: Evaluate) -> Evaluate:
+def prefix_operator(symbol: str, operand: Evaluate) -> Evaluate:
     """A prefix `-`, `+` or `~`."""
     compute = _SIGNS[symbol]
 
@@ -291,7 +291,7 @@ def signed(symbol: str, operand: Evaluate) -> Evaluate:
 # Paths.
 
 
-def read(slot: int) -> Evaluate:
+def read_slot(slot: int) -> Evaluate:
     """The value at one place of the frame."""
     return operator.itemgetter(slot)
 
@@ -320,7 +320,7 @@ def properties_of(base: Evaluate, names: Sequence[str]) -> Evaluate:
     return evaluate
 
 
-def step(held: Value, key: Value) -> Value:
+def step_into(held: Value, key: Value) -> Value:
     """`held[key]`: a property by string, an element by a whole number from 0."""
     if type(key) is str:
         return held.get(key, UNDEFINED) if type(held) is dict else UNDEFINED
@@ -335,7 +335,7 @@ def steps_of(base: Evaluate, keys: Sequence[Evaluate]) -> Evaluate:
     def evaluate(frame: Frame) -> Value:
         held = base(frame)
         for key in keys:
-            held = step(held, key(frame))
+            held = step_into(held, key(frame))
         return held
 
     return evaluate

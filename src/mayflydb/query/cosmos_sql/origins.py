@@ -13,13 +13,13 @@ from mayflydb.query.cosmos_sql.scope import ROOT, find_aggregate
 from mayflydb.query.cosmos_sql.syntax import (
     Expression,
     Field,
+    FromSource,
     Literal,
     Name,
     Object,
-    Parameter,
     Path,
+    QueryParameter,
     Select,
-    Source,
     Subquery,
     output_name,
     output_names,
@@ -34,25 +34,25 @@ class Origin(Enum):
     COMPUTED = "computed"
 
 
-class Traced(msgspec.Struct, frozen=True):
+class TracedValue(msgspec.Struct, frozen=True):
     """The origin of a value. `made`: the object constructor that makes it, whose names mean what `known` says."""
 
     kind: Origin
-    made: Object | None = None
+    constructor: Object | None = None
     known: Known = MappingProxyType({})
 
 
-Known: TypeAlias = Mapping[str, Traced]
+Known: TypeAlias = Mapping[str, TracedValue]
 """The origins of aliases."""
 
 CONTAINER: Final[Known] = MappingProxyType({})
 """Outside of the outermost SELECT: ROOT, and the first name of FROM, is the document."""
 
-_DOCUMENT: Final = Traced(Origin.PATH)
-_COMPUTED: Final = Traced(Origin.COMPUTED)
+_DOCUMENT: Final = TracedValue(Origin.PATH)
+_COMPUTED: Final = TracedValue(Origin.COMPUTED)
 
 
-def origins_of(sources: tuple[Source, ...], outer: Known, *, inside: bool = False) -> Known:
+def origins_of(sources: tuple[FromSource, ...], outer: Known, *, inside: bool = False) -> Known:
     """The origins of all aliases that these sources and `outer` give. `inside`: the first source is no container."""
     known = dict(outer)
     for place, source in enumerate(sources):
@@ -63,20 +63,20 @@ def origins_of(sources: tuple[Source, ...], outer: Known, *, inside: bool = Fals
     return known
 
 
-def _source_origin(source: Source, known: Known, *, head: bool) -> Traced:
+def _source_origin(source: FromSource, known: Known, *, head: bool) -> TracedValue:
     node = source.expression
     if isinstance(node, Subquery):
-        found = _selected(node.select, known, head=head)
+        found = _subquery_origin(node.select, known, head=head)
     elif head:
         return _DOCUMENT
     else:
         found = origin_of(node, known)
     if not source.unnest:
         return found
-    return _COMPUTED if found.kind is Origin.COMPUTED else Traced(Origin.ELEMENTS)
+    return _COMPUTED if found.kind is Origin.COMPUTED else TracedValue(Origin.ELEMENTS)
 
 
-def _selected(select: Select, outer: Known, *, head: bool) -> Traced:
+def _subquery_origin(select: Select, outer: Known, *, head: bool) -> TracedValue:
     """The origin of the rows of a subquery."""
     known = origins_of(select.sources, outer, inside=not head)
     parts = [select.value] if select.value is not None else [item.expression for item in select.items]
@@ -89,16 +89,16 @@ def _selected(select: Select, outer: Known, *, head: bool) -> Traced:
     if select.value is not None:
         return origin_of(select.value, known)
     fields = zip(output_names(select), parts, strict=True)
-    made = Object(fields=tuple(Field(name=name, value=value) for name, value in fields))
-    return Traced(Origin.COMPUTED, made, known)
+    constructor = Object(fields=tuple(Field(name=name, value=value) for name, value in fields))
+    return TracedValue(Origin.COMPUTED, constructor, known)
 
 
-def origin_of(node: Expression, known: Known) -> Traced:
+def origin_of(node: Expression, known: Known) -> TracedValue:
     """The origin of the value of an expression."""
     if isinstance(node, Name):
         return known.get(node.name, _DOCUMENT if node.name.upper() == ROOT else _COMPUTED)
     if isinstance(node, Object):
-        return Traced(Origin.COMPUTED, node, known)
+        return TracedValue(Origin.COMPUTED, node, known)
     if not isinstance(node, Path):
         return _COMPUTED
     found = origin_of(node.base, known)
@@ -107,10 +107,10 @@ def origin_of(node: Expression, known: Known) -> Traced:
     return found
 
 
-def _below(value: Traced, step: Expression) -> Traced:
+def _below(value: TracedValue, step: Expression) -> TracedValue:
     if value.kind is not Origin.COMPUTED:
-        return value if isinstance(step, Literal | Parameter) else _COMPUTED
-    if value.made is None or not isinstance(step, Literal):
+        return value if isinstance(step, Literal | QueryParameter) else _COMPUTED
+    if value.constructor is None or not isinstance(step, Literal):
         return _COMPUTED
-    held = [field.value for field in value.made.fields if field.name == step.value]
+    held = [field.value for field in value.constructor.fields if field.name == step.value]
     return origin_of(held[-1], value.known) if held else _COMPUTED

@@ -13,55 +13,55 @@ from mayflydb.query.cosmos_sql.faults import (
     syntax_error,
 )
 from mayflydb.query.cosmos_sql.functions.vector import is_distance
-from mayflydb.query.cosmos_sql.lexer import Kind, Token, tokenize
+from mayflydb.query.cosmos_sql.lexer import Token, TokenKind, tokenize
 from mayflydb.query.cosmos_sql.syntax import (
     Array,
     Between,
     Binary,
-    Call,
     Conditional,
     Expression,
     Field,
+    FromSource,
+    FunctionCall,
     In,
-    Item,
     Like,
     Literal,
     Logical,
     Name,
-    Node,
     Object,
     Order,
-    Parameter,
+    ParsedQuery,
     Path,
+    QueryParameter,
     Select,
-    Source,
-    Statement,
+    SelectItem,
     Subquery,
+    SyntaxNode,
     Unary,
     children,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import UNDEFINED
 from mayflydb.query.cosmos_sql.vocabulary import RESERVED, STRICTLY_RESERVED, is_reserved
 
-LONGEST_TEXT: Final = 512 * 1024
+MAX_TEXT_BYTES: Final = 512 * 1024
 """Bytes of UTF-8, as the service documents it."""
 
-LONGEST_REMEMBERED: Final = 16 * 1024
+MAX_CACHED_CHARACTERS: Final = 16 * 1024
 """Longer texts are parsed again each time: their trees would fill the cache with hundreds of megabytes."""
 
 SUBQUERY_LEVELS: Final = 4
 """How many levels of nesting a subquery counts for: running one takes about as many calls."""
 
-DEEPEST_NESTING: Final = 100
+MAX_NESTING: Final = 100
 """Brackets, calls, subqueries and prefix operators inside one another."""
 
-TALLEST_TREE: Final = 150
+MAX_TREE_HEIGHT: Final = 150
 """Levels of the tree; chains of operators other than AND and OR count one each."""
 
 LITERALS: Final = {"true": True, "false": False, "null": None, "undefined": UNDEFINED}
 
 _CONDITIONAL, _OR, _AND, _COMPARISON = 1, 3, 4, 10
-POWERS: Final = {
+BINDING_POWERS: Final = {
     "?": _CONDITIONAL, "??": 2, "OR": _OR, "AND": _AND,
     "=": _COMPARISON, "!=": _COMPARISON, "<>": _COMPARISON, "<": _COMPARISON, "<=": _COMPARISON, ">": _COMPARISON,
     ">=": _COMPARISON, "IN": _COMPARISON, "BETWEEN": _COMPARISON, "LIKE": _COMPARISON, "NOT": _COMPARISON,
@@ -74,37 +74,37 @@ _FUNCTIONS = frozenset({"LEFT", "RIGHT"})
 _SUBQUERY_FORMS = frozenset({"EXISTS", "ARRAY", "ALL", "FIRST", "LAST"})
 
 
-def parse(text: str, lenient: bool = False) -> Statement:
+def parse(text: str, lenient: bool = False) -> ParsedQuery:
     """The syntax tree of `text`; BadQuery with code and place, or Unsupported for what Mayfly refuses by name.
 
     `lenient`: names may be reserved words and aliases strings, and subqueries may have TOP, ORDER BY and OFFSET LIMIT.
     """
-    if len(text) > LONGEST_TEXT or len(text.encode("utf-8", "surrogatepass")) > LONGEST_TEXT:
-        raise bad_query(f"The query is longer than {LONGEST_TEXT} bytes.", 0, len(text))
-    return _remembered(text, lenient) if len(text) <= LONGEST_REMEMBERED else _parsed(text, lenient)
+    if len(text) > MAX_TEXT_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_TEXT_BYTES:
+        raise bad_query(f"The query is longer than {MAX_TEXT_BYTES} bytes.", 0, len(text))
+    return _parse_cached(text, lenient) if len(text) <= MAX_CACHED_CHARACTERS else _parse(text, lenient)
 
 
 @lru_cache(maxsize=512)
-def _remembered(text: str, lenient: bool) -> Statement:
-    return _parsed(text, lenient)
+def _parse_cached(text: str, lenient: bool) -> ParsedQuery:
+    return _parse(text, lenient)
 
 
-def _parsed(text: str, lenient: bool) -> Statement:
+def _parse(text: str, lenient: bool) -> ParsedQuery:
     try:
-        select = Parser(text, lenient).statement()
+        select = Parser(text, lenient).parse_statement()
     except RecursionError:
         raise _too_deep(0, len(text)) from None
     _check_height(select)
-    return Statement(text, select)
+    return ParsedQuery(text, select)
 
 
 def _too_deep(start: int, end: int) -> Exception:
-    return bad_query(f"The query is nested more than {DEEPEST_NESTING} levels deep.", start, end)
+    return bad_query(f"The query is nested more than {MAX_NESTING} levels deep.", start, end)
 
 
-def _check_height(root: Node) -> None:
-    level: list[Node] = [root]
-    for _ in range(TALLEST_TREE):
+def _check_height(root: SyntaxNode) -> None:
+    level: list[SyntaxNode] = [root]
+    for _ in range(MAX_TREE_HEIGHT):
         level = [child for node in level for child in children(node)]
         if not level:
             return
@@ -129,7 +129,7 @@ class Parser:
     def advance(self) -> Token:
         """The current token, stepping past it; the last token is never passed."""
         token = self.token
-        if token.kind is not Kind.END:
+        if token.kind is not TokenKind.END:
             self.place += 1
             self.token = self.tokens[self.place]
         return token
@@ -148,9 +148,9 @@ class Parser:
     def expect(self, symbol: str) -> None:
         """Step past `symbol` or fail."""
         if not self.accept(symbol):
-            raise self.unexpected()
+            raise self.unexpected_token()
 
-    def unexpected(self) -> Exception:
+    def unexpected_token(self) -> Exception:
         """The syntax error at the current token."""
         return syntax_error(self.token.text, self.token.start, self.token.end)
 
@@ -158,164 +158,166 @@ class Parser:
         """Where the token before the current one ended."""
         return self.tokens[self.place - 1].end if self.place else 0
 
-    def word(self) -> str:
+    def take_word(self) -> str:
         """Any word, keywords included."""
-        if self.token.kind is not Kind.WORD:
-            raise self.unexpected()
+        if self.token.kind is not TokenKind.WORD:
+            raise self.unexpected_token()
         return self.advance().text
 
-    def name(self) -> str:
+    def take_name(self) -> str:
         """A word where only a name can stand: after a dot, after AS, after `udf.`."""
         if not self.lenient and is_reserved(self.token.text):
-            raise self.unexpected()
-        return self.word()
+            raise self.unexpected_token()
+        return self.take_word()
 
     def at_identifier(self) -> bool:
         """Whether the current token can name something."""
         token = self.token
-        return token.kind is Kind.WORD and token.upper not in self.reserved and token.text not in LITERALS
+        return token.kind is TokenKind.WORD and token.upper not in self.reserved and token.text not in LITERALS
 
-    def outermost(self, clause: str, start: int, code: str) -> None:
+    def refuse_in_subquery(self, clause: str, start: int, code: str) -> None:
         """Refuse the clause that ends before the current token if it stands in a subquery."""
         if self.subqueries and not self.lenient:
             raise bad_query(f"{clause} is not supported in subqueries.", start, self.last_end(), code)
 
     # Clauses.
 
-    def statement(self) -> Select:
+    def parse_statement(self) -> Select:
         """A whole query."""
-        select = self.select()
-        if self.token.kind is not Kind.END:
-            raise self.unexpected()
+        select = self.parse_select()
+        if self.token.kind is not TokenKind.END:
+            raise self.unexpected_token()
         return select
 
-    def select(self) -> Select:
+    def parse_select(self) -> Select:
         """`SELECT` with all its clauses."""
         start = self.token.start
         self.expect("SELECT")
         distinct = self.accept("DISTINCT")
-        top = self.top() if self.token.upper == "TOP" else None
-        star, value, items = self.selection()
-        sources = self.sources() if self.accept("FROM") else ()
-        where = self.expression() if self.accept("WHERE") else None
-        group_by = self.group_by() if self.accept("GROUP") else ()
-        order_by = self.order_by() if self.accept("ORDER") else ()
-        offset, limit = self.window() if self.token.upper == "OFFSET" else (None, None)
+        top = self.parse_top() if self.token.upper == "TOP" else None
+        star, value, items = self.parse_selection()
+        sources = self.parse_sources() if self.accept("FROM") else ()
+        where = self.parse_expression() if self.accept("WHERE") else None
+        group_by = self.parse_group_by() if self.accept("GROUP") else ()
+        order_by = self.parse_order_by() if self.accept("ORDER") else ()
+        offset, limit = self.parse_window() if self.token.upper == "OFFSET" else (None, None)
         return Select(
             distinct=distinct, top=top, star=star, value=value, items=items, sources=sources, where=where,
             group_by=group_by, order_by=order_by, offset=offset, limit=limit, start=start, end=self.last_end(),
         )  # fmt: skip
 
-    def top(self) -> Expression:
+    def parse_top(self) -> Expression:
         """`TOP n`."""
         start = self.advance().start
-        found = self.count()
-        self.outermost("'TOP'", start, TOP_IN_SUBQUERY)
+        found = self.parse_count()
+        self.refuse_in_subquery("'TOP'", start, TOP_IN_SUBQUERY)
         return found
 
-    def window(self) -> tuple[Expression, Expression]:
+    def parse_window(self) -> tuple[Expression, Expression]:
         """`OFFSET n LIMIT m`."""
         start = self.advance().start
-        offset = self.count()
+        offset = self.parse_count()
         self.expect("LIMIT")
-        limit = self.count()
-        self.outermost("'OFFSET LIMIT' clause", start, LIMIT_IN_SUBQUERY)
+        limit = self.parse_count()
+        self.refuse_in_subquery("'OFFSET LIMIT' clause", start, LIMIT_IN_SUBQUERY)
         return offset, limit
 
-    def count(self) -> Expression:
+    def parse_count(self) -> Expression:
         """The number of TOP, OFFSET or LIMIT: a literal or a parameter."""
-        if self.token.kind not in (Kind.NUMBER, Kind.PARAMETER):
-            raise self.unexpected()
-        return self.primary()
+        if self.token.kind not in (TokenKind.NUMBER, TokenKind.PARAMETER):
+            raise self.unexpected_token()
+        return self.parse_primary()
 
-    def selection(self) -> tuple[bool, Expression | None, tuple[Item, ...]]:
+    def parse_selection(self) -> tuple[bool, Expression | None, tuple[SelectItem, ...]]:
         """What SELECT puts out: star, VALUE or a list."""
         if self.accept("*"):
             return True, None, ()
         if self.accept("VALUE"):
-            return False, self.expression(), ()
-        items = [self.item()]
+            return False, self.parse_expression(), ()
+        items = [self.parse_item()]
         while self.accept(","):
-            items.append(self.item())
+            items.append(self.parse_item())
         return False, None, tuple(items)
 
-    def item(self) -> Item:
+    def parse_item(self) -> SelectItem:
         """`expression [[AS] alias]`."""
         start = self.token.start
-        expression = self.expression()
+        expression = self.parse_expression()
         alias: str | None = None
         if self.accept("AS"):
-            alias = self.quoted_or_word() if self.lenient else self.name()
-        elif self.at_identifier() or (self.lenient and self.token.kind is Kind.STRING):
-            alias = self.quoted_or_word()
-        return Item(expression=expression, alias=alias, start=start, end=self.last_end())
+            alias = self.take_quoted_or_word() if self.lenient else self.take_name()
+        elif self.at_identifier() or (self.lenient and self.token.kind is TokenKind.STRING):
+            alias = self.take_quoted_or_word()
+        return SelectItem(expression=expression, alias=alias, start=start, end=self.last_end())
 
-    def quoted_or_word(self) -> str:
+    def take_quoted_or_word(self) -> str:
         """A name as a string literal or any word."""
-        return str(self.advance().value) if self.token.kind is Kind.STRING else self.word()
+        return str(self.advance().value) if self.token.kind is TokenKind.STRING else self.take_word()
 
-    def sources(self) -> tuple[Source, ...]:
+    def parse_sources(self) -> tuple[FromSource, ...]:
         """The inputs of FROM, joined."""
-        sources = [self.source()]
+        sources = [self.parse_source()]
         while self.accept("JOIN"):
-            sources.append(self.source())
+            sources.append(self.parse_source())
         return tuple(sources)
 
-    def source(self) -> Source:
+    def parse_source(self) -> FromSource:
         """`x IN collection` or `collection [[AS] alias]`."""
         start = self.token.start
         if self.at_identifier() and self.peek().upper == "IN":
-            alias: str | None = self.word()
+            alias: str | None = self.take_word()
             self.advance()
-            return Source(expression=self.collection(), alias=alias, unnest=True, start=start, end=self.last_end())
-        expression = self.collection()
+            return FromSource(
+                expression=self.parse_collection(), alias=alias, unnest=True, start=start, end=self.last_end()
+            )
+        expression = self.parse_collection()
         alias = None
         if self.accept("AS"):
-            alias = self.name()
+            alias = self.take_name()
         elif self.at_identifier():
-            alias = self.word()
-        return Source(expression=expression, alias=alias, unnest=False, start=start, end=self.last_end())
+            alias = self.take_word()
+        return FromSource(expression=expression, alias=alias, unnest=False, start=start, end=self.last_end())
 
-    def collection(self) -> Expression:
+    def parse_collection(self) -> Expression:
         """A name, a path below one, or a subquery."""
         token = self.token
-        found = self.operand()
+        found = self.parse_operand()
         base = found.base if isinstance(found, Path) else found
         if isinstance(base, Name) or (isinstance(found, Subquery) and not found.form):
             return found
         raise syntax_error(token.text, token.start, token.end)
 
-    def group_by(self) -> tuple[Expression, ...]:
+    def parse_group_by(self) -> tuple[Expression, ...]:
         """`BY e, …` after GROUP."""
         self.expect("BY")
-        return self.expressions()
+        return self.parse_expressions()
 
-    def order_by(self) -> tuple[Order, ...]:
+    def parse_order_by(self) -> tuple[Order, ...]:
         """`BY e [ASC|DESC], …` or `BY RANK e` after ORDER."""
         start = self.tokens[self.place - 1].start
         self.expect("BY")
         # RANK is a word like any other: what is ordered may be called so.
-        if self.token.upper == "RANK" and self.peek().kind is Kind.WORD and self.peek().upper not in _AFTER_KEY:
-            return (self.rank(start),)
-        orders = [self.order()]
+        if self.token.upper == "RANK" and self.peek().kind is TokenKind.WORD and self.peek().upper not in _AFTER_KEY:
+            return (self.parse_rank(start),)
+        orders = [self.parse_order()]
         while self.accept(","):
-            orders.append(self.order())
-        self.outermost("'ORDER BY'", start, ORDER_IN_SUBQUERY)
+            orders.append(self.parse_order())
+        self.refuse_in_subquery("'ORDER BY'", start, ORDER_IN_SUBQUERY)
         return tuple(orders)
 
-    def rank(self, start: int) -> Order:
+    def parse_rank(self, start: int) -> Order:
         """`RANK e`."""
         self.expect("RANK")
-        expression = self.expression()
+        expression = self.parse_expression()
         if self.token.upper in ("ASC", "DESC"):
             message = "Specifying a sort order (ASC or DESC) in the ORDER BY RANK clause is not allowed."
             raise bad_query(message, self.token.start, self.token.end)
         return Order(expression=expression, descending=False, rank=True, start=start, end=self.last_end())
 
-    def order(self) -> Order:
+    def parse_order(self) -> Order:
         """One sort key."""
         start = self.token.start
-        expression = self.expression()
+        expression = self.parse_expression()
         direction = self.token
         descending = self.accept("DESC")
         if (descending or self.accept("ASC")) and is_distance(expression):
@@ -325,79 +327,79 @@ class Parser:
 
     # Expressions.
 
-    def expressions(self) -> tuple[Expression, ...]:
+    def parse_expressions(self) -> tuple[Expression, ...]:
         """One or more, separated by commas."""
-        found = [self.expression()]
+        found = [self.parse_expression()]
         while self.accept(","):
-            found.append(self.expression())
+            found.append(self.parse_expression())
         return tuple(found)
 
-    def expression(self, floor: int = 0) -> Expression:
+    def parse_expression(self, floor: int = 0) -> Expression:
         """An expression of operators that bind at least as tightly as `floor`."""
-        left = self.operand()
+        left = self.parse_operand()
         predicated = False
         while True:
-            power = POWERS.get(self.token.upper)
+            power = BINDING_POWERS.get(self.token.upper)
             if power is None or power < floor:
                 return left
-            predicate = power == _COMPARISON and self.token.kind is Kind.WORD
+            predicate = power == _COMPARISON and self.token.kind is TokenKind.WORD
             if predicate and predicated and not self.lenient:
-                raise self.unexpected()
+                raise self.unexpected_token()
             predicated = predicate
-            left = self.infix(left, power)
+            left = self.parse_infix(left, power)
 
-    def infix(self, left: Expression, power: int) -> Expression:
+    def parse_infix(self, left: Expression, power: int) -> Expression:
         """The operator at the current token, applied to `left` and what follows."""
         if power in (_AND, _OR):
-            return self.logical(left, power)
+            return self.parse_logical(left, power)
         if power == _CONDITIONAL:
-            return self.conditional(left)
+            return self.parse_conditional(left)
         symbol = self.advance().upper
         if power == _COMPARISON and symbol.isalpha():
-            return self.predicate(left, symbol)
-        right = self.expression(power + 1)
+            return self.parse_predicate(left, symbol)
+        right = self.parse_expression(power + 1)
         symbol = "!=" if symbol == "<>" else symbol
         return Binary(operator=symbol, left=left, right=right, start=left.start, end=right.end)
 
-    def logical(self, first: Expression, power: int) -> Expression:
+    def parse_logical(self, first: Expression, power: int) -> Expression:
         """A chain of AND or of OR."""
         symbol = self.token.upper
         operands = [first]
         while self.accept(symbol):
-            operands.append(self.expression(power + 1))
+            operands.append(self.parse_expression(power + 1))
         return Logical(operator=symbol, operands=tuple(operands), start=first.start, end=operands[-1].end)
 
-    def conditional(self, test: Expression) -> Expression:
+    def parse_conditional(self, test: Expression) -> Expression:
         """`? chosen : otherwise`."""
         self.enter()
         self.expect("?")
-        chosen = self.expression()
+        chosen = self.parse_expression()
         self.expect(":")
-        otherwise = self.expression(_CONDITIONAL)
+        otherwise = self.parse_expression(_CONDITIONAL)
         self.depth -= 1
         return Conditional(test=test, chosen=chosen, otherwise=otherwise, start=test.start, end=otherwise.end)
 
-    def predicate(self, operand: Expression, symbol: str) -> Expression:
+    def parse_predicate(self, operand: Expression, symbol: str) -> Expression:
         """`[NOT] IN`, `[NOT] BETWEEN` and `[NOT] LIKE`; the first word is read already."""
         negated = symbol == "NOT"
         if negated:
             symbol = self.advance().upper
         if symbol == "IN":
-            choices = self.bracketed("(", ")")
+            choices = self.parse_bracketed("(", ")")
             if not choices:
-                raise self.unexpected()
+                raise self.unexpected_token()
             return In(operand=operand, choices=choices, negated=negated, start=operand.start, end=self.last_end())
         if symbol == "BETWEEN":
-            low = self.expression(_COMPARISON + 1)
+            low = self.parse_expression(_COMPARISON + 1)
             self.expect("AND")
-            high = self.expression(_COMPARISON + 1)
+            high = self.parse_expression(_COMPARISON + 1)
             return Between(operand=operand, low=low, high=high, negated=negated, start=operand.start, end=high.end)
         if symbol != "LIKE":
             self.place -= 1
             self.token = self.tokens[self.place]
-            raise self.unexpected()
-        pattern = self.expression(_COMPARISON + 1)
-        escape = self.primary() if self.accept("ESCAPE") else None
+            raise self.unexpected_token()
+        pattern = self.parse_expression(_COMPARISON + 1)
+        escape = self.parse_primary() if self.accept("ESCAPE") else None
         return Like(
             operand=operand, pattern=pattern, escape=escape, negated=negated, start=operand.start, end=self.last_end()
         )
@@ -405,92 +407,92 @@ class Parser:
     def enter(self) -> None:
         """Go one level deeper; whoever calls this takes it back by `depth -= 1`."""
         self.depth += 1
-        if self.depth > DEEPEST_NESTING:
+        if self.depth > MAX_NESTING:
             raise _too_deep(self.token.start, self.token.end)
 
-    def bracketed(self, opening: str, closing: str) -> tuple[Expression, ...]:
+    def parse_bracketed(self, opening: str, closing: str) -> tuple[Expression, ...]:
         """`opening e, … closing`, possibly empty."""
         self.enter()
         self.expect(opening)
         found: tuple[Expression, ...] = ()
         if self.token.upper != closing:
-            found = self.expressions()
+            found = self.parse_expressions()
         self.expect(closing)
         self.depth -= 1
         return found
 
-    def operand(self) -> Expression:
+    def parse_operand(self) -> Expression:
         """A prefix operator and its operand, or a primary with the path below it."""
         token = self.token
         if token.upper in ("NOT", "-", "+", "~"):
             self.enter()
             self.advance()
-            operand = self.operand()
+            operand = self.parse_operand()
             self.depth -= 1
             return Unary(operator=token.upper, operand=operand, start=token.start, end=operand.end)
-        base = self.primary()
+        base = self.parse_primary()
         if self.token.upper not in (".", "["):
             return base
         steps: list[Expression] = []
         while self.token.upper in (".", "["):
-            steps.append(self.step())
+            steps.append(self.parse_step())
         return Path(base=base, steps=tuple(steps), start=token.start, end=self.last_end())
 
-    def step(self) -> Expression:
+    def parse_step(self) -> Expression:
         """`.name` or `[expression]`."""
         if self.advance().upper == ".":
             token = self.token
-            return Literal(value=self.name(), start=token.start, end=token.end)
+            return Literal(value=self.take_name(), start=token.start, end=token.end)
         self.enter()
-        found = self.expression()
+        found = self.parse_expression()
         self.expect("]")
         self.depth -= 1
         return found
 
-    def primary(self) -> Expression:
+    def parse_primary(self) -> Expression:
         """A literal, parameter, name, call, constructor, bracket or subquery."""
         token = self.token
-        if token.kind is Kind.NUMBER or token.kind is Kind.STRING:
+        if token.kind is TokenKind.NUMBER or token.kind is TokenKind.STRING:
             self.advance()
             return Literal(value=token.value, start=token.start, end=token.end)
-        if token.kind is Kind.PARAMETER:
+        if token.kind is TokenKind.PARAMETER:
             self.advance()
-            return Parameter(name=token.text, start=token.start, end=token.end)
+            return QueryParameter(name=token.text, start=token.start, end=token.end)
         if token.upper == "(":
-            return self.parenthesis()
+            return self.parse_parenthesis()
         if token.upper == "[":
-            items = self.bracketed("[", "]")
+            items = self.parse_bracketed("[", "]")
             return Array(items=items, start=token.start, end=self.last_end())
         if token.upper == "{":
-            return self.object()
-        if token.kind is Kind.WORD:
-            return self.named()
-        raise self.unexpected()
+            return self.parse_object()
+        if token.kind is TokenKind.WORD:
+            return self.parse_word_expression()
+        raise self.unexpected_token()
 
-    def parenthesis(self) -> Expression:
+    def parse_parenthesis(self) -> Expression:
         """`(e)` or `(SELECT …)`."""
         if self.peek().upper == "SELECT":
-            return self.subquery("", self.token.start)
+            return self.parse_subquery("", self.token.start)
         self.enter()
         self.advance()
-        found = self.expression()
+        found = self.parse_expression()
         self.expect(")")
         self.depth -= 1
         return found
 
-    def subquery(self, form: str, start: int) -> Subquery:
+    def parse_subquery(self, form: str, start: int) -> Subquery:
         """`(SELECT …)`, the word before it read already."""
         self.depth += SUBQUERY_LEVELS - 1
         self.enter()
         self.expect("(")
         self.subqueries += 1
-        select = self.select()
+        select = self.parse_select()
         self.subqueries -= 1
         self.expect(")")
         self.depth -= SUBQUERY_LEVELS
         return Subquery(form=form, select=select, start=start, end=self.last_end())
 
-    def object(self) -> Expression:
+    def parse_object(self) -> Expression:
         """`{name: e, …}`."""
         start = self.token.start
         self.enter()
@@ -500,14 +502,14 @@ class Parser:
             if fields:
                 self.expect(",")
             at = self.token.start
-            name = self.quoted_or_word()
+            name = self.take_quoted_or_word()
             self.expect(":")
-            value = self.expression()
+            value = self.parse_expression()
             fields.append(Field(name=name, value=value, start=at, end=value.end))
         self.depth -= 1
         return Object(fields=tuple(fields), start=start, end=self.last_end())
 
-    def named(self) -> Expression:
+    def parse_word_expression(self) -> Expression:
         """What starts with a word: literal, subquery form, call or name."""
         token = self.token
         if token.text in LITERALS:
@@ -515,17 +517,17 @@ class Parser:
             return Literal(value=LITERALS[token.text], start=token.start, end=token.end)
         if token.upper in _SUBQUERY_FORMS and self.peek().upper == "(" and self.peek(2).upper == "SELECT":
             self.advance()
-            return self.subquery(token.upper, token.start)
+            return self.parse_subquery(token.upper, token.start)
         udf = token.upper == "UDF" and self.peek().upper == "."
         if udf:
             self.advance()
             self.advance()
-            name = self.name()
+            name = self.take_name()
         elif token.upper in self.reserved and not (token.upper in _FUNCTIONS and self.peek().upper == "("):
-            raise self.unexpected()
+            raise self.unexpected_token()
         else:
             name = self.advance().text
         if not udf and self.token.upper != "(":
             return Name(name=name, start=token.start, end=token.end)
-        arguments = self.bracketed("(", ")")
-        return Call(name=name, arguments=arguments, udf=udf, start=token.start, end=self.last_end())
+        arguments = self.parse_bracketed("(", ")")
+        return FunctionCall(name=name, arguments=arguments, udf=udf, start=token.start, end=self.last_end())

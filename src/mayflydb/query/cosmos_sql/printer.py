@@ -6,30 +6,30 @@ import json
 from collections.abc import Callable
 from typing import Any, Final
 
-from mayflydb.query.cosmos_sql.parser import POWERS
+from mayflydb.query.cosmos_sql.parser import BINDING_POWERS
 from mayflydb.query.cosmos_sql.syntax import (
     Array,
     Between,
     Binary,
-    Call,
     Conditional,
     Expression,
-    Figure,
     FilterSlot,
+    FromSource,
+    FunctionCall,
     In,
-    Item,
     Like,
     Literal,
     Logical,
     Name,
-    Node,
     Object,
     Order,
-    Parameter,
     Path,
+    QueryParameter,
     Select,
-    Source,
+    SelectItem,
+    StatisticPlaceholder,
     Subquery,
+    SyntaxNode,
     Unary,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED
@@ -40,7 +40,7 @@ FILTER_SLOT: Final = "{documentdb-formattableorderbyquery-filter}"
 
 _PREFIX = 100
 _PRIMARY = 200
-_COMPARISON = POWERS["="]
+_COMPARISON = BINDING_POWERS["="]
 
 
 def print_select(select: Select) -> str:
@@ -74,7 +74,7 @@ def _head(select: Select) -> str:
     return " ".join(words)
 
 
-def _item(item: Item) -> str:
+def _item(item: SelectItem) -> str:
     text = print_expression(item.expression)
     if item.alias is None:
         return text
@@ -85,7 +85,7 @@ def _is_name(word: str) -> bool:
     return word.isidentifier() and word.isascii() and not is_reserved(word)
 
 
-def _source(source: Source) -> str:
+def _source(source: FromSource) -> str:
     text = print_expression(source.expression)
     if source.unnest:
         return f"{source.alias} IN {text}"
@@ -102,13 +102,13 @@ def print_expression(expression: Expression) -> str:
     return _print(expression)[0]
 
 
-def _within(expression: Node, floor: int) -> str:
+def _within(expression: SyntaxNode, floor: int) -> str:
     """The text of an operand, in brackets if it binds more loosely than `floor`."""
     text, power = _print(expression)
     return text if power >= floor else f"({text})"
 
 
-def _print(node: Node) -> tuple[str, int]:
+def _print(node: SyntaxNode) -> tuple[str, int]:
     """The text and how tightly its outermost operator binds."""
     return _PRINTERS[type(node)](node)
 
@@ -143,12 +143,12 @@ def _unary(node: Unary) -> tuple[str, int]:
 
 
 def _binary(node: Binary) -> tuple[str, int]:
-    power = POWERS[node.operator]
+    power = BINDING_POWERS[node.operator]
     return f"{_within(node.left, power)} {node.operator} {_within(node.right, power + 1)}", power
 
 
 def _logical(node: Logical) -> tuple[str, int]:
-    power = POWERS[node.operator]
+    power = BINDING_POWERS[node.operator]
     return f" {node.operator} ".join(_within(operand, power + 1) for operand in node.operands), power
 
 
@@ -173,12 +173,12 @@ def _negatable(node: Between | In | Like) -> str:
 
 
 def _conditional(node: Conditional) -> tuple[str, int]:
-    power = POWERS["?"]
+    power = BINDING_POWERS["?"]
     chosen, otherwise = print_expression(node.chosen), _within(node.otherwise, power)
     return f"{_within(node.test, power + 1)} ? {chosen} : {otherwise}", power
 
 
-def _call(node: Call) -> tuple[str, int]:
+def _call(node: FunctionCall) -> tuple[str, int]:
     arguments = ", ".join(map(print_expression, node.arguments))
     return f"{'udf.' if node.udf else ''}{node.name}({arguments})", _PRIMARY
 
@@ -200,7 +200,7 @@ def _filter_slot(node: FilterSlot) -> tuple[str, int]:
 
 _PRINTERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     Literal: _literal,
-    Parameter: lambda node: (node.name, _PRIMARY),
+    QueryParameter: lambda node: (node.name, _PRIMARY),
     Name: lambda node: (node.name, _PRIMARY),
     Path: _path,
     Unary: _unary,
@@ -210,10 +210,10 @@ _PRINTERS: Final[dict[type, Callable[[Any], tuple[str, int]]]] = {
     In: _in,
     Like: _like,
     Conditional: _conditional,
-    Call: _call,
+    FunctionCall: _call,
     Array: lambda node: (f"[{', '.join(map(print_expression, node.items))}]", _PRIMARY),
     Object: _object,
     Subquery: _subquery,
     FilterSlot: _filter_slot,
-    Figure: lambda node: (f"{{{node.name}}}", _PRIMARY),
+    StatisticPlaceholder: lambda node: (f"{{{node.name}}}", _PRIMARY),
 }

@@ -7,18 +7,27 @@ from typing import Any
 
 from mayflydb.query.cosmos_sql.bounds import Bounds, bounds_of
 from mayflydb.query.cosmos_sql.context import Context
-from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
-from mayflydb.query.cosmos_sql.execute import Accumulation, Cursor, Program, Sorted, accumulate, collect, frames, rows
+from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
+from mayflydb.query.cosmos_sql.execute import (
+    Accumulation,
+    Program,
+    RowPosition,
+    SortedAccumulation,
+    bind_rows,
+    collect,
+    rows,
+    start_accumulation,
+)
 from mayflydb.query.cosmos_sql.faults import bad_query
-from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, fixed_keys, sort_paths
+from mayflydb.query.cosmos_sql.keys import KeyPath, filter_paths, find_key_values, sort_paths
 from mayflydb.query.cosmos_sql.operators import Frame
 from mayflydb.query.cosmos_sql.parser import parse
-from mayflydb.query.cosmos_sql.ranking import nothing_counted, ranking_of
+from mayflydb.query.cosmos_sql.ranking import empty_statistics, ranking_of
 from mayflydb.query.cosmos_sql.reads import properties
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
-from mayflydb.query.cosmos_sql.select import Selects
+from mayflydb.query.cosmos_sql.select import SelectCompiler
 from mayflydb.query.cosmos_sql.strict import check
-from mayflydb.query.cosmos_sql.syntax import Call, Node, Select, Statement, children, is_identity
+from mayflydb.query.cosmos_sql.syntax import FunctionCall, ParsedQuery, Select, SyntaxNode, children, is_identity
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 
@@ -35,12 +44,25 @@ class Query:
     """
 
     __slots__ = (
-        "_blank", "_where", "declared", "is_identity", "is_whole", "needs_merge", "parameters", "program", "ranking", "reads",
-        "reads_documents", "skip", "statement", "streams", "take",
+        "_blank",
+        "_where",
+        "declared",
+        "has_blocking_source",
+        "is_identity",
+        "needs_merge",
+        "parameters",
+        "program",
+        "ranking",
+        "reads",
+        "reads_documents",
+        "skip",
+        "statement",
+        "streams",
+        "take",
     )  # fmt: skip
 
     def __init__(
-        self, statement: Statement, parameters: Parameters, declared: Declared, program: Program, slots: int
+        self, statement: ParsedQuery, parameters: Parameters, declared: Declarations, program: Program, slots: int
     ) -> None:
         select = statement.select
         self.statement = statement
@@ -52,8 +74,8 @@ class Query:
         self.streams = program.streams and self.reads_documents and self.ranking is None
         self.skip = program.skip
         self.take = program.take
-        self.is_whole = program.whole is not None
-        self.needs_merge = self.is_whole or needs_merge(select)
+        self.has_blocking_source = program.blocking_source is not None
+        self.needs_merge = self.has_blocking_source or needs_merge(select)
         self.is_identity = self.streams and is_identity(select)
         self.reads = properties(select, self.is_identity, declared.computed)
         self._where = program.where
@@ -62,10 +84,10 @@ class Query:
 
     def matches(self, document: Value, context: Context) -> bool:
         """Whether some row of the document passes WHERE."""
-        if self.is_whole:
+        if self.has_blocking_source:
             return bool(collect(self.program, self._frame(document, context)))
         if self.program.inputs:
-            return any(True for _ in frames(self.program, self._frame(document, context)))
+            return any(True for _ in bind_rows(self.program, self._frame(document, context)))
         where = self._where
         return where is None or where([context, document, *self._blank]) is True
 
@@ -83,29 +105,34 @@ class Query:
     def accumulator(self, context: Context) -> Accumulator:
         """A fresh accumulator: one execution of the whole query."""
         assert self.ranking is None
-        return Accumulator(self, context, accumulate(self.program))
+        return Accumulator(self, context, start_accumulation(self.program))
 
     @property
-    def resumes(self) -> bool:
+    def can_resume(self) -> bool:
         """Whether a page can begin behind a row by its sort values: ORDER BY, without groups and DISTINCT."""
         program = self.program
-        return bool(program.orders) and program.grouping is None and not program.distinct and program.whole is None
+        return (
+            bool(program.orders)
+            and program.grouping is None
+            and not program.distinct
+            and program.blocking_source is None
+        )
 
-    def sorted_page(self, context: Context, after: Cursor | None, rows: int) -> SortedPage:
+    def sorted_page(self, context: Context, after: RowPosition | None, rows: int) -> SortedPage:
         """An accumulator for at most `rows` rows of a query that resumes, behind the row at `after`."""
-        return SortedPage(self, context, Sorted(self.program, after, rows))
+        return SortedPage(self, context, SortedAccumulation(self.program, after, rows))
 
     def key_equalities(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
         """The partition keys that WHERE admits, as tuples over `paths`; None if it does not fix every path.
 
         It is a superset: WHERE must still be applied. An empty list means that no key can match.
         """
-        fixed = fixed_keys(self.statement.select, self.parameters, paths)
+        fixed = find_key_values(self.statement.select, self.parameters, paths)
         return fixed if fixed is None or not fixed or len(fixed[0]) == len(paths) else None
 
     def key_prefixes(self, paths: Sequence[KeyPath]) -> list[tuple[Value, ...]] | None:
         """The same for as many leading paths as are fixed; None if not even the first is."""
-        return fixed_keys(self.statement.select, self.parameters, paths)
+        return find_key_values(self.statement.select, self.parameters, paths)
 
     def sort_paths(self) -> tuple[tuple[KeyPath | None, bool], ...]:
         """ORDER BY as (path of the document, descending); the path is None where the key is anything else."""
@@ -151,7 +178,7 @@ class Accumulator:
 
     def _feed(self, document: Value, tie: Any) -> None:
         frame = self._query._frame(document, self._context)  # noqa: SLF001 -- the two are one unit
-        self.matched += self._accumulation.take(frame, tie)
+        self.matched += self._accumulation.add_document(frame, tie)
 
     def results(self) -> list[Value]:
         """The result rows. Call it once, after the last document."""
@@ -163,18 +190,18 @@ class SortedPage(Accumulator):
 
     __slots__ = ("_sorted",)
 
-    def __init__(self, query: Query, context: Context, accumulation: Sorted) -> None:
+    def __init__(self, query: Query, context: Context, accumulation: SortedAccumulation) -> None:
         super().__init__(query, context, accumulation)
         self._sorted = accumulation
 
     @property
-    def satisfied(self) -> bool:
+    def is_satisfied(self) -> bool:
         """Whether there are enough rows, should no document that is still to come sort before one that came."""
-        return self._sorted.satisfied
+        return self._sorted.is_satisfied
 
-    def placed(self) -> list[tuple[Value, Cursor]]:
+    def positioned_rows(self) -> list[tuple[Value, RowPosition]]:
         """The page's rows in order, each with the place behind which another page can begin."""
-        return self._sorted.placed()
+        return self._sorted.positioned_rows()
 
 
 def functions_in(text: str) -> list[str]:
@@ -182,10 +209,10 @@ def functions_in(text: str) -> list[str]:
     if "udf" not in text.lower():
         return []
     found: list[str] = []
-    nodes: list[Node] = [parse(text, lenient=True).select]
+    nodes: list[SyntaxNode] = [parse(text, lenient=True).select]
     while nodes:
         node = nodes.pop()
-        if isinstance(node, Call) and node.udf:
+        if isinstance(node, FunctionCall) and node.udf:
             found.append(node.name)
         nodes += children(node)
     return found
@@ -204,7 +231,9 @@ def needs_merge(select: Select) -> bool:
     )
 
 
-def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHING, *, lenient: bool = False) -> Query:
+def compile_query(
+    text: str, parameters: Parameters, declared: Declarations = NO_DECLARATIONS, *, lenient: bool = False
+) -> Query:
     """The query of `text` with its parameters (`@name` -> decoded JSON) built in; BadQuery or Unsupported.
 
     `declared`: what the container adds to its documents. `lenient`: what can be run is run, though the service refuses it.
@@ -215,16 +244,16 @@ def compile_query(text: str, parameters: Parameters, declared: Declared = NOTHIN
         check(statement, parameters)
     if query.ranking is not None:
         # What is scored is compiled again when its figures are known; here its faults are found.
-        for select in (query.ranking.statistics(), query.ranking.components(nothing_counted(query.ranking), 0)[0]):
+        for select in (query.ranking.statistics(), query.ranking.components(empty_statistics(query.ranking), 0)[0]):
             compile_select(text, select, parameters, declared)
     return query
 
 
-def compile_select(text: str, select: Select, parameters: Parameters, declared: Declared) -> Query:
+def compile_select(text: str, select: Select, parameters: Parameters, declared: Declarations) -> Query:
     """The query of a tree that was read, or made, from `text`."""
-    selects = Selects(parameters, declared)
+    selects = SelectCompiler(parameters, declared)
     try:
-        program = selects.program(select, container=bool(select.sources))
+        program = selects.compile_select(select, container=bool(select.sources))
     except RecursionError:
         raise bad_query("The query is nested too deeply.", 0, len(text)) from None
-    return Query(Statement(text, select), parameters, declared, program, selects.slots.count)
+    return Query(ParsedQuery(text, select), parameters, declared, program, selects.slots.count)

@@ -19,9 +19,17 @@ from mayflydb.query.cosmos_sql.keys import KeyPath
 from mayflydb.query.cosmos_sql.printer import print_expression, print_select
 from mayflydb.query.cosmos_sql.query import Query
 from mayflydb.query.cosmos_sql.ranking import Ranking, Score, placeholders
-from mayflydb.query.cosmos_sql.rewrite import rewritten
+from mayflydb.query.cosmos_sql.rewrite import rewrite_query
 from mayflydb.query.cosmos_sql.scope import find_aggregate, is_aggregate
-from mayflydb.query.cosmos_sql.syntax import Call, Expression, FilterSlot, Literal, Select, Subquery, output_names
+from mayflydb.query.cosmos_sql.syntax import (
+    Expression,
+    FilterSlot,
+    FunctionCall,
+    Literal,
+    Select,
+    Subquery,
+    output_names,
+)
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
 RangeOf: TypeAlias = Callable[[tuple[Value, ...]], tuple[str, str]]
@@ -42,8 +50,8 @@ def plan(
     `ranges`: how many partition key ranges the container has.
     """
     select = query.statement.select
-    if query.is_whole:
-        return _whole_plan(query, features, ranges)
+    if query.has_blocking_source:
+        return _blocking_plan(query, features, ranges)
     if query.program.grouping is not None:
         # Without effect, and no client could merge it.
         select = replace(select, order_by=())
@@ -51,13 +59,13 @@ def plan(
         what = {"hybridSearchQueryInfo": _hybrid_info(query, query.ranking)}
     else:
         what = {"queryInfo": _query_info(query, select)}
-    _check_features(_needed(query, select), features)
+    _check_features(_required_features(query, select), features)
     # A query without FROM is about no document: it runs in one place.
     keys = query.key_prefixes(partition_key_paths) if query.reads_documents else []
-    return _planned(what, list(_ranges(keys, range_of)))
+    return _build_plan(what, list(_ranges(keys, range_of)))
 
 
-def _planned(what: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
+def _build_plan(what: dict[str, Any], ranges: list[dict[str, Any]]) -> dict[str, Any]:
     return {"partitionedQueryExecutionInfoVersion": PLAN_VERSION, **what, "queryRanges": ranges}
 
 
@@ -82,7 +90,7 @@ def _ranges(keys: list[tuple[Value, ...]] | None, range_of: RangeOf) -> Iterator
         yield {"min": low, "max": high, "isMinInclusive": True, "isMaxInclusive": low == high}
 
 
-def _needed(query: Query, select: Select) -> Iterator[str]:
+def _required_features(query: Query, select: Select) -> Iterator[str]:
     """The features a client must have, in the order in which a refusal lists them."""
     if query.ranking is not None:
         yield "HybridSearch"
@@ -108,18 +116,18 @@ def _needed(query: Query, select: Select) -> Iterator[str]:
     yield from (feature for feature, needed in needs.items() if needed)
 
 
-def _aggregates(select: Select) -> list[Call]:
+def _aggregates(select: Select) -> list[FunctionCall]:
     """The aggregates of the SELECT list; BadQuery for one that is part of something else, which no client can merge."""
-    found: list[Call] = []
-    for node in _selected(select):
-        if isinstance(node, Call) and is_aggregate(node):
+    found: list[FunctionCall] = []
+    for node in _selected_expressions(select):
+        if isinstance(node, FunctionCall) and is_aggregate(node):
             found.append(node)
         elif (inner := find_aggregate(node)) is not None:
             raise bad_query(COMPOSITION, inner.start, inner.end)
     return found
 
 
-def _selected(select: Select) -> list[Expression]:
+def _selected_expressions(select: Select) -> list[Expression]:
     return [select.value] if select.value is not None else [item.expression for item in select.items]
 
 
@@ -139,14 +147,14 @@ def _query_info(query: Query, select: Select) -> dict[str, Any]:
         "groupByAliases": names if aliased else [],
         "aggregates": [PLAN_NAMES[call.name.upper()] for call in aggregates] if select.value is not None else [],
         "groupByAliasToAggregateType": _alias_types(select, names) if aliased else {},
-        "rewrittenQuery": rewritten(select, query.skip + (query.take or 0), grouped=grouped),
+        "rewrittenQuery": rewrite_query(select, query.skip + (query.take or 0), grouped=grouped),
         "hasSelectValue": select.value is not None,
         "hasNonStreamingOrderBy": query.program.nearest,
         "dCountInfo": None,
     }
 
 
-def _whole_plan(query: Query, features: AbstractSet[str], ranges: int) -> dict[str, Any]:
+def _blocking_plan(query: Query, features: AbstractSet[str], ranges: int) -> dict[str, Any]:
     """Of a query whose first subquery gives no row before it has seen every document.
 
     Clients count distinct values themselves; anything else runs where one range has all documents.
@@ -165,13 +173,13 @@ def _whole_plan(query: Query, features: AbstractSet[str], ranges: int) -> dict[s
             "distinctType": "Unordered", "rewrittenQuery": print_select(counted), "dCountInfo": {"dCountAlias": alias},
         }  # fmt: skip
     else:
-        check_whole(query, ranges)
-    return _planned({"queryInfo": info}, [_EVERYWHERE])
+        check_blocking_source(query, ranges)
+    return _build_plan({"queryInfo": info}, [_EVERYWHERE])
 
 
-def check_whole(query: Query, ranges: int) -> None:
+def check_blocking_source(query: Query, ranges: int) -> None:
     """Unsupported for a query over several partition key ranges whose answers cannot be merged into its own."""
-    if query.is_whole and ranges > 1:
+    if query.has_blocking_source and ranges > 1:
         what = "DISTINCT, GROUP BY, TOP, OFFSET LIMIT or an aggregate in the first subquery of FROM"
         first = query.statement.select.sources[0]
         raise unsupported(f"{what} over several partition key ranges", first.start, first.end)
@@ -179,7 +187,7 @@ def check_whole(query: Query, ranges: int) -> None:
 
 def counted_values(select: Select) -> Select | None:
     """The SELECT DISTINCT whose rows a query counts, and does nothing else; None for any other query."""
-    selected = _selected(select)
+    selected = _selected_expressions(select)
     inner = select.sources[0].expression
     plain = Select(
         value=select.value, items=select.items, sources=select.sources[:1], start=select.start, end=select.end
@@ -196,7 +204,7 @@ def counted_values(select: Select) -> Select | None:
 
 def _counts_rows(node: Expression) -> bool:
     """Whether it is COUNT of a constant."""
-    if not isinstance(node, Call) or node.udf or node.name.upper() != "COUNT":
+    if not isinstance(node, FunctionCall) or node.udf or node.name.upper() != "COUNT":
         return False
     counted = node.arguments[0]
     return isinstance(counted, Literal) and counted.value is not UNDEFINED
@@ -205,7 +213,7 @@ def _counts_rows(node: Expression) -> bool:
 def _distinct_type(select: Select) -> str:
     if not select.distinct:
         return "None"
-    selected = _selected(select)
+    selected = _selected_expressions(select)
     if len(selected) == 1 and len(select.order_by) == 1:
         key = print_expression(select.order_by[0].expression)
         return "Ordered" if print_expression(selected[0]) == key else "Unordered"
@@ -214,29 +222,31 @@ def _distinct_type(select: Select) -> str:
 
 def _alias_types(select: Select, names: Iterable[str]) -> dict[str, str | None]:
     return {
-        name: PLAN_NAMES[node.name.upper()] if isinstance(node, Call) and is_aggregate(node) else None
-        for name, node in zip(names, _selected(select), strict=True)
+        name: PLAN_NAMES[node.name.upper()] if isinstance(node, FunctionCall) and is_aggregate(node) else None
+        for name, node in zip(names, _selected_expressions(select), strict=True)
     }
 
 
-def _hybrid_info(query: Query, asked: Ranking) -> dict[str, Any]:
+def _hybrid_info(query: Query, ranking: Ranking) -> dict[str, Any]:
     stop = query.skip + (query.take or 0)
-    components = asked.components(placeholders(asked), stop)
+    components = ranking.components(placeholders(ranking), stop)
     return {
-        "globalStatisticsQuery": print_select(asked.statistics()),
-        "componentQueryInfos": [_component_info(asked, *each) for each in zip(asked.scores, components, strict=True)],
+        "globalStatisticsQuery": print_select(ranking.statistics_query()),
+        "componentQueryInfos": [
+            _component_info(ranking, *each) for each in zip(ranking.scores, components, strict=True)
+        ],
         "componentWithoutPayloadQueryInfos": [],
         "projectionQueryInfo": None,
-        "componentWeights": [abs(score.weight) for score in asked.scores] if asked.weighted else [],
-        "skip": None if asked.select.offset is None else query.skip,
+        "componentWeights": [abs(score.weight) for score in ranking.scores] if ranking.weighted else [],
+        "skip": None if ranking.select.offset is None else query.skip,
         "take": query.take,
-        "requiresGlobalStatistics": bool(asked.texts),
+        "requiresGlobalStatistics": bool(ranking.texts),
     }
 
 
-def _component_info(asked: Ranking, score: Score, component: Select) -> dict[str, Any]:
+def _component_info(ranking: Ranking, score: Score, component: Select) -> dict[str, Any]:
     # The Python client replaces the filter of ORDER BY together with the figures, and only then.
-    sent = replace(component, where=FilterSlot(condition=component.where)) if asked.texts else component
+    sent = replace(component, where=FilterSlot(condition=component.where)) if ranking.texts else component
     numbers = {
         name: node.value if isinstance(node, Literal) else None
         for name, node in (("top", component.top), ("offset", component.offset), ("limit", component.limit))

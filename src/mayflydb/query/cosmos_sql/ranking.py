@@ -32,25 +32,25 @@ from mayflydb.query.cosmos_sql.syntax import (
     HIGHEST_COUNT,
     Array,
     Binary,
-    Call,
     Expression,
-    Figure,
-    Item,
+    FromSource,
+    FunctionCall,
     Literal,
-    Node,
     Order,
-    Parameter,
+    QueryParameter,
     Select,
-    Source,
+    SelectItem,
+    StatisticPlaceholder,
     Subquery,
+    SyntaxNode,
     Unary,
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 
-LEAST_ROWS: Final = 120
+MIN_ROWS: Final = 120
 """How many items each score puts forward at least; beyond, twice as many as are asked for."""
 
-MOST_SCORES: Final = 20
+MAX_SCORES: Final = 20
 """Each has a query that repeats all of them. Ours; the service names no limit."""
 
 RANK_CONSTANT: Final = 60
@@ -61,7 +61,7 @@ _WORST_VECTOR: Final = 1.79769e308
 """Scores of items that have none, in the service's own numbers."""
 
 
-class Figures(msgspec.Struct, frozen=True):
+class TextStatistics(msgspec.Struct, frozen=True):
     """What full-text scores rest on: the number of items, and for each full-text score the words and the hits of its phrases."""
 
     documents: Expression
@@ -71,7 +71,7 @@ class Figures(msgspec.Struct, frozen=True):
 class Score(msgspec.Struct, frozen=True):
     """A VectorDistance or a FullTextScore of `phrases`. A negative `weight` puts the lowest first."""
 
-    call: Call
+    call: FunctionCall
     phrases: tuple[Expression, ...] = ()
     weight: float = 1.0
 
@@ -93,19 +93,22 @@ class Ranking(msgspec.Struct, frozen=True):
         """The full-text scores."""
         return tuple(score for score in self.scores if score.phrases)
 
-    def statistics(self) -> Select:
+    def statistics_query(self) -> Select:
         """The query that counts what full-text scores rest on; those of several ranges can be added up."""
-        texts = Array(items=tuple(_statistics(score) for score in self.texts))
-        count = Call(name="COUNT", arguments=(Literal(value=1),), udf=False)
-        items = (Item(expression=count, alias="documentCount"), Item(expression=texts, alias="fullTextStatistics"))
+        texts = Array(items=tuple(_statistics_expression(score) for score in self.texts))
+        count = FunctionCall(name="COUNT", arguments=(Literal(value=1),), udf=False)
+        items = (
+            SelectItem(expression=count, alias="documentCount"),
+            SelectItem(expression=texts, alias="fullTextStatistics"),
+        )
         return Select(items=items, sources=self.select.sources)
 
-    def components(self, figures: Figures, stop: int) -> tuple[Select, ...]:
+    def components(self, statistics: TextStatistics, stop: int) -> tuple[Select, ...]:
         """For each score the query for the items it puts first, enough for a result that ends at `stop`."""
-        expressions = self._expressions(figures)
+        expressions = self._expressions(statistics)
         shown = [_or_worst(*each) for each in zip(self.scores, expressions, strict=True)]
         fields = [("payload", ordered_payload(self.select)), ("componentScores", Array(items=tuple(shown)))]
-        bound = min(max(LEAST_ROWS, 2 * stop), HIGHEST_COUNT)
+        bound = min(max(MIN_ROWS, 2 * stop), HIGHEST_COUNT)
         found: list[Select] = []
         for score, expression in zip(self.scores, expressions, strict=True):
             order = Order(expression=expression, descending=score.descending)
@@ -115,44 +118,47 @@ class Ranking(msgspec.Struct, frozen=True):
             found.append(select if select.offset is None else from_the_start(select, bound))
         return tuple(found)
 
-    def _expressions(self, figures: Figures) -> list[Expression]:
-        texts = iter(figures.texts)
+    def _expressions(self, statistics: TextStatistics) -> list[Expression]:
+        texts = iter(statistics.texts)
         found: list[Expression] = []
         for score in self.scores:
             if score.phrases:
-                arguments = (score.call.arguments[0], Array(items=score.phrases), figures.documents, *next(texts))
+                arguments = (score.call.arguments[0], Array(items=score.phrases), statistics.documents, *next(texts))
                 found.append(_call(fulltext.SCORE, *arguments))
             else:
                 found.append(_call(vector.SCORE, *score.call.arguments))
         return found
 
 
-def placeholders(ranking: Ranking) -> Figures:
+def placeholders(ranking: Ranking) -> TextStatistics:
     """What clients replace by what they have counted."""
     prefix = "documentdb-formattablehybridsearchquery"
     texts = (
-        (Figure(name=f"{prefix}-totalwordcount-{number}"), Figure(name=f"{prefix}-hitcountsarray-{number}"))
+        (
+            StatisticPlaceholder(name=f"{prefix}-totalwordcount-{number}"),
+            StatisticPlaceholder(name=f"{prefix}-hitcountsarray-{number}"),
+        )
         for number in range(len(ranking.texts))
     )
-    return Figures(Figure(name=f"{prefix}-totaldocumentcount"), tuple(texts))
+    return TextStatistics(StatisticPlaceholder(name=f"{prefix}-totaldocumentcount"), tuple(texts))
 
 
-def counted(row: dict[str, Any]) -> Figures:
+def parse_statistics(row: dict[str, Any]) -> TextStatistics:
     """What the query for statistics has counted."""
     texts = (
         (Literal(value=each["totalWordCount"]), Array(items=tuple(Literal(value=hits) for hits in each["hitCounts"])))
         for each in row["fullTextStatistics"]
     )
-    return Figures(Literal(value=row["documentCount"]), tuple(texts))
+    return TextStatistics(Literal(value=row["documentCount"]), tuple(texts))
 
 
-def nothing_counted(ranking: Ranking) -> Figures:
+def empty_statistics(ranking: Ranking) -> TextStatistics:
     """The figures of no items."""
     none = Literal(value=0)
-    return Figures(none, tuple((none, Array(items=(none,) * len(score.phrases))) for score in ranking.texts))
+    return TextStatistics(none, tuple((none, Array(items=(none,) * len(score.phrases))) for score in ranking.texts))
 
 
-def fused(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Value]:
+def fuse_ranks(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Value]:
     """The payloads of what the components have found, by the sum of weight / (60 + rank) over the scores, as clients fuse them.
 
     Ranks are dense: equal scores have the same rank. Equal sums are in the order of their rids, as text.
@@ -171,11 +177,11 @@ def fused(scores: Sequence[Score], found: Sequence[list[Any]]) -> list[Value]:
     return [rows[row][1]["payload"] for row in best]
 
 
-def _call(name: str, *arguments: Expression) -> Call:
-    return Call(name=name, arguments=arguments, udf=False)
+def _call(name: str, *arguments: Expression) -> FunctionCall:
+    return FunctionCall(name=name, arguments=arguments, udf=False)
 
 
-def _statistics(score: Score) -> Expression:
+def _statistics_expression(score: Score) -> Expression:
     text = score.call.arguments[0]
     hits = (_call("COUNTIF", _call(fulltext.CONTAINS, text, phrase)) for phrase in score.phrases)
     total = _call("SUM", _call(fulltext.WORD_COUNT, text))
@@ -207,16 +213,16 @@ def ranking_of(select: Select, parameters: Parameters) -> Ranking | None:
     if not calls or not all(vector.is_distance(call) or _is_score(call) for call in calls):
         message = "The ORDER BY RANK clause must be followed by a VectorDistance and/or a FullTextScore function call."
         raise bad_query(message, order.start, order.end, NO_SCORE)
-    if len(calls) > MOST_SCORES:
-        raise bad_query(f"RRF takes at most {MOST_SCORES} scores.", order.start, order.end)
-    scores = tuple(Score(call, _phrases(call, parameters)) for call in calls if isinstance(call, Call))
+    if len(calls) > MAX_SCORES:
+        raise bad_query(f"RRF takes at most {MAX_SCORES} scores.", order.start, order.end)
+    scores = tuple(Score(call, _phrases(call, parameters)) for call in calls if isinstance(call, FunctionCall))
     if weights is not None:
         scores = tuple(replace(score, weight=weight) for score, weight in zip(scores, weights, strict=True))
     return Ranking(select, scores, weights is not None)
 
 
-def _is_score(node: Node) -> bool:
-    return isinstance(node, Call) and not node.udf and node.name.upper() == "FULLTEXTSCORE"
+def _is_score(node: SyntaxNode) -> bool:
+    return isinstance(node, FunctionCall) and not node.udf and node.name.upper() == "FULLTEXTSCORE"
 
 
 def _check_sources(select: Select, order: Order) -> None:
@@ -232,7 +238,7 @@ def _check_sources(select: Select, order: Order) -> None:
     _check_subquery(first)
 
 
-def _check_subquery(source: Source) -> None:
+def _check_subquery(source: FromSource) -> None:
     node = source.expression
     if isinstance(node, Subquery):
         message = "Subqueries in the FROM clause are not allowed with the ORDER BY RANK clause."
@@ -242,17 +248,17 @@ def _check_subquery(source: Source) -> None:
 def _fused_calls(order: Order, parameters: Parameters) -> tuple[tuple[Expression, ...], list[float] | None]:
     """The scores and, if they are given, their weights; no scores for an RRF of fewer than two."""
     node = order.expression
-    if not isinstance(node, Call) or node.udf or node.name.upper() != "RRF":
+    if not isinstance(node, FunctionCall) or node.udf or node.name.upper() != "RRF":
         return (node,), None
     calls, weights = node.arguments, None
-    if calls and isinstance(calls[-1], Array | Parameter):
+    if calls and isinstance(calls[-1], Array | QueryParameter):
         *scored, last = calls
         calls, weights = tuple(scored), _weights(last, parameters, len(scored))
     return (calls if len(calls) > 1 else ()), weights
 
 
 def _weights(node: Expression, parameters: Parameters, count: int) -> list[float]:
-    if isinstance(node, Parameter):
+    if isinstance(node, QueryParameter):
         given = parameters.get(node.name)
     else:
         given = [_constant(item) for item in node.items] if isinstance(node, Array) else None
@@ -279,12 +285,12 @@ def _is_weight(value: Any) -> bool:
 
 def _phrases(call: Expression, parameters: Parameters) -> tuple[Expression, ...]:
     """What a FullTextScore looks for: its further arguments, or the elements of one array."""
-    if not isinstance(call, Call) or not _is_score(call):
+    if not isinstance(call, FunctionCall) or not _is_score(call):
         return ()
     phrases = call.arguments[1:]
     if len(phrases) == 1:
         (given,) = phrases
-        held = parameters.get(given.name) if isinstance(given, Parameter) else None
+        held = parameters.get(given.name) if isinstance(given, QueryParameter) else None
         if isinstance(given, Array):
             phrases = given.items
         elif type(held) is list:

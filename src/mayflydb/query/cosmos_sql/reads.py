@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 
 from mayflydb.query.cosmos_sql.keys import document_of
-from mayflydb.query.cosmos_sql.syntax import Literal, Name, Node, Path, Select, children
+from mayflydb.query.cosmos_sql.syntax import Literal, Name, Path, Select, SyntaxNode, children
 
 
 def properties(select: Select, identity: bool, computed: Container[str]) -> frozenset[str] | None:
@@ -18,19 +18,19 @@ def properties(select: Select, identity: bool, computed: Container[str]) -> froz
     if document is None or (select.star and not identity):
         return None
     found: set[str] = set()
-    nodes: list[Node] = [select.where] if identity and select.where is not None else []
+    nodes: list[SyntaxNode] = [select.where] if identity and select.where is not None else []
     if not identity:
         nodes = [child for child in children(select) if child is not select.sources[0]]
     while nodes:
         node = nodes.pop()
-        if isinstance(node, Path) and isinstance(node.base, Name) and document.is_called(node.base.name):
+        if isinstance(node, Path) and isinstance(node.base, Name) and document.is_alias(node.base.name):
             first, *rest = node.steps
             if not isinstance(first, Literal) or type(first.value) is not str or first.value in computed:
                 return None
             found.add(first.value)
             nodes += rest
         elif isinstance(node, Name):
-            if document.is_called(node.name):
+            if document.is_alias(node.name):
                 return None
         elif isinstance(node, Select) and node.star:
             return None

@@ -14,11 +14,10 @@ from mayflydb.query.cosmos_sql.scope import ROOT, is_aggregate
 from mayflydb.query.cosmos_sql.syntax import (
     HIGHEST_COUNT,
     Array,
-    Call,
     Expression,
     Field,
     FilterSlot,
-    Item,
+    FunctionCall,
     Literal,
     Logical,
     Name,
@@ -26,29 +25,30 @@ from mayflydb.query.cosmos_sql.syntax import (
     Order,
     Path,
     Select,
+    SelectItem,
     output_names,
 )  # fmt: skip
 
 
-def rewritten(select: Select, stop: int, *, grouped: bool) -> str:
+def rewrite_query(select: Select, stop: int, *, grouped: bool) -> str:
     """What to send to each range; empty for the original text. `stop`: where OFFSET LIMIT ends."""
     if grouped:
-        return print_select(_groups(select))
+        return print_select(_rewrite_grouped(select))
     if select.order_by:
-        return print_select(_ordered(select, stop))
+        return print_select(_rewrite_sorted(select, stop))
     if select.offset is not None:
         return print_select(from_the_start(select, stop))
     return ""
 
 
-def _groups(select: Select) -> Select:
+def _rewrite_grouped(select: Select) -> Select:
     """Partial aggregates; DISTINCT, TOP and LIMIT are left to the client, which alone sees whole groups."""
     plain = replace(select, distinct=False, top=None, offset=None, limit=None)
     if not select.group_by and select.value is not None:
         return replace(plain, value=_payload_value(select.value))
-    items = [Item(expression=_payload(select), alias="payload")]
+    items = [SelectItem(expression=_payload(select), alias="payload")]
     if select.group_by:
-        items.insert(0, Item(expression=_wrapped(select.group_by), alias="groupByItems"))
+        items.insert(0, SelectItem(expression=_wrap_items(select.group_by), alias="groupByItems"))
     return replace(plain, value=None, items=tuple(items))
 
 
@@ -65,19 +65,21 @@ def _payload_value(node: Expression) -> Expression:
 
 def _partial(node: Expression) -> Expression:
     """An aggregate in the form that clients can merge; anything else as it is."""
-    if not isinstance(node, Call) or not is_aggregate(node):
+    if not isinstance(node, FunctionCall) or not is_aggregate(node):
         return node
     name = node.name.upper()
     if name == "AVG":
-        return object_of([("item", object_of([("sum", _like(node, "SUM")), ("count", _like(node, "COUNT"))]))])
+        return object_of(
+            [("item", object_of([("sum", _with_name(node, "SUM")), ("count", _with_name(node, "COUNT"))]))]
+        )
     if name in ("MIN", "MAX"):
-        counted = object_of([(name.lower(), node), ("count", _like(node, "COUNT"))])
+        counted = object_of([(name.lower(), node), ("count", _with_name(node, "COUNT"))])
         return object_of([("item", node), ("item2", counted)])
     return object_of([("item", node)])
 
 
-def _like(call: Call, name: str) -> Call:
-    return Call(name=name, arguments=call.arguments, udf=False)
+def _with_name(call: FunctionCall, name: str) -> FunctionCall:
+    return FunctionCall(name=name, arguments=call.arguments, udf=False)
 
 
 def object_of(fields: Iterable[tuple[str, Expression]]) -> Object:
@@ -85,12 +87,12 @@ def object_of(fields: Iterable[tuple[str, Expression]]) -> Object:
     return Object(fields=tuple(Field(name=name, value=value) for name, value in fields))
 
 
-def _wrapped(nodes: Iterable[Expression]) -> Array:
+def _wrap_items(nodes: Iterable[Expression]) -> Array:
     """`[{"item": a}, {"item": b}]`: an undefined value stays visible as `{}`."""
     return Array(items=tuple(object_of([("item", node)]) for node in nodes))
 
 
-def _ordered(select: Select, stop: int) -> Select:
+def _rewrite_sorted(select: Select, stop: int) -> Select:
     """DISTINCT leaves no place for TOP or LIMIT: a range cannot know which rows are duplicates."""
     found = with_keys(select, select.order_by, ordered_payload(select))
     found = replace(found, distinct=False, where=FilterSlot(condition=found.where))
@@ -105,18 +107,20 @@ def with_keys(select: Select, order_by: tuple[Order, ...], payload: Expression) 
     plain = isinstance(source.expression, Name) and not source.unnest
     document = (source.alias or print_expression(source.expression)) if plain else ROOT
     items = (
-        Item(expression=Path(base=Name(name=document), steps=(Literal(value="_rid"),)), alias=None),
-        Item(expression=_wrapped(order.expression for order in order_by), alias="orderByItems"),
-        Item(expression=payload, alias="payload"),
+        SelectItem(expression=Path(base=Name(name=document), steps=(Literal(value="_rid"),)), alias=None),
+        SelectItem(expression=_wrap_items(order.expression for order in order_by), alias="orderByItems"),
+        SelectItem(expression=payload, alias="payload"),
     )
-    return replace(select, star=False, value=None, items=items, where=_kept(select), order_by=order_by)
+    return replace(
+        select, star=False, value=None, items=items, where=_defined_rows_condition(select), order_by=order_by
+    )
 
 
-def _kept(select: Select) -> Expression | None:
+def _defined_rows_condition(select: Select) -> Expression | None:
     """WHERE. An undefined VALUE is no row, and clients take each row's payload for granted."""
     if select.value is None or isinstance(select.value, Name):
         return select.where
-    defined = Call(name="IS_DEFINED", arguments=(select.value,), udf=False)
+    defined = FunctionCall(name="IS_DEFINED", arguments=(select.value,), udf=False)
     return defined if select.where is None else Logical(operator="AND", operands=(select.where, defined))
 
 

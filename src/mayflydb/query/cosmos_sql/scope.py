@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from mayflydb.query.cosmos_sql.aggregates import AGGREGATES, Aggregate
 from mayflydb.query.cosmos_sql.operators import Evaluate, Frame
-from mayflydb.query.cosmos_sql.syntax import Call, Node, Subquery, children
+from mayflydb.query.cosmos_sql.syntax import FunctionCall, Subquery, SyntaxNode, children
 from mayflydb.query.cosmos_sql.values import Value
 
 Parameters: TypeAlias = Mapping[str, Value]
@@ -26,26 +26,26 @@ class Slots:
     def __init__(self) -> None:
         self.count = DOCUMENT_SLOT + 1
 
-    def take(self) -> int:
+    def allocate(self) -> int:
         """The next free place."""
         self.count += 1
         return self.count - 1
 
 
-class Scope:
+class AliasScope:
     """The aliases that a SELECT can see: its own and those of the SELECTs around it.
 
     `container` says whether ROOT, and an unknown name at the head of FROM, mean the document.
     """
 
-    def __init__(self, outer: Scope | None, *, container: bool) -> None:
+    def __init__(self, outer: AliasScope | None, *, container: bool) -> None:
         self.outer = outer
         self.container = container
         self.own: dict[str, int] = {}
 
     def resolve(self, name: str) -> int | None:
         """The place of `name`, or None."""
-        scope: Scope | None = self
+        scope: AliasScope | None = self
         while scope is not None:
             if name in scope.own:
                 return scope.own[name]
@@ -69,7 +69,7 @@ class Grouping:
         """A new group whose first row is in `frame`."""
         return [leaf(frame) for _, leaf in self.leaves], [state() for _, state, _ in self.aggregates]
 
-    def feed(self, states: list[Aggregate], frame: Frame) -> None:
+    def add_row(self, states: list[Aggregate], frame: Frame) -> None:
         """Add the row in `frame` to a group."""
         for state, (_, _, argument) in zip(states, self.aggregates, strict=True):
             state.add(argument(frame))
@@ -83,12 +83,12 @@ class Grouping:
             frame[slot] = state.result()
 
 
-def is_aggregate(node: Node) -> bool:
+def is_aggregate(node: SyntaxNode) -> bool:
     """Whether `node` is a call of an aggregate function."""
-    return isinstance(node, Call) and not node.udf and node.name.upper() in AGGREGATES
+    return isinstance(node, FunctionCall) and not node.udf and node.name.upper() in AGGREGATES
 
 
-def find_aggregate(root: Node) -> Node | None:
+def find_aggregate(root: SyntaxNode) -> SyntaxNode | None:
     """The first aggregate in an expression, those of its subqueries not counted."""
     waiting = [root]
     while waiting:

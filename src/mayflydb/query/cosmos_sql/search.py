@@ -20,20 +20,21 @@ class Search:
     Documents are told apart by their `_rid`.
     """
 
-    __slots__ = ("_accumulators", "_asked", "_context", "_counting", "_query", "results")
+    __slots__ = ("_accumulators", "_context", "_counting", "_query", "_ranking", "results")
 
     def __init__(self, query: Query, context: Context) -> None:
         assert query.ranking is not None
         self._query = query
-        self._asked = query.ranking
+        self._ranking = query.ranking
         self._context = context
-        self._counting = bool(self._asked.texts)
+        self._counting = bool(self._ranking.texts)
         self.results: list[Value] = []
-        nothing = ranking.nothing_counted(self._asked)
-        self._accumulators = self._started((self._asked.statistics(),) if self._counting else self._components(nothing))
+        empty = ranking.empty_statistics(self._ranking)
+        selects = (self._ranking.statistics_query(),) if self._counting else self._components(empty)
+        self._accumulators = self._start_accumulators(selects)
 
     @property
-    def waits(self) -> bool:
+    def needs_documents(self) -> bool:
         """Whether another round is needed."""
         return bool(self._accumulators)
 
@@ -47,17 +48,17 @@ class Search:
         found: list[list[Any]] = [accumulator.results() for accumulator in self._accumulators]
         if self._counting:
             self._counting = False
-            self._accumulators = self._started(self._components(ranking.counted(found[0][0])))
+            self._accumulators = self._start_accumulators(self._components(ranking.parse_statistics(found[0][0])))
             return
         self._accumulators = []
         query = self._query
         stop = None if query.take is None else query.skip + query.take
-        self.results = ranking.fused(self._asked.scores, found)[query.skip : stop]
+        self.results = ranking.fuse_ranks(self._ranking.scores, found)[query.skip : stop]
 
-    def _components(self, figures: ranking.Figures) -> tuple[Select, ...]:
-        return self._asked.components(figures, self._query.skip + (self._query.take or 0))
+    def _components(self, statistics: ranking.TextStatistics) -> tuple[Select, ...]:
+        return self._ranking.components(statistics, self._query.skip + (self._query.take or 0))
 
-    def _started(self, selects: tuple[Select, ...]) -> list[Accumulator]:
+    def _start_accumulators(self, selects: tuple[Select, ...]) -> list[Accumulator]:
         query = self._query
         made = (compile_select(query.statement.text, each, query.parameters, query.declared) for each in selects)
         return [each.accumulator(self._context) for each in made]
@@ -74,7 +75,7 @@ def run(query: Query, documents: Sequence[Value], context: Context) -> list[Valu
             accumulator.add(document, place)
         return accumulator.results()
     search = Search(query, context)
-    while search.waits:
+    while search.needs_documents:
         for place, document in enumerate(documents):
             search.add(document, place)
         search.advance()

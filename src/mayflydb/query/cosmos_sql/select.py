@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, cast
 
 from mayflydb.query.cosmos_sql import operators
-from mayflydb.query.cosmos_sql.compile import COMPOSITION, Expressions
-from mayflydb.query.cosmos_sql.declared import NOTHING, Declared
-from mayflydb.query.cosmos_sql.execute import Input, Program, Whole, collect, rows
+from mayflydb.query.cosmos_sql.compile import COMPOSITION, ExpressionCompiler
+from mayflydb.query.cosmos_sql.declarations import NO_DECLARATIONS, Declarations
+from mayflydb.query.cosmos_sql.execute import BlockingSource, Input, Program, collect, rows
 from mayflydb.query.cosmos_sql.faults import (
     CARDINALITY,
     LIMIT_COUNT,
@@ -29,9 +29,9 @@ from mayflydb.query.cosmos_sql.printer import print_expression
 from mayflydb.query.cosmos_sql.scope import (
     DOCUMENT_SLOT,
     ROOT,
+    AliasScope,
     Grouping,
     Parameters,
-    Scope,
     Slots,
     find_aggregate,
     is_aggregate,
@@ -41,16 +41,16 @@ from mayflydb.query.cosmos_sql.syntax import (
     HIGHEST_COUNT,
     Array,
     Expression,
+    FromSource,
     Literal,
     Name,
-    Node,
     Object,
     Order,
-    Parameter,
     Path,
+    QueryParameter,
     Select,
-    Source,
     Subquery,
+    SyntaxNode,
     children,
     is_identity,
     output_name,
@@ -58,26 +58,26 @@ from mayflydb.query.cosmos_sql.syntax import (
 )  # fmt: skip
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
-MOST_JOINS: Final = 10
+MAX_JOINS: Final = 10
 
 
-class Selects:
+class SelectCompiler:
     """Compiles the SELECTs of one query; they share its parameters, what the container declares and the places of the frame."""
 
-    def __init__(self, parameters: Parameters, declared: Declared = NOTHING) -> None:
+    def __init__(self, parameters: Parameters, declared: Declarations = NO_DECLARATIONS) -> None:
         self.parameters = parameters
         self.declared = declared
         self.slots = Slots()
 
-    def program(self, select: Select, outer: Scope | None = None, *, container: bool = False) -> Program:
+    def compile_select(self, select: Select, outer: AliasScope | None = None, *, container: bool = False) -> Program:
         """The program of a SELECT inside `outer`; `container`: an unknown name at the head of FROM means the container."""
-        scope = Scope(outer, container=container or (outer is not None and outer.container))
+        scope = AliasScope(outer, container=container or (outer is not None and outer.container))
         expressions = self._expressions(scope)
-        whole, inputs = self._inputs(select, expressions, container=container)
-        where = None if select.where is None else expressions.condition(select.where)
+        blocking, inputs = self._inputs(select, expressions, container=container)
+        where = None if select.where is None else expressions.compile_condition(select.where)
         grouping = self._grouping(select, expressions)
         # Scores after RANK are computed by queries of their own.
-        orders = tuple(_order(each, expressions) for each in _checked_orders(select, outer) if _is_key(each))
+        orders = tuple(_order(each, expressions) for each in _check_orders(select, outer) if _is_key(each))
         nearest = any(is_measure(order.expression) or is_score(order.expression) for order in select.order_by)
         if grouping is not None:
             # The one row of an aggregate has no order. https://github.com/Azure/azure-cosmos-dotnet-v3/issues/2244
@@ -87,21 +87,21 @@ class Selects:
         return Program(
             inputs=inputs, where=where, project=self._projection(select, expressions, inputs), orders=orders, grouping=grouping,
             distinct=select.distinct and not (container and outer is not None and is_identity(select)),
-            skip=skip, take=take, nearest=nearest, whole=whole,
+            skip=skip, take=take, nearest=nearest, blocking_source=blocking,
         )  # fmt: skip
 
-    def _expressions(self, scope: Scope, grouping: Grouping | None = None) -> Expressions:
-        return Expressions(self.parameters, self.slots, scope, self.subquery, grouping, self.declared)
+    def _expressions(self, scope: AliasScope, grouping: Grouping | None = None) -> ExpressionCompiler:
+        return ExpressionCompiler(self.parameters, self.slots, scope, self.compile_subquery, grouping, self.declared)
 
     # FROM.
 
     def _inputs(
-        self, select: Select, expressions: Expressions, *, container: bool
-    ) -> tuple[Whole | None, tuple[Input, ...]]:
-        if len(select.sources) > MOST_JOINS + 1:
-            extra = select.sources[MOST_JOINS + 1]
-            raise bad_query(f"A query may have at most {MOST_JOINS} JOINs.", extra.start, extra.end)
-        whole: Whole | None = None
+        self, select: Select, expressions: ExpressionCompiler, *, container: bool
+    ) -> tuple[BlockingSource | None, tuple[Input, ...]]:
+        if len(select.sources) > MAX_JOINS + 1:
+            extra = select.sources[MAX_JOINS + 1]
+            raise bad_query(f"A query may have at most {MAX_JOINS} JOINs.", extra.start, extra.end)
+        blocking: BlockingSource | None = None
         inputs: list[Input] = []
         for place, source in enumerate(select.sources):
             head = container and place == 0
@@ -109,15 +109,15 @@ class Selects:
                 self._bind(expressions.scope, source, DOCUMENT_SLOT)
                 continue
             found = self._values(source, expressions, head=head)
-            slot = self.slots.take()
+            slot = self.slots.allocate()
             self._bind(expressions.scope, source, slot)
             if isinstance(found, Program):
-                whole = Whole(slot, found, source.unnest)
+                blocking = BlockingSource(slot, found, source.unnest)
             else:
                 inputs.append(Input(slot, found))
-        return whole, tuple(inputs)
+        return blocking, tuple(inputs)
 
-    def _bind(self, scope: Scope, source: Source, slot: int) -> None:
+    def _bind(self, scope: AliasScope, source: FromSource, slot: int) -> None:
         alias = source.alias if source.alias is not None else output_name(source.expression)
         if alias is None:
             return
@@ -127,14 +127,14 @@ class Selects:
         scope.own[alias] = slot
 
     def _values(
-        self, source: Source, expressions: Expressions, *, head: bool
+        self, source: FromSource, expressions: ExpressionCompiler, *, head: bool
     ) -> Program | Callable[[Frame], Iterable[Value]]:
         """What a source takes from one row, or the program whose rows it takes when that has seen every document."""
         if isinstance(source.expression, Subquery):
-            program = self.program(source.expression.select, expressions.scope, container=head)
+            program = self.compile_select(source.expression.select, expressions.scope, container=head)
             if head and not program.is_plain:
                 return program
-            produce = _produced(program)
+            produce = _subquery_rows(program)
             return (lambda frame: _elements(produce(frame))) if source.unnest else produce
         evaluate = self._collection(source.expression, expressions, head=head)
         if source.unnest:
@@ -151,19 +151,19 @@ class Selects:
 
         return single
 
-    def _collection(self, node: Expression, expressions: Expressions, *, head: bool) -> Evaluate:
+    def _collection(self, node: Expression, expressions: ExpressionCompiler, *, head: bool) -> Evaluate:
         """At the head of FROM the first name is the container, whatever it is called."""
         if not head:
             return expressions.compile(node)
         if isinstance(node, Path):
-            return expressions.below_document(node.steps)
-        return operators.read(DOCUMENT_SLOT)
+            return expressions.compile_document_path(node.steps)
+        return operators.read_slot(DOCUMENT_SLOT)
 
     # Subqueries in expressions.
 
-    def subquery(self, node: Subquery, scope: Scope) -> Evaluate:
+    def compile_subquery(self, node: Subquery, scope: AliasScope) -> Evaluate:
         """`(SELECT …)`, EXISTS, ARRAY, ALL, FIRST or LAST as an expression."""
-        program = self.program(node.select, scope)
+        program = self.compile_select(node.select, scope)
         match node.form:
             case "EXISTS":
                 return _exists(program)
@@ -187,7 +187,7 @@ class Selects:
 
     # SELECT.
 
-    def _projection(self, select: Select, expressions: Expressions, inputs: tuple[Input, ...]) -> Evaluate:
+    def _projection(self, select: Select, expressions: ExpressionCompiler, inputs: tuple[Input, ...]) -> Evaluate:
         if select.star:
             return self._star(select, inputs)
         if select.value is not None:
@@ -200,11 +200,11 @@ class Selects:
             raise bad_query("'SELECT *' is not valid if FROM clause is omitted.", select.start, select.end)
         if len(select.sources) > 1:
             raise bad_query("'SELECT *' is only valid with a single input set.", select.start, select.end)
-        return operators.read(inputs[0].slot if inputs else DOCUMENT_SLOT)
+        return operators.read_slot(inputs[0].slot if inputs else DOCUMENT_SLOT)
 
     # Groups.
 
-    def _grouping(self, select: Select, expressions: Expressions) -> Grouping | None:
+    def _grouping(self, select: Select, expressions: ExpressionCompiler) -> Grouping | None:
         selected = [select.value] if select.value is not None else [item.expression for item in select.items]
         if not select.group_by and not any(map(find_aggregate, selected)):
             return None
@@ -220,11 +220,11 @@ class Selects:
         keys = frozenset(map(print_expression, select.group_by))
         for node in selected:
             _check_grouped(node, keys, expressions.scope)
-        return Grouping(tuple(expressions.all(select.group_by)))
+        return Grouping(tuple(expressions.compile_all(select.group_by)))
 
     # TOP, OFFSET, LIMIT.
 
-    def _window(self, select: Select, expressions: Expressions) -> tuple[int, int | None]:
+    def _window(self, select: Select, expressions: ExpressionCompiler) -> tuple[int, int | None]:
         if select.top is not None and select.offset is not None:
             raise bad_query("TOP and OFFSET LIMIT cannot be combined.", select.top.start, select.top.end)
         skip = 0 if select.offset is None else _count("OFFSET", select.offset, expressions)
@@ -233,8 +233,8 @@ class Selects:
         return skip, None if select.limit is None else _count("LIMIT", select.limit, expressions)
 
 
-def _count(clause: str, node: Expression, expressions: Expressions) -> int:
-    value: Any = expressions.parameter(node) if isinstance(node, Parameter) else getattr(node, "value", None)
+def _count(clause: str, node: Expression, expressions: ExpressionCompiler) -> int:
+    value: Any = expressions.parameter_value(node) if isinstance(node, QueryParameter) else getattr(node, "value", None)
     number = whole(value) if type(value) in NUMBERS else None
     top = clause == "TOP"
     if top and (number is None or number > HIGHEST_COUNT):
@@ -253,7 +253,7 @@ def _elements(held: Iterable[Value]) -> Iterable[Value]:
     return (item for row in held if type(row) is list for item in row)
 
 
-def _produced(program: Program) -> Callable[[Frame], Iterable[Value]]:
+def _subquery_rows(program: Program) -> Callable[[Frame], Iterable[Value]]:
     """The rows of a subquery over one document."""
     return (lambda frame: rows(program, frame)) if program.is_plain else (lambda frame: collect(program, frame))
 
@@ -268,25 +268,25 @@ def _is_key(order: Order) -> bool:
     return not order.rank or is_distance(order.expression)
 
 
-def _checked_orders(select: Select, outer: Scope | None) -> tuple[Order, ...]:
+def _check_orders(select: Select, outer: AliasScope | None) -> tuple[Order, ...]:
     for order in select.order_by:
         if order.rank and outer is not None:
             message = "The ORDER BY RANK clause is not supported in subqueries."
             raise bad_query(message, order.start, order.end, RANK_IN_SUBQUERY)
-        if isinstance(order.expression, Literal | Parameter):
+        if isinstance(order.expression, Literal | QueryParameter):
             raise unmapped_order()
         if is_distance(order.expression) and len(select.order_by) > 1:
             raise bad_query("ORDER BY VectorDistance cannot have a second sort key.", order.start, order.end)
     return select.order_by
 
 
-def _order(order: Order, expressions: Expressions) -> tuple[Evaluate, bool]:
+def _order(order: Order, expressions: ExpressionCompiler) -> tuple[Evaluate, bool]:
     """A sort key and whether it is descending; a distance goes from the nearest to the farthest."""
     node, key = order.expression, expressions.compile(order.expression)
-    return key, expressions.embedding(node).falling if is_distance(node) else order.descending
+    return key, expressions.embedding(node).is_descending if is_distance(node) else order.descending
 
 
-def _check_composition(root: Node) -> None:
+def _check_composition(root: SyntaxNode) -> None:
     """Aggregates stand alone or as parts of array and object constructors; nothing is computed from them."""
     waiting = [root]
     while waiting:
@@ -304,7 +304,7 @@ def _check_composition(root: Node) -> None:
             raise bad_query(COMPOSITION, node.start, node.end)
 
 
-def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
+def _check_grouped(root: SyntaxNode, keys: frozenset[str], scope: AliasScope) -> None:
     """Outside aggregates, a SELECT with groups may use its rows only through the grouping keys."""
     waiting = [root]
     while waiting:
@@ -322,7 +322,7 @@ def _check_grouped(root: Node, keys: frozenset[str], scope: Scope) -> None:
         waiting.extend(children(node))
 
 
-def _is_group_key(node: Node, keys: frozenset[str]) -> bool:
+def _is_group_key(node: SyntaxNode, keys: frozenset[str]) -> bool:
     """Whether `node` is a grouping key or a path below one."""
     if isinstance(node, Path):
         shorter = [Path(base=node.base, steps=node.steps[:size]) for size in range(1, len(node.steps))]

@@ -13,21 +13,21 @@ from mayflydb.model.errors import BadQuery
 from mayflydb.query.cosmos_sql.faults import CARDINALITY, MEMBER_INDEXER, TUNING_RANGE, bad_query, unmapped_order
 from mayflydb.query.cosmos_sql.functions.fulltext import is_score
 from mayflydb.query.cosmos_sql.functions.vector import DISTANCE, is_measure
-from mayflydb.query.cosmos_sql.keys import constant
+from mayflydb.query.cosmos_sql.keys import resolve_constant
 from mayflydb.query.cosmos_sql.origins import CONTAINER, Origin, origin_of, origins_of
-from mayflydb.query.cosmos_sql.parser import LONGEST_REMEMBERED, parse
+from mayflydb.query.cosmos_sql.parser import MAX_CACHED_CHARACTERS, parse
 from mayflydb.query.cosmos_sql.scope import Parameters, find_aggregate
 from mayflydb.query.cosmos_sql.syntax import (
-    Call,
+    FromSource,
+    FunctionCall,
     Name,
-    Node,
     Object,
-    Parameter,
+    ParsedQuery,
     Path,
+    QueryParameter,
     Select,
-    Source,
-    Statement,
     Subquery,
+    SyntaxNode,
     children,
 )
 from mayflydb.query.cosmos_sql.values import NUMBERS
@@ -36,22 +36,22 @@ _MULTIPLIER: Final = "searchListSizeMultiplier"
 _MULTIPLIERS: Final = (1, 100)
 
 
-def check(statement: Statement, parameters: Parameters) -> None:
+def check(statement: ParsedQuery, parameters: Parameters) -> None:
     """BadQuery for a query that the service refuses."""
-    is_short = len(statement.text) <= LONGEST_REMEMBERED
-    refusal = _remembered(statement.text) if is_short else _refusal(statement.select)
+    is_short = len(statement.text) <= MAX_CACHED_CHARACTERS
+    refusal = _find_refusal_cached(statement.text) if is_short else _find_refusal(statement.select)
     if refusal is not None:
         raise BadQuery(refusal.message, **refusal.detail)
     if parameters and DISTANCE.lower() in statement.text.lower():
-        _check_given(statement.select, parameters)
+        _check_parameter_options(statement.select, parameters)
 
 
 @lru_cache(maxsize=512)
-def _remembered(text: str) -> BadQuery | None:
-    return _refusal(parse(text).select)
+def _find_refusal_cached(text: str) -> BadQuery | None:
+    return _find_refusal(parse(text).select)
 
 
-def _refusal(select: Select) -> BadQuery | None:
+def _find_refusal(select: Select) -> BadQuery | None:
     """What is refused whatever the parameters are."""
     try:
         _check(select)
@@ -60,41 +60,41 @@ def _refusal(select: Select) -> BadQuery | None:
     return None
 
 
-def _check_given(select: Select, parameters: Parameters) -> None:
+def _check_parameter_options(select: Select, parameters: Parameters) -> None:
     """Options that are parameters, or have some."""
-    waiting: list[Node] = [select]
+    waiting: list[SyntaxNode] = [select]
     while waiting:
         node = waiting.pop()
-        if isinstance(node, Call) and is_measure(node):
+        if isinstance(node, FunctionCall) and is_measure(node):
             _check_tuning(node, parameters)
         waiting.extend(children(node))
 
 
 def _check(select: Select) -> None:
-    waiting: list[Node] = [select]
+    waiting: list[SyntaxNode] = [select]
     while waiting:
         node = waiting.pop()
         if isinstance(node, Path):
             _check_steps(node)
             waiting.append(node.base)
             continue
-        if isinstance(node, Call) and is_measure(node):
+        if isinstance(node, FunctionCall) and is_measure(node):
             _check_tuning(node, {})
-        elif isinstance(node, Subquery) and not node.form and gives_several(node.select):
+        elif isinstance(node, Subquery) and not node.form and can_give_several(node.select):
             raise bad_query(CARDINALITY, node.start, node.end)
-        if isinstance(node, Source) and isinstance(node.expression, Subquery):
+        if isinstance(node, FromSource) and isinstance(node.expression, Subquery):
             # A subquery of FROM may give any number of rows.
             node = node.expression
         waiting.extend(children(node))
     _check_order(select)
 
 
-def gives_several(select: Select) -> bool:
+def can_give_several(select: Select) -> bool:
     """Whether a SELECT inside a row can give more than one row, whatever its WHERE."""
     if is_aggregated(select):
         return False
     return any(
-        source.unnest or (isinstance(source.expression, Subquery) and gives_several(source.expression.select))
+        source.unnest or (isinstance(source.expression, Subquery) and can_give_several(source.expression.select))
         for source in select.sources
     )
 
@@ -112,7 +112,7 @@ def _check_steps(path: Path) -> None:
             raise bad_query(message, path.start, step.end + 1, MEMBER_INDEXER)
 
 
-def _is_constant(root: Node) -> bool:
+def _is_constant(root: SyntaxNode) -> bool:
     waiting = [root]
     while waiting:
         node = waiting.pop()
@@ -122,12 +122,12 @@ def _is_constant(root: Node) -> bool:
     return True
 
 
-def _check_tuning(call: Call, parameters: Parameters) -> None:
+def _check_tuning(call: FunctionCall, parameters: Parameters) -> None:
     options = call.arguments[3] if len(call.arguments) > 3 else None
-    if not isinstance(options, Object | Parameter):
+    if not isinstance(options, Object | QueryParameter):
         return
     if isinstance(options, Object):
-        given = (constant(field.value, parameters)[1] for field in options.fields if field.name == _MULTIPLIER)
+        given = (resolve_constant(field.value, parameters)[1] for field in options.fields if field.name == _MULTIPLIER)
         value: Any = next(given, None)
     else:
         held = parameters.get(options.name)

@@ -10,46 +10,46 @@ import msgspec
 from mayflydb.query.cosmos_sql.values import Value
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+class SyntaxNode(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Base of all nodes."""
 
     start: int = 0
     end: int = 0
 
 
-class Literal(Node, frozen=True):
+class Literal(SyntaxNode, frozen=True):
     """A number, string, true, false, null or undefined."""
 
     value: Value
 
 
-class Parameter(Node, frozen=True):
+class QueryParameter(SyntaxNode, frozen=True):
     """`@name`; the name includes the @."""
 
     name: str
 
 
-class Name(Node, frozen=True):
+class Name(SyntaxNode, frozen=True):
     """An identifier: an alias or the container."""
 
     name: str
 
 
-class Path(Node, frozen=True):
+class Path(SyntaxNode, frozen=True):
     """`base.a["b"][0][@p]`: properties and elements below a value. `c.a` and `c["a"]` are the same path."""
 
     base: Expression
     steps: tuple[Expression, ...]
 
 
-class Unary(Node, frozen=True):
+class Unary(SyntaxNode, frozen=True):
     """`NOT`, `-`, `+` or `~`."""
 
     operator: str
     operand: Expression
 
 
-class Binary(Node, frozen=True):
+class Binary(SyntaxNode, frozen=True):
     """Arithmetic, bitwise, comparison, `||` and `??`; `<>` is kept as `!=`."""
 
     operator: str
@@ -57,14 +57,14 @@ class Binary(Node, frozen=True):
     right: Expression
 
 
-class Logical(Node, frozen=True):
+class Logical(SyntaxNode, frozen=True):
     """`AND` or `OR` of two or more operands; a long chain is one node."""
 
     operator: str
     operands: tuple[Expression, ...]
 
 
-class Between(Node, frozen=True):
+class Between(SyntaxNode, frozen=True):
     """`operand [NOT] BETWEEN low AND high`."""
 
     operand: Expression
@@ -73,7 +73,7 @@ class Between(Node, frozen=True):
     negated: bool
 
 
-class In(Node, frozen=True):
+class In(SyntaxNode, frozen=True):
     """`operand [NOT] IN (choices)`."""
 
     operand: Expression
@@ -81,7 +81,7 @@ class In(Node, frozen=True):
     negated: bool
 
 
-class Like(Node, frozen=True):
+class Like(SyntaxNode, frozen=True):
     """`operand [NOT] LIKE pattern [ESCAPE escape]`."""
 
     operand: Expression
@@ -90,7 +90,7 @@ class Like(Node, frozen=True):
     negated: bool
 
 
-class Conditional(Node, frozen=True):
+class Conditional(SyntaxNode, frozen=True):
     """`test ? chosen : otherwise`."""
 
     test: Expression
@@ -98,7 +98,7 @@ class Conditional(Node, frozen=True):
     otherwise: Expression
 
 
-class Call(Node, frozen=True):
+class FunctionCall(SyntaxNode, frozen=True):
     """`name(arguments)`, the name as written; `udf` for `udf.name(arguments)`."""
 
     name: str
@@ -106,33 +106,33 @@ class Call(Node, frozen=True):
     udf: bool
 
 
-class Array(Node, frozen=True):
+class Array(SyntaxNode, frozen=True):
     """`[a, b]`."""
 
     items: tuple[Expression, ...]
 
 
-class Field(Node, frozen=True):
+class Field(SyntaxNode, frozen=True):
     """One `name: value` of an object."""
 
     name: str
     value: Expression
 
 
-class Object(Node, frozen=True):
+class Object(SyntaxNode, frozen=True):
     """`{"a": x}`."""
 
     fields: tuple[Field, ...]
 
 
-class Subquery(Node, frozen=True):
+class Subquery(SyntaxNode, frozen=True):
     """`(SELECT …)`; `form` is empty for a scalar, or EXISTS, ARRAY, ALL, FIRST, LAST."""
 
     form: str
     select: Select
 
 
-class FilterSlot(Node, frozen=True):
+class FilterSlot(SyntaxNode, frozen=True):
     """WHERE of a rewritten query: `condition` and the place where clients put `true` or a resume condition.
 
     The parser never makes one.
@@ -141,7 +141,7 @@ class FilterSlot(Node, frozen=True):
     condition: Expression | None
 
 
-class Figure(Node, frozen=True):
+class StatisticPlaceholder(SyntaxNode, frozen=True):
     """The place in a rewritten query where clients put a number, or an array of numbers, of what they have counted.
 
     The parser never makes one. `name`: which, without its braces.
@@ -150,14 +150,14 @@ class Figure(Node, frozen=True):
     name: str
 
 
-class Item(Node, frozen=True):
+class SelectItem(SyntaxNode, frozen=True):
     """`expression [AS alias]` in a SELECT list."""
 
     expression: Expression
     alias: str | None
 
 
-class Source(Node, frozen=True):
+class FromSource(SyntaxNode, frozen=True):
     """One input of FROM: `expression [AS alias]`, or `alias IN expression` when `unnest`."""
 
     expression: Expression
@@ -165,7 +165,7 @@ class Source(Node, frozen=True):
     unnest: bool
 
 
-class Order(Node, frozen=True):
+class Order(SyntaxNode, frozen=True):
     """One sort key. `rank`: it stands after RANK, and its place is that of the whole clause."""
 
     expression: Expression
@@ -177,15 +177,15 @@ HIGHEST_COUNT: Final = (1 << 32) - 1
 """Of TOP, OFFSET and LIMIT, as the public tests of the .NET client show it."""
 
 
-class Select(Node, frozen=True):
+class Select(SyntaxNode, frozen=True):
     """A SELECT. Exactly one of `star`, `value` and a non-empty `items` is there; `sources` is empty without FROM."""
 
     distinct: bool = False
     top: Expression | None = None
     star: bool = False
     value: Expression | None = None
-    items: tuple[Item, ...] = ()
-    sources: tuple[Source, ...] = ()
+    items: tuple[SelectItem, ...] = ()
+    sources: tuple[FromSource, ...] = ()
     where: Expression | None = None
     group_by: tuple[Expression, ...] = ()
     order_by: tuple[Order, ...] = ()
@@ -194,28 +194,28 @@ class Select(Node, frozen=True):
 
 
 Expression: TypeAlias = Union[  # noqa: UP007 -- the classes above are named before this exists
-    Literal, Parameter, Name, Path, Unary, Binary, Logical, Between, In, Like, Conditional, Call, Array, Object, Subquery,
-    FilterSlot, Figure,
+    Literal, QueryParameter, Name, Path, Unary, Binary, Logical, Between, In, Like, Conditional, FunctionCall, Array, Object,
+    Subquery, FilterSlot, StatisticPlaceholder,
 ]  # fmt: skip
 
-EXPRESSIONS: Final[tuple[type[Node], ...]] = get_args(Expression)
+EXPRESSIONS: Final[tuple[type[SyntaxNode], ...]] = get_args(Expression)
 
 
-class Statement(msgspec.Struct, frozen=True, gc=False):
+class ParsedQuery(msgspec.Struct, frozen=True, gc=False):
     """A parsed query."""
 
     text: str
     select: Select
 
 
-def children(node: Node) -> Iterator[Node]:
+def children(node: SyntaxNode) -> Iterator[SyntaxNode]:
     """The nodes directly below `node`, in the order of the text; those below an object are the values of its fields."""
     if isinstance(node, Object):
         yield from (field.value for field in node.fields)
         return
     for name in node.__struct_fields__:
         held = getattr(node, name)
-        if isinstance(held, Node):
+        if isinstance(held, SyntaxNode):
             yield held
         elif type(held) is tuple:
             yield from held

@@ -36,7 +36,7 @@ from mayflydb.frontends.cosmos.scripting.threads import Remote
 from mayflydb.frontends.cosmos.views import ContainerView
 from mayflydb.frontends.cosmos.wire import Response, json_response
 from mayflydb.model.errors import BadRequest
-from mayflydb.query.cosmos_sql import Query, check_whole, compile_query
+from mayflydb.query.cosmos_sql import Query, check_blocking_source, compile_query
 from mayflydb.query.cosmos_sql import plan as make_plan
 
 EVERYTHING = "SELECT * FROM c"
@@ -87,7 +87,7 @@ async def execute(call: Call) -> Response:
     if not named:
         scope = _scope_of_query(call, view, query)
     elif PARTITION_KEY not in call.request.headers and scope != Scope():
-        check_whole(query, len(view.ranges))
+        check_blocking_source(query, len(view.ranges))
     return await _page(call, view, query, scope, (text, parameters), functions)
 
 

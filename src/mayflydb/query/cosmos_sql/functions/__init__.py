@@ -17,7 +17,7 @@ from mayflydb.query.cosmos_sql.functions import (
     types,
     vector,
 )
-from mayflydb.query.cosmos_sql.functions.signature import Function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction
 
 FAMILIES: Final = (mathematical, string, pattern, array, types, date, vector, fulltext, spatial)
 
@@ -31,13 +31,13 @@ _OTHER_SPELLINGS: Final = {
 """Microsoft's reference writes these both ways."""
 
 
-def _table() -> dict[str, Function]:
+def _table() -> dict[str, BuiltinFunction]:
     table = {function.name: function for family in FAMILIES for function in family.FUNCTIONS}
     table.update({spelling: table[name] for spelling, name in _OTHER_SPELLINGS.items()})
     return table
 
 
-FUNCTIONS: Final[Mapping[str, Function]] = MappingProxyType(_table())
+FUNCTIONS: Final[Mapping[str, BuiltinFunction]] = MappingProxyType(_table())
 
 REFUSED: Final = frozenset({"HASH"})
 """Known and refused by name: a hash whose rule is not public."""

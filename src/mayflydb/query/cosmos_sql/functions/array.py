@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from mayflydb.query.cosmos_sql.aggregates import Maximum, Minimum
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import double, number, whole
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value, group_key, same
 
@@ -108,7 +108,7 @@ def _intersection(left: list[Any], right: list[Any]) -> list[Any]:
     return [item for key, item in _distinct(left).items() if key in kept]
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("ARRAY_CONCAT", "aa?a+", _concat),
     function("ARRAY_CONTAINS", "av?b", _contains),
     function("ARRAY_CONTAINS_ALL", "a*?*+", _contains_all),

@@ -8,7 +8,7 @@ from datetime import date
 from typing import Final
 
 from mayflydb.query.cosmos_sql.context import Context
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
@@ -62,10 +62,10 @@ def to_ticks(text: str) -> int | None:
     if ticks is None or not sign:
         return ticks
     offset = int(offset_hours) * _HOUR + int(offset_minutes) * _MINUTE
-    return _bounded(ticks - offset if sign == "+" else ticks + offset)
+    return _check_range(ticks - offset if sign == "+" else ticks + offset)
 
 
-def _bounded(ticks: int) -> int | None:
+def _check_range(ticks: int) -> int | None:
     return ticks if _FIRST <= ticks < _END else None
 
 
@@ -91,8 +91,8 @@ def to_text(ticks: int) -> str:
     return f"{date.fromordinal(days + _EPOCH_DAY).isoformat()}T{hour:02}:{minute:02}:{second:02}.{fraction:07}Z"
 
 
-def _text_or_undefined(ticks: int | None) -> Value:
-    return UNDEFINED if ticks is None or _bounded(ticks) is None else to_text(ticks)
+def _text_value(ticks: int | None) -> Value:
+    return UNDEFINED if ticks is None or _check_range(ticks) is None else to_text(ticks)
 
 
 def _calendar(ticks: int) -> date:
@@ -101,7 +101,7 @@ def _calendar(ticks: int) -> date:
 
 # Parts.
 
-_OF_PART: Final[dict[str, Callable[[int], int]]] = {
+_PART_READERS: Final[dict[str, Callable[[int], int]]] = {
     "year": lambda ticks: _calendar(ticks).year,
     "month": lambda ticks: _calendar(ticks).month,
     "day": lambda ticks: _calendar(ticks).day,
@@ -116,7 +116,7 @@ _OF_PART: Final[dict[str, Callable[[int], int]]] = {
 
 def _part(name: str, text: str) -> Value:
     part, ticks = _PARTS.get(name.lower()), to_ticks(text)
-    return UNDEFINED if part is None or ticks is None else _OF_PART[part](ticks)
+    return UNDEFINED if part is None or ticks is None else _PART_READERS[part](ticks)
 
 
 def _part_of(part: str) -> Callable[[str], Value]:
@@ -139,10 +139,10 @@ def _add(name: str, count: float, text: str) -> Value:
     if part is None or ticks is None or amount is None:
         return UNDEFINED
     if part in ("year", "month"):
-        return _text_or_undefined(_add_months(ticks, amount * (_MONTHS if part == "year" else 1)))
+        return _text_value(_add_months(ticks, amount * (_MONTHS if part == "year" else 1)))
     if part == "nanosecond":
-        return _text_or_undefined(ticks + amount // _NANOSECONDS)
-    return _text_or_undefined(ticks + amount * _LENGTHS[part])
+        return _text_value(ticks + amount // _NANOSECONDS)
+    return _text_value(ticks + amount * _LENGTHS[part])
 
 
 def _boundaries(part: str, ticks: int) -> int:
@@ -175,12 +175,12 @@ def _bin(text: str, name: str, size: float = 1, origin: str = "1970-01-01T00:00:
     else:
         width = count * _LENGTHS[part]
         moved = (ticks - start) // width * width
-    return _text_or_undefined(start + moved)
+    return _text_value(start + moved)
 
 
 def _from_parts(*parts: float) -> Value:
     numbers = [number for part in parts if (number := whole(part)) is not None]
-    return _text_or_undefined(from_parts(*numbers)) if len(numbers) == len(parts) else UNDEFINED
+    return _text_value(from_parts(*numbers)) if len(numbers) == len(parts) else UNDEFINED
 
 
 def _to_ticks(text: str) -> Value:
@@ -193,10 +193,10 @@ def _to_timestamp(text: str) -> Value:
     return UNDEFINED if ticks is None else ticks // _MILLISECOND
 
 
-def _scaled(scale: int) -> Callable[[float], Value]:
+def _from_unit(scale: int) -> Callable[[float], Value]:
     def evaluate(count: float) -> Value:
         number = whole(count)
-        return UNDEFINED if number is None else _text_or_undefined(number * scale)
+        return UNDEFINED if number is None else _text_value(number * scale)
 
     return evaluate
 
@@ -210,26 +210,26 @@ _MONTH_NAMES: Final = (
 _DAY_NAMES: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
-def _padded(value: int, width: int) -> str:
+def _pad(value: int, width: int) -> str:
     return str(value).zfill(min(width, 2))
 
 
 def _year(ticks: int, width: int) -> str:
     year = _calendar(ticks).year
-    return _padded(year % 100, width) if width <= 2 else str(year).zfill(width)
+    return _pad(year % 100, width) if width <= 2 else str(year).zfill(width)
 
 
 def _month(ticks: int, width: int) -> str:
     month = _calendar(ticks).month
-    return _padded(month, width) if width <= 2 else _named(_MONTH_NAMES[month - 1], width)
+    return _pad(month, width) if width <= 2 else _shorten_name(_MONTH_NAMES[month - 1], width)
 
 
 def _day(ticks: int, width: int) -> str:
     day = _calendar(ticks)
-    return _padded(day.day, width) if width <= 2 else _named(_DAY_NAMES[day.weekday()], width)
+    return _pad(day.day, width) if width <= 2 else _shorten_name(_DAY_NAMES[day.weekday()], width)
 
 
-def _named(name: str, width: int) -> str:
+def _shorten_name(name: str, width: int) -> str:
     return name[:3] if width == 3 else name
 
 
@@ -246,13 +246,13 @@ _SPECIFIERS: Final[dict[str, Callable[[int, int], str | None]]] = {
     "y": _year,
     "M": _month,
     "d": _day,
-    "H": lambda ticks, width: _padded(_OF_PART["hour"](ticks), width),
-    "h": lambda ticks, width: _padded((_OF_PART["hour"](ticks) + 11) % 12 + 1, width),
-    "m": lambda ticks, width: _padded(_OF_PART["minute"](ticks), width),
-    "s": lambda ticks, width: _padded(_OF_PART["second"](ticks), width),
+    "H": lambda ticks, width: _pad(_PART_READERS["hour"](ticks), width),
+    "h": lambda ticks, width: _pad((_PART_READERS["hour"](ticks) + 11) % 12 + 1, width),
+    "m": lambda ticks, width: _pad(_PART_READERS["minute"](ticks), width),
+    "s": lambda ticks, width: _pad(_PART_READERS["second"](ticks), width),
     "f": _fraction,
     "F": _short_fraction,
-    "t": lambda ticks, width: ("AM" if _OF_PART["hour"](ticks) < 12 else "PM")[:width],
+    "t": lambda ticks, width: ("AM" if _PART_READERS["hour"](ticks) < 12 else "PM")[:width],
 }
 
 
@@ -280,7 +280,7 @@ def _format(text: str, pattern: str) -> Value:
 
 
 def _now_text(context: Context) -> Value:
-    return _text_or_undefined(context.now * TICKS_PER_MICROSECOND)
+    return _text_value(context.now * TICKS_PER_MICROSECOND)
 
 
 def _now_ticks(context: Context) -> Value:
@@ -291,7 +291,7 @@ def _now_timestamp(context: Context) -> Value:
     return context.now // 1000
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("DATETIMEADD", "sns", _add),
     function("DATETIMEBIN", "ss?ns", _bin),
     function("DATETIMEDIFF", "sss", _difference),
@@ -309,6 +309,6 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function("GETCURRENTTICKSSTATIC", "", _now_ticks, contextual=True),
     function("GETCURRENTTIMESTAMP", "", _now_timestamp, contextual=True),
     function("GETCURRENTTIMESTAMPSTATIC", "", _now_timestamp, contextual=True),
-    function("TICKSTODATETIME", "n", _scaled(1)),
-    function("TIMESTAMPTODATETIME", "n", _scaled(_MILLISECOND)),
+    function("TICKSTODATETIME", "n", _from_unit(1)),
+    function("TIMESTAMPTODATETIME", "n", _from_unit(_MILLISECOND)),
 )

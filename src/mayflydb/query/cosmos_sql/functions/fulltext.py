@@ -9,10 +9,10 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from mayflydb.model.errors import Unsupported
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
-from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, Words, words
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
+from mayflydb.query.cosmos_sql.functions.words import LANGUAGE, Words, split_words
 from mayflydb.query.cosmos_sql.numbers import double, number
-from mayflydb.query.cosmos_sql.syntax import Call, Node
+from mayflydb.query.cosmos_sql.syntax import FunctionCall, SyntaxNode
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
 CONTAINS: Final = "FullTextContains"
@@ -30,27 +30,27 @@ Languages: TypeAlias = Mapping[tuple[str, ...], str]
 NO_LANGUAGES: Final[Languages] = MappingProxyType({})
 
 
-def is_score(node: Node) -> bool:
+def is_score(node: SyntaxNode) -> bool:
     """Whether `node` is a call of _FullTextScore."""
-    return isinstance(node, Call) and not node.udf and node.name.upper() == SCORE.upper()
+    return isinstance(node, FunctionCall) and not node.udf and node.name.upper() == SCORE.upper()
 
 
 def _phrase(phrase: Value, language: str) -> Words | None:
     if type(phrase) is dict:
         raise Unsupported("Fuzzy search, which an object asks for in a full-text function, is not supported by Mayfly.")
-    return words(phrase, language) if type(phrase) is str else None
+    return split_words(phrase, language) if type(phrase) is str else None
 
 
-def _found(text: str, phrases: tuple[Value, ...], language: str) -> list[bool | None]:
+def _find_phrases(text: str, phrases: tuple[Value, ...], language: str) -> list[bool | None]:
     """For each phrase whether `text` has it; None for what is no string."""
     asked = [_phrase(phrase, language) for phrase in phrases]
-    held = words(text, language)
+    held = split_words(text, language)
     return [None if phrase is None else held.has(phrase) for phrase in asked]
 
 
 def _contains(language: str) -> Callable[..., Value]:
     def contains(text: str, phrase: Value) -> Value:
-        (found,) = _found(text, (phrase,), language)
+        (found,) = _find_phrases(text, (phrase,), language)
         return UNDEFINED if found is None else found
 
     return contains
@@ -59,7 +59,7 @@ def _contains(language: str) -> Callable[..., Value]:
 def _contains_all(language: str) -> Callable[..., Value]:
     def contains_all(text: str, *phrases: Value) -> Value:
         """AND of FULLTEXTCONTAINS, with three values."""
-        found = _found(text, phrases, language)
+        found = _find_phrases(text, phrases, language)
         return False if False in found else UNDEFINED if None in found else True
 
     return contains_all
@@ -68,7 +68,7 @@ def _contains_all(language: str) -> Callable[..., Value]:
 def _contains_any(language: str) -> Callable[..., Value]:
     def contains_any(text: str, *phrases: Value) -> Value:
         """OR of FULLTEXTCONTAINS, with three values."""
-        found = _found(text, phrases, language)
+        found = _find_phrases(text, phrases, language)
         return True if True in found else UNDEFINED if None in found else False
 
     return contains_any
@@ -80,7 +80,7 @@ def _score(language: str) -> Callable[..., Value]:
         if len(phrases) != len(hits) or not NUMBERS.issuperset(map(type, hits)):
             return UNDEFINED
         asked = [_phrase(phrase, language) for phrase in phrases]
-        held = words(text, language)
+        held = split_words(text, language)
         documents, total = double(documents), double(total)
         relative = held.size * documents / total if total > 0 else 1
         found: float = 0
@@ -102,19 +102,19 @@ def bm25(times: int, relative: float, documents: float, having: float) -> float:
 
 
 @lru_cache(maxsize=16)
-def in_language(language: str) -> Mapping[str, Function]:
+def in_language(language: str) -> Mapping[str, BuiltinFunction]:
     """The functions by upper-case name, for texts of this language."""
     made = (
         function("FULLTEXTCONTAINS", "s*", _contains(language)),
         function("FULLTEXTCONTAINSALL", "s*?*+", _contains_all(language)),
         function("FULLTEXTCONTAINSANY", "s*?*+", _contains_any(language)),
-        function("_FULLTEXTWORDCOUNT", "s", lambda text: words(text, language).size),
+        function("_FULLTEXTWORDCOUNT", "s", lambda text: split_words(text, language).size),
         function("_FULLTEXTSCORE", "sanna", _score(language)),
     )
     return MappingProxyType({each.name: each for each in made})
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = tuple(in_language(LANGUAGE).values())
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = tuple(in_language(LANGUAGE).values())
 """The compiler takes those of the language that is declared for a call's text."""
 
 NAMES: Final = frozenset(in_language(LANGUAGE))

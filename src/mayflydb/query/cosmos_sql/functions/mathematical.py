@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mayflydb.query.cosmos_sql.context import Context
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import double, long, number, whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
@@ -52,14 +52,14 @@ def _quotient(left: int, right: int) -> int:
     return size if (left < 0) == (right < 0) else -size
 
 
-def _shifted(value: int, count: int) -> int:
+def _left_shift(value: int, count: int) -> int:
     if not 0 <= count < _LONG_BITS:
         raise ValueError(count)
     shifted = (value << count) % (1 << _LONG_BITS)
     return shifted - (1 << _LONG_BITS) if shifted >> (_LONG_BITS - 1) else shifted
 
 
-def _shifted_back(value: int, count: int) -> int:
+def _right_shift(value: int, count: int) -> int:
     if not 0 <= count < _LONG_BITS:
         raise ValueError(count)
     return value >> count
@@ -78,10 +78,10 @@ def _sign(value: float) -> int:
 
 
 def _random(context: Context) -> Value:
-    return context.chance()
+    return context.draw_random()
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("ABS", "n", _real(abs)),
     function("ACOS", "n", _real(math.acos)),
     function("ASIN", "n", _real(math.asin)),
@@ -95,10 +95,10 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function("FLOOR", "n", _real(math.floor)),
     function("INTADD", "nn", _integral(lambda left, right: left + right)),
     function("INTBITAND", "nn", _integral(lambda left, right: left & right)),
-    function("INTBITLEFTSHIFT", "nn", _integral(_shifted)),
+    function("INTBITLEFTSHIFT", "nn", _integral(_left_shift)),
     function("INTBITNOT", "n", _integral(lambda value: ~value)),
     function("INTBITOR", "nn", _integral(lambda left, right: left | right)),
-    function("INTBITRIGHTSHIFT", "nn", _integral(_shifted_back)),
+    function("INTBITRIGHTSHIFT", "nn", _integral(_right_shift)),
     function("INTBITXOR", "nn", _integral(lambda left, right: left ^ right)),
     function("INTDIV", "nn", _integral(_quotient)),
     function("INTMOD", "nn", _integral(lambda left, right: left - right * _quotient(left, right))),

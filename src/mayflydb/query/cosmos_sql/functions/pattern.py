@@ -6,21 +6,21 @@ from functools import lru_cache
 from typing import Final
 
 from mayflydb.model.errors import BadQuery
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 from mayflydb.query.regexes import LETTERS, LimitedPattern, compile_limited
 
 SEARCH_SECONDS: Final = 0.05
-LONGEST_PATTERN: Final = 4096
+MAX_PATTERN_CHARACTERS: Final = 4096
 
 
 @lru_cache(maxsize=256)
-def _compiled(pattern: str, modifiers: str) -> LimitedPattern[str] | None:
+def _compile_pattern(pattern: str, modifiers: str) -> LimitedPattern[str] | None:
     """The pattern, None for a modifier other than i, m, s and x; BadQuery for what is no pattern."""
     if not LETTERS.issuperset(modifiers):
         return None
-    if len(pattern) > LONGEST_PATTERN:
-        raise BadQuery(f"A regular expression may be {LONGEST_PATTERN} characters long.")
+    if len(pattern) > MAX_PATTERN_CHARACTERS:
+        raise BadQuery(f"A regular expression may be {MAX_PATTERN_CHARACTERS} characters long.")
     try:
         return compile_limited(pattern, modifiers, SEARCH_SECONDS, lambda: _slow(pattern))
     except ValueError as error:
@@ -32,22 +32,22 @@ def _slow(pattern: str) -> BadQuery:
 
 
 def _match(text: str, pattern: str, modifiers: str = "") -> Value:
-    compiled = _compiled(pattern, modifiers)
+    compiled = _compile_pattern(pattern, modifiers)
     return UNDEFINED if compiled is None else compiled.search(text) is not None
 
 
 def _extract(text: str, pattern: str, modifiers: str = "") -> Value:
-    compiled = _compiled(pattern, modifiers)
+    compiled = _compile_pattern(pattern, modifiers)
     found = None if compiled is None else compiled.search(text)
     return UNDEFINED if found is None else found.group()
 
 
 def _extract_all(text: str, pattern: str, modifiers: str = "") -> Value:
-    compiled = _compiled(pattern, modifiers)
+    compiled = _compile_pattern(pattern, modifiers)
     return UNDEFINED if compiled is None else [found.group() for found in compiled.find_all(text)]
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("REGEXMATCH", "ss?s", _match),
     function("REGEXEXTRACT", "ss?s", _extract),
     function("REGEXEXTRACTALL", "ss?s", _extract_all),

@@ -23,7 +23,7 @@ TYPES: Final[dict[str, frozenset[type]]] = {
 """Letters of a pattern: string, number, boolean, array, object, any value, any value or undefined."""
 
 
-class Function(msgspec.Struct, frozen=True):
+class BuiltinFunction(msgspec.Struct, frozen=True):
     """A built-in function.
 
     `types` has one set for each argument, the last repeated for further ones; an argument of another type makes the result
@@ -47,9 +47,9 @@ class Function(msgspec.Struct, frozen=True):
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
 
-def function(name: str, pattern: str, compute: Callable[..., Any], *, contextual: bool = False) -> Function:
+def function(name: str, pattern: str, compute: Callable[..., Any], *, contextual: bool = False) -> BuiltinFunction:
     """`pattern`: letters of TYPES, those after `?` optional, a closing `+` repeats the last one without end."""
     endless = pattern.endswith("+")
     required, _, optional = pattern.rstrip("+").partition("?")
     types = tuple(TYPES[letter] for letter in required + optional)
-    return Function(name, types, len(required), None if endless else len(types), compute, contextual)
+    return BuiltinFunction(name, types, len(required), None if endless else len(types), compute, contextual)

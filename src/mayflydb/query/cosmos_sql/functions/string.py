@@ -8,14 +8,14 @@ from typing import Any, Final
 
 import msgspec
 
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.values import UNDEFINED, Value
 
-LONGEST_RESULT: Final = 2 * 1024 * 1024
+MAX_RESULT_CHARACTERS: Final = 2 * 1024 * 1024
 """REPLICATE and REPLACE give undefined beyond the largest item, so that no query can ask for unbounded memory."""
 
-_DEEPEST_JSON: Final = 128
+_MAX_JSON_DEPTH: Final = 128
 
 
 def _fold(text: str, ignore_case: bool) -> str:
@@ -53,12 +53,12 @@ def _last_index_of(text: str, part: str, start: float | None = None) -> Value:
     return text.rfind(part, 0, place + len(part)) if place >= 0 else -1
 
 
-def _left(text: str, count: float) -> Value:
+def _first_characters(text: str, count: float) -> Value:
     size = whole(count)
     return UNDEFINED if size is None else text[: max(size, 0)]
 
 
-def _right(text: str, count: float) -> Value:
+def _last_characters(text: str, count: float) -> Value:
     size = whole(count)
     return UNDEFINED if size is None else text[max(len(text) - max(size, 0), 0) :]
 
@@ -94,17 +94,17 @@ def _replace(text: str, part: str, substitute: str) -> Value:
     if not part:
         return text
     growth = text.count(part) * (len(substitute) - len(part))
-    return text.replace(part, substitute) if len(text) + growth <= LONGEST_RESULT else UNDEFINED
+    return text.replace(part, substitute) if len(text) + growth <= MAX_RESULT_CHARACTERS else UNDEFINED
 
 
 def _replicate(text: str, count: float) -> Value:
     times = whole(count)
-    if times is None or times < 0 or times * len(text) > LONGEST_RESULT:
+    if times is None or times < 0 or times * len(text) > MAX_RESULT_CHARACTERS:
         return UNDEFINED
     return text * times
 
 
-def _trimmed_left(text: str, part: str | None = None) -> str:
+def _trim_start(text: str, part: str | None = None) -> str:
     if part is None:
         return text.lstrip()
     if not part:
@@ -115,7 +115,7 @@ def _trimmed_left(text: str, part: str | None = None) -> str:
     return text[place:]
 
 
-def _trimmed_right(text: str, part: str | None = None) -> str:
+def _trim_end(text: str, part: str | None = None) -> str:
     if part is None:
         return text.rstrip()
     if not part:
@@ -126,18 +126,22 @@ def _trimmed_right(text: str, part: str | None = None) -> str:
     return text[:stop]
 
 
-def _trimmed(text: str, part: str | None = None) -> str:
-    return _trimmed_right(_trimmed_left(text, part), part)
+def _trim(text: str, part: str | None = None) -> str:
+    return _trim_end(_trim_start(text, part), part)
 
 
 def _concat(*texts: str) -> Value:
-    return "".join(texts) if sum(map(len, texts)) <= LONGEST_RESULT else UNDEFINED
+    return "".join(texts) if sum(map(len, texts)) <= MAX_RESULT_CHARACTERS else UNDEFINED
 
 
 def _join(items: list[Any], separator: str) -> Value:
     if not all(type(item) is str for item in items):
         return UNDEFINED
-    return separator.join(items) if sum(map(len, items)) + len(items) * len(separator) <= LONGEST_RESULT else UNDEFINED
+    return (
+        separator.join(items)
+        if sum(map(len, items)) + len(items) * len(separator) <= MAX_RESULT_CHARACTERS
+        else UNDEFINED
+    )
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -174,19 +178,19 @@ def _to_string(value: Value) -> Value:
         return UNDEFINED
 
 
-def _parsed(text: str, wanted: tuple[type, ...]) -> Value:
+def _parse_json(text: str, wanted: tuple[type, ...]) -> Value:
     """JSON text as a value, if it is of a wanted type."""
     try:
         value = msgspec.json.decode(text)
     except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         return UNDEFINED
-    return value if type(value) in wanted and not _too_deep(value) else UNDEFINED
+    return value if type(value) in wanted and not _is_too_deep(value) else UNDEFINED
 
 
-def _too_deep(value: Value) -> bool:
+def _is_too_deep(value: Value) -> bool:
     """Whether `value` is nested deeper than an item may be."""
     level = [value]
-    for _ in range(_DEEPEST_JSON):
+    for _ in range(_MAX_JSON_DEPTH):
         level = [inner for held in level for inner in _inside(held)]
         if not level:
             return False
@@ -200,33 +204,33 @@ def _inside(value: Value) -> Iterable[Value]:
 
 
 def _to_number(text: str) -> Value:
-    value = _parsed(text.strip(), (int, float))
+    value = _parse_json(text.strip(), (int, float))
     return value if value is UNDEFINED or math.isfinite(value) else UNDEFINED
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("CONCAT", "ss?s+", _concat),
     function("CONTAINS", "ss?b", _contains),
     function("ENDSWITH", "ss?b", _ends_with),
     function("INDEX_OF", "ss?n", _index_of),
-    function("LEFT", "sn", _left),
+    function("LEFT", "sn", _first_characters),
     function("LENGTH", "s", len),
     function("LOWER", "s", str.lower),
-    function("LTRIM", "s?s", _trimmed_left),
+    function("LTRIM", "s?s", _trim_start),
     function("REPLACE", "sss", _replace),
     function("REPLICATE", "sn", _replicate),
     function("REVERSE", "s", lambda text: text[::-1]),
-    function("RIGHT", "sn", _right),
-    function("RTRIM", "s?s", _trimmed_right),
+    function("RIGHT", "sn", _last_characters),
+    function("RTRIM", "s?s", _trim_end),
     function("STARTSWITH", "ss?b", _starts_with),
     function("STRINGEQUALS", "ss?b", _equals),
     function("STRINGJOIN", "as", _join),
     function("STRINGSPLIT", "ss", _split),
-    function("STRINGTOARRAY", "s", lambda text: _parsed(text, (list,))),
-    function("STRINGTOBOOLEAN", "s", lambda text: _parsed(text, (bool,))),
-    function("STRINGTONULL", "s", lambda text: _parsed(text, (type(None),))),
+    function("STRINGTOARRAY", "s", lambda text: _parse_json(text, (list,))),
+    function("STRINGTOBOOLEAN", "s", lambda text: _parse_json(text, (bool,))),
+    function("STRINGTONULL", "s", lambda text: _parse_json(text, (type(None),))),
     function("STRINGTONUMBER", "s", _to_number),
-    function("STRINGTOOBJECT", "s", lambda text: _parsed(text, (dict,))),
+    function("STRINGTOOBJECT", "s", lambda text: _parse_json(text, (dict,))),
     function("SUBSTRING", "sn?n", _substring),
     function("SUBSTRINGAFTER", "ss", _after),
     function("SUBSTRINGBEFORE", "ss", _before),
@@ -238,6 +242,6 @@ FUNCTIONS: Final[tuple[Function, ...]] = (
     function("CONTAINSANYCI", "s*?*+", lambda text, *parts: _any_of(text, parts, True)),
     function("CONTAINSANYCS", "s*?*+", lambda text, *parts: _any_of(text, parts, False)),
     function("TOSTRING", "v", _to_string),
-    function("TRIM", "s?s", _trimmed),
+    function("TRIM", "s?s", _trim),
     function("UPPER", "s", str.upper),
 )

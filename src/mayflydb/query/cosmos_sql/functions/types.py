@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from mayflydb.query.cosmos_sql.functions.date import to_ticks
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import whole
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
@@ -46,7 +46,7 @@ def _document_id(document: dict[str, Any]) -> Value:
     return int.from_bytes(decoded[8:], "little") if len(decoded) == _ITEM_RID_BYTES else UNDEFINED
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("IS_ARRAY", "*", _is(list)),
     function("IS_BOOL", "*", _is(bool)),
     # Clients write it in the filters by which they go on with ORDER BY (`OrderByDocumentQueryExecutionContext` of azure-cosmos).

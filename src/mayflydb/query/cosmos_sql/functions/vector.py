@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias, TypeGuard
 import msgspec
 
 from mayflydb.query.cosmos_sql.faults import bad_query
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.numbers import number
-from mayflydb.query.cosmos_sql.syntax import Call, Node
+from mayflydb.query.cosmos_sql.syntax import FunctionCall, SyntaxNode
 from mayflydb.query.cosmos_sql.values import NUMBERS, UNDEFINED, Value
 
 DISTANCE: Final = "VectorDistance"
@@ -29,7 +29,7 @@ class Embedding(msgspec.Struct, frozen=True):
     dimensions: int | None = None
 
     @property
-    def falling(self) -> bool:
+    def is_descending(self) -> bool:
         """Whether nearer vectors have the higher number."""
         return self.distance != "euclidean"
 
@@ -74,17 +74,17 @@ _TUNING: Final = frozenset({"searchListSizeMultiplier", "quantizedVectorListMult
 """Options that trade exactness of an index for speed; a scan is always exact."""
 
 
-def is_distance(node: Node) -> TypeGuard[Call]:
+def is_distance(node: SyntaxNode) -> TypeGuard[FunctionCall]:
     """Whether `node` is a call of VectorDistance."""
-    return isinstance(node, Call) and not node.udf and node.name.upper() == DISTANCE.upper()
+    return isinstance(node, FunctionCall) and not node.udf and node.name.upper() == DISTANCE.upper()
 
 
-def is_measure(node: Node) -> TypeGuard[Call]:
+def is_measure(node: SyntaxNode) -> TypeGuard[FunctionCall]:
     """Whether `node` is one of it or of its score."""
-    return is_distance(node) or (isinstance(node, Call) and not node.udf and node.name.upper() == SCORE.upper())
+    return is_distance(node) or (isinstance(node, FunctionCall) and not node.udf and node.name.upper() == SCORE.upper())
 
 
-def with_options(declared: Embedding, given: Sequence[Value], call: Call) -> Embedding:
+def with_options(declared: Embedding, given: Sequence[Value], call: FunctionCall) -> Embedding:
     """`declared`, changed by the values of a call's third and fourth argument. BadQuery for what they cannot be."""
     fault = _fault(given)
     if fault is not None:
@@ -115,7 +115,7 @@ def _fault(given: Sequence[Value]) -> str | None:
     return None
 
 
-def measured(embedding: Embedding, call: Call) -> Function:
+def distance_function(embedding: Embedding, call: FunctionCall) -> BuiltinFunction:
     """VectorDistance of two vectors, or its score if that is what `call` is.
 
     Undefined for vectors that are empty, of different or of another than the declared length, or hold what is no number of
@@ -123,7 +123,7 @@ def measured(embedding: Embedding, call: Call) -> Function:
     """
     measure, length = DISTANCES[embedding.distance], embedding.dimensions
     low, high, whole = DATA_TYPES[embedding.data_type]
-    turned = not embedding.falling and not is_distance(call)
+    turned = not embedding.is_descending and not is_distance(call)
 
     def fits(vector: Vector) -> bool:
         if not NUMBERS.issuperset(map(type, vector)):
@@ -152,11 +152,13 @@ def _shorter(vector: Vector, bound: float) -> bool:
 
 
 def _by_default(one: Vector, other: Vector, *options: Value) -> Value:
-    value: Value = measured(Embedding(), Call(name=DISTANCE, arguments=(), udf=False)).compute(one, other)
+    value: Value = distance_function(Embedding(), FunctionCall(name=DISTANCE, arguments=(), udf=False)).compute(
+        one, other
+    )
     return value
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = tuple(
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = tuple(
     function(name.upper(), "aa?bo", _by_default) for name in (DISTANCE, SCORE)
 )
 """Their number of arguments; the compiler takes what `measured` gives for a call's options."""

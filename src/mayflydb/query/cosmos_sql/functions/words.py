@@ -32,7 +32,7 @@ LANGUAGES: Final = {
 """What a full-text policy may name, with the name of its stemmer."""
 
 _WORD: Final = re.compile(r"\d+(?:[.,]\d+)+|\w+(?:['’]\w+)*")
-_LONGEST_REMEMBERED: Final = 64 * 1024
+_MAX_CACHED_CHARACTERS: Final = 64 * 1024
 """Characters; longer texts would fill the memory."""
 
 
@@ -51,17 +51,17 @@ class Words(NamedTuple):
         return self.line.count(phrase.line) if phrase.size else 0
 
 
-def words(text: str, language: str = LANGUAGE) -> Words:
+def split_words(text: str, language: str = LANGUAGE) -> Words:
     """The words of `text`. Those of the last texts are remembered: a query asks for the same ones several times in a row."""
-    return _remembered(text, language) if len(text) <= _LONGEST_REMEMBERED else _words(text, language)
+    return _split_cached(text, language) if len(text) <= _MAX_CACHED_CHARACTERS else _split(text, language)
 
 
 @lru_cache(maxsize=64)
-def _remembered(text: str, language: str) -> Words:
-    return _words(text, language)
+def _split_cached(text: str, language: str) -> Words:
+    return _split(text, language)
 
 
-def _words(text: str, language: str) -> Words:
+def _split(text: str, language: str) -> Words:
     found = [word.replace("’", "'") for word in _WORD.findall(text.casefold())]
     if language == LANGUAGE:
         found = [word for word in found if word not in ENGLISH]

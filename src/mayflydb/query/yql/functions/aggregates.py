@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Expression, Invocation
-from mayflydb.query.yql.functions.support import count, folded, value_at, wrong
+from mayflydb.query.yql.functions.support import count, evaluate_constant, value_at, wrong
 from mayflydb.query.yql.types import (
     BOOL,
     DECIMAL_INF,
@@ -40,16 +40,16 @@ from mayflydb.query.yql.types import (
 Values = tuple[Value, ...]
 
 
-def _counted(call: Invocation) -> Aggregation:
+def _count(call: Invocation) -> Aggregation:
     if not call.operands:
         count(call, 0)
-        return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1, _same)
+        return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1, _identity)
     count(call, 1)
     value_at(call, 0)
-    return Aggregation(UINT64, lambda: 0, lambda state, values: state if values[0] is None else state + 1, _same)
+    return Aggregation(UINT64, lambda: 0, lambda state, values: state if values[0] is None else state + 1, _identity)
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -57,13 +57,13 @@ def _nothing() -> Value:
     return None
 
 
-def like(given: Expression, kind: Type) -> Type:
+def nullable_like(given: Expression, kind: Type) -> Type:
     """`kind`, with NULL where the operand may be NULL."""
     return optional(kind) if is_optional(given.type) else kind
 
 
-def folding(
-    kind: Type, combine: Callable[[Value, Value], Value], first: Callable[[Value], Value] = _same
+def fold_values(
+    kind: Type, combine: Callable[[Value, Value], Value], first: Callable[[Value], Value] = _identity
 ) -> Aggregation:
     """One value of all that are not NULL."""
 
@@ -73,13 +73,13 @@ def folding(
             return state
         return first(value) if state is None else combine(state, value)
 
-    return Aggregation(kind, _nothing, step, _same)
+    return Aggregation(kind, _nothing, step, _identity)
 
 
 # --- sums ------------------------------------------------------------------------------------------------------------
 
 
-def wrapped(kind: Type) -> Callable[[int], int]:
+def wrap_integer(kind: Type) -> Callable[[int], int]:
     """How an integer of 64 bits goes round."""
     if kind in UNSIGNED:
         return lambda value: value & 0xFFFFFFFFFFFFFFFF
@@ -106,7 +106,7 @@ def adder(kind: Type) -> Callable[[Value, Value], Value]:
     if isinstance(kind, DecimalType):
         return add_decimals
     if kind in INTEGERS:
-        fold = wrapped(kind)
+        fold = wrap_integer(kind)
         return lambda left, right: fold(left + right)
     return lambda left, right: left + right
 
@@ -124,15 +124,15 @@ def add_decimals(left: int, right: int) -> int:
 
 def _sum(call: Invocation) -> Aggregation:
     count(call, 1)
-    return summed(call, value_at(call, 0))
+    return build_sum(call, value_at(call, 0))
 
 
-def summed(call: Invocation, given: Expression) -> Aggregation:
+def build_sum(call: Invocation, given: Expression) -> Aggregation:
     if given.type == NULL:
-        return folding(NULL, _same_of_two)
+        return fold_values(NULL, _same_of_two)
     kind = sum_type(call, bare(given.type))
-    first = float if kind == DOUBLE else int if kind == UINT64 else _same
-    return folding(like(given, kind), adder(kind), first)
+    first = float if kind == DOUBLE else int if kind == UINT64 else _identity
+    return fold_values(nullable_like(given, kind), adder(kind), first)
 
 
 def _same_of_two(left: Value, right: Value) -> Value:
@@ -141,14 +141,14 @@ def _same_of_two(left: Value, right: Value) -> Value:
 
 def _average(call: Invocation) -> Aggregation:
     count(call, 1)
-    return averaged(call, value_at(call, 0))
+    return build_average(call, value_at(call, 0))
 
 
-def averaged(call: Invocation, given: Expression) -> Aggregation:
+def build_average(call: Invocation, given: Expression) -> Aggregation:
     """AVG: a Double of numbers, else of the operand's type."""
     source = bare(given.type)
     if given.type == NULL:
-        return folding(NULL, _same_of_two)
+        return fold_values(NULL, _same_of_two)
     total = sum_type(call, source)
     add = adder(total) if isinstance(total, DecimalType) else _add_exactly
     divide: Callable[[Value, int], Value] = _quotient
@@ -164,7 +164,9 @@ def averaged(call: Invocation, given: Expression) -> Aggregation:
             return state
         return (value, 1) if state is None else (add(state[0], value), state[1] + 1)
 
-    return Aggregation(like(given, kind), _nothing, step, lambda state: None if state is None else divide(*state))
+    return Aggregation(
+        nullable_like(given, kind), _nothing, step, lambda state: None if state is None else divide(*state)
+    )
 
 
 def _add_exactly(left: Value, right: Value) -> Value:
@@ -206,8 +208,8 @@ def _extreme(greatest: bool) -> AggregateBuilder:
         given = value_at(call, 0)
         key = ordering(call, bare(given.type))
         if greatest:
-            return folding(given.type, lambda state, value: value if key(value) > key(state) else state)
-        return folding(given.type, lambda state, value: value if key(value) < key(state) else state)
+            return fold_values(given.type, lambda state, value: value if key(value) > key(state) else state)
+        return fold_values(given.type, lambda state, value: value if key(value) < key(state) else state)
 
     return build
 
@@ -223,14 +225,14 @@ def _extreme_by(greatest: bool) -> AggregateBuilder:
         value, by = value_at(call, 0), value_at(call, 1)
         key = ordering(call, bare(by.type))
         if given == 3:
-            return _tied(bare(value.type), key, _limit(call, 2), greatest)
+            return _collect_tied(bare(value.type), key, _limit(call, 2), greatest)
 
         def step(state: Value, values: Values) -> Value:
             found = values[1]
             if found is None or values[0] is None:
                 return state
             state.append((key(found), values[0]))
-            return state if len(state) < _GATHERED else _first(state, 1, greatest)
+            return state if len(state) < _SORT_BATCH else _first(state, 1, greatest)
 
         kind = optional(bare(value.type)) if is_optional(value.type) or is_optional(by.type) else value.type
         return Aggregation(kind, list, step, lambda state: _first(state, 1, greatest)[0][1] if state else None)
@@ -238,11 +240,11 @@ def _extreme_by(greatest: bool) -> AggregateBuilder:
     return build
 
 
-_GATHERED: Final = 66
+_SORT_BATCH: Final = 66
 """Pairs that are gathered before the best of them is chosen."""
 
 
-def _tied(item: Type, key: Callable[[Value], Any], limit: int, greatest: bool) -> Aggregation:
+def _collect_tied(item: Type, key: Callable[[Value], Any], limit: int, greatest: bool) -> Aggregation:
     """The values of the rows whose keys are all the greatest (or least) one, as many as `limit`."""
 
     def step(state: Value, values: Values) -> Value:
@@ -289,7 +291,7 @@ def _key_of(pair: tuple[Any, Value]) -> Any:
 
 
 def _limit(call: Invocation, index: int) -> int:
-    value = folded(value_at(call, index), call)
+    value = evaluate_constant(value_at(call, index), call)
     if type(value) is not int or value < 0:
         raise wrong(call, f"Expected a number that is not negative as argument #{index + 1}")
     return value
@@ -321,7 +323,7 @@ def _top(greatest: bool) -> AggregateBuilder:
 
 def _some(call: Invocation) -> Aggregation:
     count(call, 1)
-    return folding(value_at(call, 0).type, _same_of_two)
+    return fold_values(value_at(call, 0).type, _same_of_two)
 
 
 def _list(call: Invocation) -> Aggregation:
@@ -333,7 +335,7 @@ def _list(call: Invocation) -> Aggregation:
             state.append(values[0])
         return state
 
-    return Aggregation(ListType(_item(value_at(call, 0).type)), list, step, _same)
+    return Aggregation(ListType(_item(value_at(call, 0).type)), list, step, _identity)
 
 
 def _item(kind: Type) -> Type:
@@ -359,7 +361,7 @@ def _distinct_list(call: Invocation) -> Aggregation:
 def _count_if(call: Invocation) -> Aggregation:
     count(call, 1)
     boolean(call, 0)
-    return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1 if values[0] else state, _same)
+    return Aggregation(UINT64, lambda: 0, lambda state, values: state + 1 if values[0] else state, _identity)
 
 
 def boolean(call: Invocation, index: int) -> Expression:
@@ -379,10 +381,10 @@ def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateB
         inner = build(call, value_at(call, 0))
         step = inner.step
 
-        def chosen(state: Value, values: Values) -> Value:
+        def add_if_true(state: Value, values: Values) -> Value:
             return step(state, values) if values[1] else state
 
-        return Aggregation(optional(inner.type), inner.start, chosen, inner.finish)
+        return Aggregation(optional(inner.type), inner.start, add_if_true, inner.finish)
 
     return conditional
 
@@ -390,7 +392,7 @@ def _where(build: Callable[[Invocation, Expression], Aggregation]) -> AggregateB
 def _logical(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         count(call, 1)
-        return folding(boolean(call, 0).type, combine)
+        return fold_values(boolean(call, 0).type, combine)
 
     return build
 
@@ -401,13 +403,13 @@ def _bits(combine: Callable[[Value, Value], Value]) -> AggregateBuilder:
         given = value_at(call, 0)
         if given.type != NULL and bare(given.type) not in UNSIGNED and bare(given.type) not in INTEGERS:
             raise wrong(call, f"Expected integral type, but got: {format_type(given.type)}")
-        return folding(given.type, combine)
+        return fold_values(given.type, combine)
 
     return build
 
 
 AGGREGATES: Final[dict[str, AggregateBuilder]] = {
-    "count": _counted,
+    "count": _count,
     "sum": _sum,
     "avg": _average,
     "min": _extreme(greatest=False),
@@ -424,8 +426,8 @@ AGGREGATES: Final[dict[str, AggregateBuilder]] = {
     "aggregatelistdistinct": _distinct_list,
     "agglistdistinct": _distinct_list,
     "countif": _count_if,
-    "sumif": _where(summed),
-    "avgif": _where(averaged),
+    "sumif": _where(build_sum),
+    "avgif": _where(build_average),
     "booland": _logical(lambda left, right: left and right),
     "boolor": _logical(lambda left, right: left or right),
     "boolxor": _logical(lambda left, right: left != right),

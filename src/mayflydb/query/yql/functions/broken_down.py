@@ -67,7 +67,7 @@ def parts_type(kind: Type) -> Primitive:
     return TM64 if bare(kind) in WIDE or bare(kind) == TM64 else TM
 
 
-def of_instant(local: int, zone: str = UTC) -> Moment:
+def from_instant(local: int, zone: str = UTC) -> Moment:
     """Of microseconds since the epoch, as clocks of the zone show them."""
     days, of_day = divmod(local, DAY)
     return Moment(days, of_day, zone)
@@ -78,13 +78,13 @@ def split(kind: Type, value: Value) -> Moment:
     if isinstance(value, Moment):
         return value
     if kind not in ZONED:
-        return of_instant(value * SCALES[kind])
+        return from_instant(value * SCALES[kind])
     moment, name = value
     utc = moment * SCALES[kind]
     zone = zone_of(name)
     if zone is None:
-        return of_instant(utc, name)
-    return of_instant(utc + offset_at(zone, utc // SECOND) * SECOND, name)
+        return from_instant(utc, name)
+    return from_instant(utc + offset_at(zone, utc // SECOND) * SECOND, name)
 
 
 def instant(moment: Moment) -> int:
@@ -104,16 +104,16 @@ def make(kind: Type, moment: Moment) -> Value:
     if kind == TZ_DATE:
         return (day_of(instant(moment), moment.zone), moment.zone)
     if kind in ZONED:
-        cut = moment if kind == TZ_TIMESTAMP else cut_to(moment, SECOND)
+        cut = moment if kind == TZ_TIMESTAMP else truncate_to(moment, SECOND)
         return (instant(cut) // SCALES[kind], moment.zone)
     return instant(moment) // SCALES[kind]
 
 
-def cut_to(moment: Moment, unit: int) -> Moment:
+def truncate_to(moment: Moment, unit: int) -> Moment:
     return Moment(moment.days, moment.of_day // unit * unit, moment.zone)
 
 
-def checked(moment: Moment, kind: Type) -> Moment | None:
+def moment_in_range(moment: Moment, kind: Type) -> Moment | None:
     """The same, if moments of this type of parts go so far."""
     limit = TIMESTAMP64 if kind == TM64 else TIMESTAMP
     return moment if fits(limit, instant(moment)) else None

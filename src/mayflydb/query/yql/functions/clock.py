@@ -41,7 +41,7 @@ def _current(kind: Type, unit: int) -> Builder:
     return build
 
 
-def _current_zoned(kind: Type, unit: int) -> Builder:
+def _current_in_zone(kind: Type, unit: int) -> Builder:
     """`CurrentTzDate("Europe/Moscow")`"""
 
     def build(call: Invocation) -> Operand:
@@ -97,9 +97,9 @@ BUILDERS: Final[dict[str, Builder]] = {
     "CurrentUtcDate": _current(DATE, DAY),
     "CurrentUtcDatetime": _current(DATETIME, SECOND),
     "CurrentUtcTimestamp": _current(TIMESTAMP, 1),
-    "CurrentTzDate": _current_zoned(TZ_DATE, DAY),
-    "CurrentTzDatetime": _current_zoned(TZ_DATETIME, SECOND),
-    "CurrentTzTimestamp": _current_zoned(TZ_TIMESTAMP, 1),
+    "CurrentTzDate": _current_in_zone(TZ_DATE, DAY),
+    "CurrentTzDatetime": _current_in_zone(TZ_DATETIME, SECOND),
+    "CurrentTzTimestamp": _current_in_zone(TZ_TIMESTAMP, 1),
     "Random": _random(DOUBLE, lambda run: run.chance.random()),
     "RandomNumber": _random(UINT64, lambda run: run.chance.getrandbits(64)),
     "RandomUuid": _random(UUID, _uuid),

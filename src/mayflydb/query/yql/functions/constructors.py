@@ -14,9 +14,9 @@ from mayflydb.query.yql.functions.support import (
     constant,
     count,
     direct,
+    evaluate_constant,
     fit,
-    folded,
-    mapped,
+    map_value,
     type_at,
     value_at,
     values_of,
@@ -45,12 +45,12 @@ from mayflydb.query.yql.types import (
 )
 
 
-def _written(call: Invocation) -> str:
+def _literal_text(call: Invocation) -> str:
     """The text that the first operand must be."""
     given = value_at(call, 0)
     if bare(given.type) not in (STRING, UTF8) or not (given.constant or given.literal):
         raise wrong(call, f"Expected literal string as argument in {call.name} function")
-    value = folded(given, call)
+    value = evaluate_constant(given, call)
     if value is None:
         raise wrong(call, f"Expected literal string as argument in {call.name} function")
     return value if isinstance(value, str) else str(value, "utf-8", "surrogateescape")
@@ -59,13 +59,13 @@ def _written(call: Invocation) -> str:
 def _of_text(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 1)
-        return _constructed(call, kind)
+        return _construct(call, kind)
 
     return build
 
 
-def _constructed(call: Invocation, kind: Type) -> Expression:
-    text = _written(call)
+def _construct(call: Invocation, kind: Type) -> Expression:
+    text = _literal_text(call)
     value = text.encode("utf-8", "surrogateescape") if kind == STRING else texts.from_text(kind, text)
     if value is None:
         raise fault(f'Invalid value "{text}" for type {format_type(kind)}', call.position)
@@ -80,11 +80,11 @@ def _decimal(call: Invocation) -> Operand:
         raise wrong(call, f"Invalid decimal precision: {precision}")
     if not 0 <= scale <= precision:
         raise wrong(call, f"Invalid decimal parameters: ({precision},{scale})")
-    return _constructed(call, DecimalType(precision, scale))
+    return _construct(call, DecimalType(precision, scale))
 
 
 def _number(call: Invocation, index: int) -> int:
-    value = folded(value_at(call, index), call)
+    value = evaluate_constant(value_at(call, index), call)
     if type(value) is not int:
         raise wrong(call, f"Expected an integer literal as argument #{index + 1}")
     return value
@@ -215,7 +215,7 @@ def _variant(call: Invocation) -> Operand:
 
 
 def _label(call: Invocation, index: int) -> str:
-    value = folded(value_at(call, index), call)
+    value = evaluate_constant(value_at(call, index), call)
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
@@ -225,11 +225,11 @@ def _in_variant(call: Invocation, given: Expression, label: str, kind: VariantTy
             found = fit(call, 0, item, given)
             if found.type != item:
                 raise wrong(call, f"Mismatch type of alternative {label}: {found.type} != {item}")
-            return direct([found], kind, _numbered(index))
+            return direct([found], kind, _tag_with_index(index))
     raise wrong(call, f"Unknown alternative: {label}")
 
 
-def _numbered(index: int) -> Callable[[Value], Value]:
+def _tag_with_index(index: int) -> Callable[[Value], Value]:
     return lambda value: (index, value)
 
 
@@ -237,7 +237,7 @@ def _as_variant(call: Invocation) -> Operand:
     """`AsVariant(value, "name")`: of one alternative."""
     count(call, 2)
     given, label = value_at(call, 0), _label(call, 1)
-    return direct([given], VariantType(StructType(((label, given.type),))), _numbered(0))
+    return direct([given], VariantType(StructType(((label, given.type),))), _tag_with_index(0))
 
 
 def _enum(call: Invocation) -> Operand:
@@ -258,7 +258,7 @@ def _as_tagged(call: Invocation) -> Operand:
     count(call, 2)
     given, tag = value_at(call, 0), _label(call, 1)
     if isinstance(given.type, OptionalType):
-        return mapped(given, TaggedType(tag, given.type.item), lambda value: value)
+        return map_value(given, TaggedType(tag, given.type.item), lambda value: value)
     return direct([given], TaggedType(tag, given.type), lambda value: value)
 
 
@@ -268,7 +268,7 @@ def _untag(call: Invocation) -> Operand:
     kind = bare(given.type)
     if not isinstance(kind, TaggedType) or kind.tag != tag:
         raise wrong(call, f"Expected tagged type with tag: {tag}, but got: {format_type(given.type)}")
-    return mapped(given, kind.item, lambda value: value)
+    return map_value(given, kind.item, lambda value: value)
 
 
 def _nothing(call: Invocation) -> Operand:

@@ -17,21 +17,21 @@ from mayflydb.query.yql.functions.broken_down import (
     TM,
     TM64,
     Moment,
-    checked,
+    from_instant,
     instant,
     is_moment,
-    of_instant,
+    moment_in_range,
     split,
 )
 from mayflydb.query.yql.functions.datetime_module import MONTHS
-from mayflydb.query.yql.functions.support import coerce, direct, folded, mismatch, text_of, wrong
+from mayflydb.query.yql.functions.support import coerce, direct, evaluate_constant, mismatch, text_of, wrong
 from mayflydb.query.yql.moments import days_of
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import BOOL, STRING, Type, Value, bare, format_type, is_optional, optional
 from mayflydb.query.yql.zones import zone_of
 
 
-class Function:
+class UnaryFunction:
     """A function of one value that a function gives: `bind` checks the type of what it is called with."""
 
     arity = 1
@@ -55,7 +55,7 @@ def _pattern(call: Invocation) -> list[str]:
     format_ = coerce(call.operands[0], STRING)
     if format_ is None:
         raise wrong(call, f"Mismatch type argument #1, type diff: {format_type(call.operands[0].type)} != String")
-    text = text_of(folded(format_, call))
+    text = text_of(evaluate_constant(format_, call))
     parts = re.findall(r"%.?|[^%]+", text, re.DOTALL)
     known = set(_WRITERS if call.name.lower().endswith("format") else _READERS)
     for part in parts:
@@ -106,7 +106,7 @@ def _format(call: Invocation) -> Operand:
         given = coerce(extra[0], optional(BOOL)) if isinstance(extra[0], Expression) else None
         if given is None:
             raise wrong(call, "Expected Bool as argument #2")
-        always = bool(folded(given, call))
+        always = bool(evaluate_constant(given, call))
     steps = [_step(part, always) for part in parts]
 
     def make(kind: Type) -> tuple[Type, Callable[[Value], Value]]:
@@ -116,7 +116,7 @@ def _format(call: Invocation) -> Operand:
         write = lambda value: "".join(step(split(source, value)) for step in steps).encode()  # noqa: E731
         return optional(STRING) if is_optional(kind) else STRING, write
 
-    return Function(make)
+    return UnaryFunction(make)
 
 
 def _step(part: str, always: bool) -> Callable[[Moment], str]:
@@ -162,7 +162,7 @@ def _parse(wide: bool) -> Builder:
                 raise mismatch(call, 0, source, STRING)
             return optional(kind), lambda value: _read(reader, value, kind)
 
-        return Function(make)
+        return UnaryFunction(make)
 
     return build
 
@@ -182,7 +182,7 @@ def _read(reader: re.Pattern[bytes], value: Value, kind: Type) -> Moment | None:
     if days is None or hour > 23 or minute > 59 or second > 59 or zone_of(zone) is None:
         return None
     micro = int(given.get("fraction", "0").ljust(6, "0"))
-    return checked(Moment(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone), kind)
+    return moment_in_range(Moment(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone), kind)
 
 
 # --- formats with names ----------------------------------------------------------------------------------------------
@@ -190,7 +190,7 @@ def _read(reader: re.Pattern[bytes], value: Value, kind: Type) -> Moment | None:
 _TIME: Final = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})(?::(?P<second>[0-9]{2}))?"
 _DATE: Final = rf"(?P<day>[0-9]{{1,2}})[ -](?P<short>{_SHORT})[a-z]*[ -](?P<year>[0-9]{{4}}|[0-9]{{2}})"
 _ZONE: Final = r"(?P<offset>[A-Za-z]{1,5}|[+-][0-9]{2}:?[0-9]{2})"
-_NAMED: Final = {
+_GRAMMARS: Final = {
     "ParseRfc822": rf"(?:[A-Za-z]+, *)?{_DATE} +{_TIME} +{_ZONE}",
     "ParseHttp": rf"(?:[A-Za-z]+, *)?{_DATE} +{_TIME} +{_ZONE}",
     "ParseIso8601": (
@@ -221,7 +221,7 @@ _HOURS: Final = {
 }
 
 
-def _named(grammar: str) -> Builder:
+def _parse_format(grammar: str) -> Builder:
     reader = re.compile(grammar.encode())
 
     def read(value: bytes) -> Moment | None:
@@ -241,7 +241,7 @@ def _named(grammar: str) -> Builder:
             return None
         micro = int(given.get("fraction", "0").ljust(6, "0"))
         local = days * DAY + (hour * 3600 + minute * 60 + second) * SECOND + micro
-        return checked(of_instant(local - minutes * 60 * SECOND), TM)
+        return moment_in_range(from_instant(local - minutes * 60 * SECOND), TM)
 
     def build(call: Invocation) -> Operand:
         from mayflydb.query.yql.functions.support import count, fit
@@ -266,5 +266,5 @@ BUILDERS: Final[dict[str, Builder]] = {
     "Format": _format,
     "Parse": _parse(wide=False),
     "Parse64": _parse(wide=True),
-    **{name: _named(grammar) for name, grammar in _NAMED.items()},
+    **{name: _parse_format(grammar) for name, grammar in _GRAMMARS.items()},
 }

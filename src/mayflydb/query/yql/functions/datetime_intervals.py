@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Final
 
 from mayflydb.query.yql.expression import Builder, Invocation, Operand
-from mayflydb.query.yql.functions.support import count, direct, fit, mapped, value_at, wrong
+from mayflydb.query.yql.functions.support import count, direct, fit, map_value, value_at, wrong
 from mayflydb.query.yql.moments import MOMENTS, SCALES, UNZONED, WIDE, ZONED, fits
 from mayflydb.query.yql.types import (
     INT32,
@@ -50,14 +50,14 @@ def _to(name: str, unit: int) -> Builder:
         kind = bare(given.type)
         if kind in (INTERVAL, INTERVAL64):
             narrow = name == "Days" or (kind == INTERVAL and name in ("Hours", "Minutes"))
-            return mapped(given, INT32 if narrow else INT64, lambda value: _toward_zero(value, unit))
+            return map_value(given, INT32 if narrow else INT64, lambda value: _toward_zero(value, unit))
         if kind not in MOMENTS or name in ("Days", "Hours", "Minutes"):
             raise wrong(call, f"Unsupported type: {format_type(given.type)}")
         scale = SCALES[UNZONED.get(kind, kind)]
         result = INT64 if kind in WIDE else UINT32 if name == "Seconds" else UINT64
         if kind in ZONED:
-            return mapped(given, result, lambda value: value[0] * scale // unit)
-        return mapped(given, result, lambda value: value * scale // unit)
+            return map_value(given, result, lambda value: value[0] * scale // unit)
+        return map_value(given, result, lambda value: value * scale // unit)
 
     return build
 

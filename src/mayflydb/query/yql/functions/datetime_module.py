@@ -16,15 +16,15 @@ from mayflydb.query.yql.functions.broken_down import (
     TM,
     TM64,
     Moment,
-    checked,
     is_moment,
     last_day,
     make,
+    moment_in_range,
     parts_type,
     split,
     with_date,
 )
-from mayflydb.query.yql.functions.support import coerce, count, direct, fit, mapped, mismatch, value_at, wrong
+from mayflydb.query.yql.functions.support import coerce, count, direct, fit, map_value, mismatch, value_at, wrong
 from mayflydb.query.yql.moments import days_of
 from mayflydb.query.yql.types import (
     DATE,
@@ -69,7 +69,7 @@ def moment_at(call: Invocation, index: int) -> Expression:
     kind = bare(given.type)
     if kind in (TM, TM64):
         return given
-    return mapped(given, parts_type(kind), lambda value: split(kind, value))
+    return map_value(given, parts_type(kind), lambda value: split(kind, value))
 
 
 def _split(call: Invocation) -> Operand:
@@ -80,7 +80,7 @@ def _split(call: Invocation) -> Operand:
 def _make(kind: Type) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 1)
-        return mapped(moment_at(call, 0), kind, lambda moment: make(kind, moment))
+        return map_value(moment_at(call, 0), kind, lambda moment: make(kind, moment))
 
     return build
 
@@ -88,7 +88,7 @@ def _make(kind: Type) -> Builder:
 def _get(kind: Type, read: Callable[[Moment], Value]) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 1)
-        return mapped(moment_at(call, 0), kind, read)
+        return map_value(moment_at(call, 0), kind, read)
 
     return build
 
@@ -96,7 +96,7 @@ def _get(kind: Type, read: Callable[[Moment], Value]) -> Builder:
 def _year(call: Invocation) -> Operand:
     count(call, 1)
     given = moment_at(call, 0)
-    return mapped(given, INT32 if bare(given.type) == TM64 else UINT16, lambda moment: moment.date[0])
+    return map_value(given, INT32 if bare(given.type) == TM64 else UINT16, lambda moment: moment.date[0])
 
 
 def _week_of_year(moment: Moment) -> int:
@@ -150,13 +150,13 @@ def _update(call: Invocation) -> Operand:
     def update(moment: Value, *values: Value) -> Value:
         if moment is None:
             return None
-        changed = _changed(moment, {n: v for n, v in zip(names, values, strict=True) if v is not None})
-        return None if changed is None else checked(changed, kind)
+        changed = _change(moment, {n: v for n, v in zip(names, values, strict=True) if v is not None})
+        return None if changed is None else moment_in_range(changed, kind)
 
     return direct([given, *(each for _, each in parts)], optional(kind), update)
 
 
-def _changed(moment: Moment, new: dict[str, Value]) -> Moment | None:
+def _change(moment: Moment, new: dict[str, Value]) -> Moment | None:
     year, month, day = moment.date
     days = days_of(new.get("Year", year), new.get("Month", month), new.get("Day", day))
     seconds, micro = divmod(moment.of_day, SECOND)
@@ -168,7 +168,7 @@ def _changed(moment: Moment, new: dict[str, Value]) -> Moment | None:
     return Moment(days, (hour * 3600 + minute * 60 + second) * SECOND + micro, zone)
 
 
-def _moved(change: Callable[[Moment], Moment | None]) -> Builder:
+def _move(change: Callable[[Moment], Moment | None]) -> Builder:
     """StartOf.. and EndOf..: NULL beyond what the type of parts holds."""
 
     def build(call: Invocation) -> Operand:
@@ -178,7 +178,7 @@ def _moved(change: Callable[[Moment], Moment | None]) -> Builder:
 
         def move(moment: Value) -> Value:
             found = None if moment is None else change(moment)
-            return None if found is None else checked(found, kind)
+            return None if found is None else moment_in_range(found, kind)
 
         return direct([given], optional(kind), move)
 
@@ -224,7 +224,7 @@ def _within_day(end: bool) -> Builder:
                 return moment
             start = moment.of_day // stretch * stretch
             of_day = min(start + stretch, DAY) - 1 if end else start
-            return checked(Moment(moment.days, of_day, moment.zone), kind)
+            return moment_in_range(Moment(moment.days, of_day, moment.zone), kind)
 
         return direct([given, interval], optional(kind), move)
 
@@ -234,7 +234,7 @@ def _within_day(end: bool) -> Builder:
 def _time_of_day(call: Invocation) -> Operand:
     count(call, 1)
     given = moment_at(call, 0)
-    return mapped(given, INTERVAL64 if bare(given.type) == TM64 else INTERVAL, lambda moment: moment.of_day)
+    return map_value(given, INTERVAL64 if bare(given.type) == TM64 else INTERVAL, lambda moment: moment.of_day)
 
 
 def _shift(months: int) -> Builder:
@@ -253,7 +253,7 @@ def _shift(months: int) -> Builder:
             counted, month = divmod((year + (year < 0)) * 12 + month - 1 + by * months, 12)
             year, month = counted - (counted <= 0), month + 1
             found = with_date(moment, year, month, min(day, last_day(year, month)))
-            return None if found is None else checked(found, kind)
+            return None if found is None else moment_in_range(found, kind)
 
         return direct([given, number], optional(kind), shift)
 
@@ -281,17 +281,17 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GetTimezoneId": _zone_id,
     "GetTimezoneName": _get(STRING, lambda moment: moment.zone.encode()),
     "Update": _update,
-    "StartOfYear": _moved(lambda moment: start_of(moment, 12)),
-    "StartOfQuarter": _moved(lambda moment: start_of(moment, 3)),
-    "StartOfMonth": _moved(lambda moment: start_of(moment, 1)),
-    "StartOfWeek": _moved(lambda moment: _week(moment, end=False)),
-    "StartOfDay": _moved(lambda moment: Moment(moment.days, 0, moment.zone)),
+    "StartOfYear": _move(lambda moment: start_of(moment, 12)),
+    "StartOfQuarter": _move(lambda moment: start_of(moment, 3)),
+    "StartOfMonth": _move(lambda moment: start_of(moment, 1)),
+    "StartOfWeek": _move(lambda moment: _week(moment, end=False)),
+    "StartOfDay": _move(lambda moment: Moment(moment.days, 0, moment.zone)),
     "StartOf": _within_day(end=False),
-    "EndOfYear": _moved(lambda moment: end_of(moment, 12)),
-    "EndOfQuarter": _moved(lambda moment: end_of(moment, 3)),
-    "EndOfMonth": _moved(lambda moment: end_of(moment, 1)),
-    "EndOfWeek": _moved(lambda moment: _week(moment, end=True)),
-    "EndOfDay": _moved(lambda moment: Moment(moment.days, DAY - 1, moment.zone)),
+    "EndOfYear": _move(lambda moment: end_of(moment, 12)),
+    "EndOfQuarter": _move(lambda moment: end_of(moment, 3)),
+    "EndOfMonth": _move(lambda moment: end_of(moment, 1)),
+    "EndOfWeek": _move(lambda moment: _week(moment, end=True)),
+    "EndOfDay": _move(lambda moment: Moment(moment.days, DAY - 1, moment.zone)),
     "EndOf": _within_day(end=True),
     "TimeOfDay": _time_of_day,
     "ShiftYears": _shift(12),

@@ -14,7 +14,7 @@ from mayflydb.query.yql.functions.support import (
     direct,
     fit,
     lambda_at,
-    mapped,
+    map_value,
     mismatch,
     present,
     value_at,
@@ -57,7 +57,7 @@ def _whole(kind: Callable[[Type, Type], Type], change: Callable[[dict[Value, Val
     def build(call: Invocation) -> Operand:
         count(call, 1)
         given, key, payload = dict_at(call, 0)
-        return mapped(given, kind(key, payload), change)
+        return map_value(given, kind(key, payload), change)
 
     return build
 
@@ -105,7 +105,7 @@ def _keys_at(call: Invocation, index: int, key: Type) -> Expression:
     return given
 
 
-def _compared(test: Callable[[Value, Value], bool]) -> Builder:
+def _compare_sets(test: Callable[[Value, Value], bool]) -> Builder:
     """SetIncludes and SetIsDisjoint."""
 
     def build(call: Invocation) -> Operand:
@@ -122,7 +122,7 @@ def _compared(test: Callable[[Value, Value], bool]) -> Builder:
     return build
 
 
-def _combined(choose: Callable[[dict[Value, Value], dict[Value, Value]], list[Value]], both: bool) -> Builder:
+def _combine_sets(choose: Callable[[dict[Value, Value], dict[Value, Value]], list[Value]], both: bool) -> Builder:
     """SetUnion and its kin: `choose` gives the keys; a lambda of the key and both payloads makes payloads.
 
     `both`: any key is in both, so that payloads are what they are; else they are Optional.
@@ -145,7 +145,7 @@ def _combined(choose: Callable[[dict[Value, Value], dict[Value, Value]], list[Va
             )
         types = (first, second) if both else (OptionalType(first), OptionalType(second))
         body = lambda_at(call, 2, [key, *types])
-        some = (_same, _same) if both else (present(first), present(second))
+        some = (_identity, _identity) if both else (present(first), present(second))
         one, two = left.evaluate, right.evaluate
 
         def combine(row: Row, run: Run) -> Value:
@@ -163,7 +163,7 @@ def _combined(choose: Callable[[dict[Value, Value], dict[Value, Value]], list[Va
     return build
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -188,11 +188,11 @@ BUILDERS: Final[dict[str, Builder]] = {
     "DictItems": _whole(lambda key, payload: ListType(TupleType((key, payload))), lambda found: list(found.items())),
     "DictLookup": _lookup,
     "DictContains": _contains,
-    "SetIncludes": _compared(lambda found, others: all(each in found for each in others)),
-    "SetIsDisjoint": _compared(lambda found, others: not any(each in found for each in others)),
-    "SetUnion": _combined(lambda a, b: [*a, *(key for key in b if key not in a)], both=False),
-    "SetIntersection": _combined(lambda a, b: [key for key in a if key in b], both=True),
-    "SetSymmetricDifference": _combined(
+    "SetIncludes": _compare_sets(lambda found, others: all(each in found for each in others)),
+    "SetIsDisjoint": _compare_sets(lambda found, others: not any(each in found for each in others)),
+    "SetUnion": _combine_sets(lambda a, b: [*a, *(key for key in b if key not in a)], both=False),
+    "SetIntersection": _combine_sets(lambda a, b: [key for key in a if key in b], both=True),
+    "SetSymmetricDifference": _combine_sets(
         lambda a, b: [*(key for key in a if key not in b), *(key for key in b if key not in a)], both=False
     ),
     "SetDifference": _difference,

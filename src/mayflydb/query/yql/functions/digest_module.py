@@ -14,7 +14,7 @@ from mayflydb.query.yql.functions.signatures import module
 
 
 def _city(value: bytes, seed: int | None = None) -> int:
-    return hashes.city64(value) if seed is None else hashes.city64_seeded(value, seed)
+    return hashes.city64(value) if seed is None else hashes.city64_with_seed(value, seed)
 
 
 def _blake(value: bytes, key: bytes | None = None) -> bytes:

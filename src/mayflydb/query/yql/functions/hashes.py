@@ -136,7 +136,7 @@ def city64(data: bytes) -> int:
     )
 
 
-def city64_seeded(data: bytes, seed: int) -> int:
+def city64_with_seed(data: bytes, seed: int) -> int:
     return _pair((city64(data) - _K2) & _MASK, seed)
 
 

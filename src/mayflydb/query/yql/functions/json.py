@@ -14,7 +14,7 @@ from mayflydb.query.yql import conversions, texts
 from mayflydb.query.yql.expression import Evaluate, Expression, Invocation
 from mayflydb.query.yql.faults import Position, fault
 from mayflydb.query.yql.functions import json_path
-from mayflydb.query.yql.functions.support import coerce, folded, text_of, wrong
+from mayflydb.query.yql.functions.support import coerce, evaluate_constant, text_of, wrong
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     BOOL,
@@ -59,10 +59,10 @@ def bind(
     finish: Callable[[json_path.Items], Value] = bool
     kind: Type = optional(BOOL)
     if function == "JSON_QUERY":
-        kind, finish = optional(JSON), _queried(said)
+        kind, finish = optional(JSON), _finish_query(said)
     elif function == "JSON_VALUE":
         returned = next((kind for words, (_, kind) in said.items() if words == "RETURNING" and kind), None)
-        kind, finish = optional(returned or UTF8), _valued(call, returned)
+        kind, finish = optional(returned or UTF8), _finish_value(call, returned)
     empty = _outcome(call, said, "EMPTY", kind, function)
     error = _outcome(call, said, "ERROR", kind, function)
     null = operand.evaluate
@@ -84,7 +84,7 @@ def bind(
 def _searcher(
     call: Invocation, operand: Expression, path: Expression, clauses: Sequence[Clause]
 ) -> Callable[[Row, Run], json_path.Items]:
-    found = json_path.read(text_of(folded(path, call)))
+    found = json_path.parse(text_of(evaluate_constant(path, call)))
     document = operand.evaluate
     variables: list[tuple[str, Evaluate, Callable[[Value], Any]]] = []
     for words, value, _ in clauses:
@@ -122,7 +122,7 @@ def _outcome(
     words = next((words for words in said if words.endswith(f" ON {when}")), "")
     word = words.removesuffix(f" ON {when}")
     if word == "ERROR":
-        return _raised(call)
+        return _raise_error(call)
     if word == "DEFAULT":
         value = said[words][0]
         assert value is not None
@@ -163,14 +163,14 @@ def _last(error: Outcome, row: Row, run: Run, message: str, call: Invocation) ->
         raise fault(str(wrong_default), call.position) from None
 
 
-def _raised(call: Invocation) -> Outcome:
+def _raise_error(call: Invocation) -> Outcome:
     def outcome(row: Row, run: Run, message: str) -> Value:
         raise fault(f"{call.name}: {message}", call.position)
 
     return outcome
 
 
-def _queried(said: dict[str, tuple[Expression | None, Type | None]]) -> Callable[[json_path.Items], Value]:
+def _finish_query(said: dict[str, tuple[Expression | None, Type | None]]) -> Callable[[json_path.Items], Value]:
     """JSON_QUERY: an object or an array, unless a wrapper is asked for."""
     wrapper = next((words for words in said if words.endswith("WRAPPER")), "")
     always = wrapper.startswith("WITH") and "CONDITIONAL" not in wrapper.split()
@@ -188,7 +188,7 @@ def _queried(said: dict[str, tuple[Expression | None, Type | None]]) -> Callable
     return finish
 
 
-def _valued(call: Invocation, kind: Type | None) -> Callable[[json_path.Items], Value]:
+def _finish_value(call: Invocation, kind: Type | None) -> Callable[[json_path.Items], Value]:
     """JSON_VALUE: one item that is neither array nor object, as a value of the type."""
     convert = _scalar(call, kind)
 

@@ -19,14 +19,14 @@ from mayflydb.query.yql.faults import fault
 from mayflydb.query.yql.functions.patterns import compiled
 
 Items: TypeAlias = list[Any]
-DEEPEST: Final = 100
+MAX_DEPTH: Final = 100
 
 
 class PathError(Exception):
     """The path cannot be followed in this document."""
 
 
-class Context(msgspec.Struct):
+class PathContext(msgspec.Struct):
     """What a step sees: the document, variables, the item of a filter, the last index of an array."""
 
     root: Any
@@ -36,7 +36,7 @@ class Context(msgspec.Struct):
     last: int | None = None
 
 
-Step: TypeAlias = Callable[[Context], Items]
+Step: TypeAlias = Callable[[PathContext], Items]
 
 _TOKEN: Final = re.compile(
     r"\s*(?:(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)|(?P<string>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
@@ -47,14 +47,14 @@ _TOKEN: Final = re.compile(
 
 
 @lru_cache(maxsize=512)
-def read(path: str) -> Callable[[Any, Mapping[str, Any]], Items]:
+def parse(path: str) -> Callable[[Any, Mapping[str, Any]], Items]:
     """What gives the sequence of a path in a document, with variables. Fault: a path that cannot be read."""
-    reader = _Reader(path)
+    reader = _PathParser(path)
     strict, step = reader.path()
-    return lambda document, variables: step(Context(document, variables, strict))
+    return lambda document, variables: step(PathContext(document, variables, strict))
 
 
-class _Reader:
+class _PathParser:
     def __init__(self, text: str) -> None:
         self._tokens: list[tuple[str, str]] = []
         at = 0
@@ -86,39 +86,39 @@ class _Reader:
         strict = self._skip("strict")
         if not strict:
             self._skip("lax")
-        step = self._or()
+        step = self._parse_or()
         if self._at < len(self._tokens):
             raise fault(f"Invalid JsonPath: unexpected {self._peek()[1]!r}")
         return strict, step
 
     # predicates
 
-    def _or(self) -> Step:
+    def _parse_or(self) -> Step:
         self._depth += 1
-        if self._depth > DEEPEST:
+        if self._depth > MAX_DEPTH:
             raise fault("Invalid JsonPath: too deep")
-        left = self._and()
+        left = self._parse_and()
         while self._skip("||"):
-            left = _either(left, self._and())
+            left = _either(left, self._parse_and())
         self._depth -= 1
         return left
 
-    def _and(self) -> Step:
-        left = self._compared()
+    def _parse_and(self) -> Step:
+        left = self._parse_comparison()
         while self._skip("&&"):
-            left = _both(left, self._compared())
+            left = _both(left, self._parse_comparison())
         return left
 
-    def _compared(self) -> Step:
-        left = self._sum()
+    def _parse_comparison(self) -> Step:
+        left = self._parse_sum()
         for operator in ("==", "!=", "<>", "<=", ">=", "<", ">"):
             if self._skip(operator):
-                return _comparison("!=" if operator == "<>" else operator, left, self._sum())
+                return _comparison("!=" if operator == "<>" else operator, left, self._parse_sum())
         if self._skip("starts", "with"):
-            return _starts(left, self._sum())
+            return _starts(left, self._parse_sum())
         if self._skip("like_regex"):
-            pattern = self._string()
-            flags = self._string() if self._skip("flag") else ""
+            pattern = self._parse_string()
+            flags = self._parse_string() if self._skip("flag") else ""
             return _like(left, pattern, flags)
         if self._skip("is", "unknown"):
             return lambda context: [left(context)[0] is None]
@@ -126,40 +126,40 @@ class _Reader:
 
     # arithmetic
 
-    def _sum(self) -> Step:
-        left = self._product()
+    def _parse_sum(self) -> Step:
+        left = self._parse_product()
         while self._peek()[1] in ("+", "-") and self._peek()[0] == "sign":
-            left = _arithmetic(self._take(), left, self._product())
+            left = _arithmetic(self._take(), left, self._parse_product())
         return left
 
-    def _product(self) -> Step:
-        left = self._unary()
+    def _parse_product(self) -> Step:
+        left = self._parse_unary()
         while self._peek()[1] in ("*", "/", "%") and self._peek()[0] == "sign":
-            left = _arithmetic(self._take(), left, self._unary())
+            left = _arithmetic(self._take(), left, self._parse_unary())
         return left
 
     def _take(self) -> str:
         self._at += 1
         return self._tokens[self._at - 1][1]
 
-    def _unary(self) -> Step:
+    def _parse_unary(self) -> Step:
         if self._skip("-"):
-            return _negated(self._unary(), -1)
+            return _negate(self._parse_unary(), -1)
         if self._skip("+"):
-            return _negated(self._unary(), 1)
+            return _negate(self._parse_unary(), 1)
         if self._skip("!"):
-            inner = self._unary()
+            inner = self._parse_unary()
             return lambda context: [_not(_truth(inner(context)))]
-        return self._accessors(self._primary())
+        return self._parse_accessors(self._parse_primary())
 
-    def _primary(self) -> Step:
+    def _parse_primary(self) -> Step:
         kind, word = self._peek()
         self._at += 1
         if kind == "number":
             value = shortest(float(word)) if any(each in word for each in ".eE") else int(word)
             return lambda context: [value]
         if kind == "string":
-            text = _unquoted(word)
+            text = _unquote(word)
             return lambda context: [text]
         if kind == "variable":
             return _variable(word[1:])
@@ -175,66 +175,66 @@ class _Reader:
             return _last
         if word == "exists":
             self._expect("(")
-            inner = self._or()
+            inner = self._parse_or()
             self._expect(")")
             return _exists(inner)
         if word == "(":
-            inner = self._or()
+            inner = self._parse_or()
             self._expect(")")
             return inner
         raise fault(f"Invalid JsonPath: unexpected {word!r}" if word else "Invalid JsonPath: it ends too early")
 
     # accessors
 
-    def _accessors(self, step: Step) -> Step:
+    def _parse_accessors(self, step: Step) -> Step:
         while True:
             if self._skip("."):
-                step = self._member(step)
+                step = self._parse_member(step)
             elif self._skip("[", "*", "]"):
                 step = _all_items(step)
             elif self._skip("["):
-                step = _items(step, self._subscripts())
+                step = _items(step, self._parse_subscripts())
             elif self._skip("?"):
                 self._expect("(")
-                step = _filtered(step, self._or())
+                step = _filter(step, self._parse_or())
                 self._expect(")")
             else:
                 return step
 
-    def _member(self, step: Step) -> Step:
+    def _parse_member(self, step: Step) -> Step:
         kind, word = self._peek()
         self._at += 1
         if word == "*" and kind == "sign":
             return _all_members(step)
         if kind == "string":
-            return _of_key(step, _unquoted(word))
+            return _of_key(step, _unquote(word))
         if kind != "name":
             raise fault(f"Invalid JsonPath: unexpected {word!r}")
         if self._skip("(", ")"):
             method = _METHODS.get(word)
             if method is None:
                 raise fault(f"Invalid JsonPath: unknown method {word}")
-            return _called(step, method)
+            return _call_method(step, method)
         return _of_key(step, word)
 
-    def _subscripts(self) -> list[tuple[Step, Step | None]]:
+    def _parse_subscripts(self) -> list[tuple[Step, Step | None]]:
         found: list[tuple[Step, Step | None]] = []
         while True:
-            low = self._sum()
-            found.append((low, self._sum() if self._skip("to") else None))
+            low = self._parse_sum()
+            found.append((low, self._parse_sum() if self._skip("to") else None))
             if not self._skip(","):
                 self._expect("]")
                 return found
 
-    def _string(self) -> str:
+    def _parse_string(self) -> str:
         kind, word = self._peek()
         if kind != "string":
             raise fault(f"Invalid JsonPath: expected a string, but got {word!r}")
         self._at += 1
-        return _unquoted(word)
+        return _unquote(word)
 
 
-def _unquoted(word: str) -> str:
+def _unquote(word: str) -> str:
     inner = word[1:-1]
     if word[0] == "'":
         inner = inner.replace("\\'", "'").replace('"', '\\"')
@@ -249,7 +249,7 @@ def _unquoted(word: str) -> str:
 
 
 def _variable(name: str) -> Step:
-    def step(context: Context) -> Items:
+    def step(context: PathContext) -> Items:
         if name not in context.variables:
             raise PathError(f"Undefined variable '{name}'")
         return [context.variables[name]]
@@ -257,22 +257,22 @@ def _variable(name: str) -> Step:
     return step
 
 
-def _last(context: Context) -> Items:
+def _last(context: PathContext) -> Items:
     if context.last is None:
         raise PathError("'last' is only allowed inside array subscripts")
     return [context.last]
 
 
-def _unpacked(items: Items, strict: bool) -> Items:
+def _unpack(items: Items, strict: bool) -> Items:
     if strict:
         return items
     return [inner for item in items for inner in (item if isinstance(item, list) else [item])]
 
 
 def _of_key(step: Step, key: str) -> Step:
-    def of_key(context: Context) -> Items:
+    def of_key(context: PathContext) -> Items:
         found = []
-        for item in _unpacked(step(context), context.strict):
+        for item in _unpack(step(context), context.strict):
             if isinstance(item, dict) and key in item:
                 found.append(item[key])
             elif context.strict:
@@ -283,9 +283,9 @@ def _of_key(step: Step, key: str) -> Step:
 
 
 def _all_members(step: Step) -> Step:
-    def members(context: Context) -> Items:
+    def members(context: PathContext) -> Items:
         found: Items = []
-        for item in _unpacked(step(context), context.strict):
+        for item in _unpack(step(context), context.strict):
             if isinstance(item, dict):
                 found.extend(item.values())
             elif context.strict:
@@ -296,7 +296,7 @@ def _all_members(step: Step) -> Step:
 
 
 def _all_items(step: Step) -> Step:
-    def items(context: Context) -> Items:
+    def items(context: PathContext) -> Items:
         found: Items = []
         for item in step(context):
             if isinstance(item, list):
@@ -311,7 +311,7 @@ def _all_items(step: Step) -> Step:
 
 
 def _items(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
-    def items(context: Context) -> Items:
+    def items(context: PathContext) -> Items:
         found: Items = []
         for item in step(context):
             if not isinstance(item, list):
@@ -330,25 +330,25 @@ def _items(step: Step, subscripts: list[tuple[Step, Step | None]]) -> Step:
     return items
 
 
-def _filtered(step: Step, test: Step) -> Step:
-    def filtered(context: Context) -> Items:
+def _filter(step: Step, test: Step) -> Step:
+    def filter_items(context: PathContext) -> Items:
         return [
             item
-            for item in _unpacked(step(context), context.strict)
+            for item in _unpack(step(context), context.strict)
             if _truth(test(msgspec.structs.replace(context, current=item))) is True
         ]
 
-    return filtered
+    return filter_items
 
 
-def _called(step: Step, method: Callable[[Any], Items]) -> Step:
-    def called(context: Context) -> Items:
+def _call_method(step: Step, method: Callable[[Any], Items]) -> Step:
+    def call_each(context: PathContext) -> Items:
         items = step(context)
         if method not in (_type, _size):
-            items = _unpacked(items, context.strict)
+            items = _unpack(items, context.strict)
         return [found for item in items for found in method(item)]
 
-    return called
+    return call_each
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def _number(items: Items) -> float:
     return items[0]
 
 
-def _negated(step: Step, sign: int) -> Step:
+def _negate(step: Step, sign: int) -> Step:
     return lambda context: [sign * _number([item]) for item in step(context)]
 
 
@@ -374,7 +374,7 @@ def _positive(zero: float) -> bool:
 
 
 def _arithmetic(operator: str, left: Step, right: Step) -> Step:
-    def calculate(context: Context) -> Items:
+    def calculate(context: PathContext) -> Items:
         a, b = _number(left(context)), _number(right(context))
         if operator in ("/", "%") and b == 0:
             raise PathError("Division by zero")
@@ -403,7 +403,7 @@ def _not(value: bool | None) -> bool | None:
 
 
 def _both(left: Step, right: Step) -> Step:
-    def both(context: Context) -> Items:
+    def both(context: PathContext) -> Items:
         values = (_truth(left(context)), _truth(right(context)))
         return [False if False in values else None if None in values else True]
 
@@ -411,7 +411,7 @@ def _both(left: Step, right: Step) -> Step:
 
 
 def _either(left: Step, right: Step) -> Step:
-    def either(context: Context) -> Items:
+    def either(context: PathContext) -> Items:
         values = (_truth(left(context)), _truth(right(context)))
         return [True if True in values else None if None in values else False]
 
@@ -429,14 +429,14 @@ def _kind(item: Any) -> str:
 
 
 def _comparison(operator: str, left: Step, right: Step) -> Step:
-    def compare(context: Context) -> Items:
+    def compare(context: PathContext) -> Items:
         try:
-            pairs = [(a, b) for a in _unpacked(left(context), False) for b in _unpacked(right(context), False)]
+            pairs = [(a, b) for a in _unpack(left(context), False) for b in _unpack(right(context), False)]
         except PathError:
             return [None]
         error = found = False
         for a, b in pairs:
-            outcome = _compared(operator, a, b)
+            outcome = _compare_items(operator, a, b)
             error, found = error or outcome is None, found or outcome is True
             if (error or found) and not context.strict:
                 break
@@ -445,7 +445,7 @@ def _comparison(operator: str, left: Step, right: Step) -> Step:
     return compare
 
 
-def _compared(operator: str, a: Any, b: Any) -> bool | None:
+def _compare_items(operator: str, a: Any, b: Any) -> bool | None:
     """Whether two items are so; None: they cannot be compared."""
     one, two = _kind(a), _kind(b)
     if "null" in (one, two):
@@ -458,27 +458,27 @@ def _compared(operator: str, a: Any, b: Any) -> bool | None:
     return outcomes[operator]
 
 
-def _tested(step: Step, test: Callable[[str], bool]) -> Step:
+def _test_strings(step: Step, test: Callable[[str], bool]) -> Step:
     """A predicate over the strings of a sequence."""
 
-    def tested(context: Context) -> Items:
+    def test_items(context: PathContext) -> Items:
         try:
-            items = _unpacked(step(context), context.strict)
+            items = _unpack(step(context), context.strict)
         except PathError:
             return [None]
         if not all(isinstance(item, str) for item in items):
             return [None]
         return [any(test(item) for item in items)]
 
-    return tested
+    return test_items
 
 
 def _starts(left: Step, right: Step) -> Step:
-    def starts(context: Context) -> Items:
+    def starts(context: PathContext) -> Items:
         prefix = right(context)
         if len(prefix) != 1 or not isinstance(prefix[0], str):
             raise PathError("Expected a string as prefix")
-        return _tested(left, lambda text: text.startswith(prefix[0]))(context)
+        return _test_strings(left, lambda text: text.startswith(prefix[0]))(context)
 
     return starts
 
@@ -487,11 +487,11 @@ def _like(left: Step, pattern: str, flags: str) -> Step:
     if set(flags) - {"i"}:
         raise fault(f"Invalid JsonPath: flags {flags!r} of like_regex are not supported")
     expression = compiled(pattern.encode(), any_case="i" in flags)
-    return _tested(left, lambda text: expression.search(text.encode()) is not None)
+    return _test_strings(left, lambda text: expression.search(text.encode()) is not None)
 
 
 def _exists(step: Step) -> Step:
-    def exists(context: Context) -> Items:
+    def exists(context: PathContext) -> Items:
         try:
             return [bool(step(context))]
         except PathError:

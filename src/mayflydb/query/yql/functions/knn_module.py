@@ -24,12 +24,12 @@ _WORD: Final = 64
 Vector = Sequence[float]
 
 
-def _packed(kind: int) -> Callable[[Vector], bytes]:
+def _pack(kind: int) -> Callable[[Vector], bytes]:
     code = _CODES[kind]
     return lambda items: struct.pack(f"<{len(items)}{code}B", *items, kind)
 
 
-def _bits(items: Vector) -> bytes:
+def _pack_bits(items: Vector) -> bytes:
     found = bytearray()
     for start in range(0, len(items), _WORD):
         word = items[start : start + _WORD]
@@ -38,11 +38,11 @@ def _bits(items: Vector) -> bytes:
     return bytes((*found, -len(items) % 8, BITS))
 
 
-def _read(vector: bytes) -> tuple[int, Vector] | None:
+def _decode(vector: bytes) -> tuple[int, Vector] | None:
     """The kind and the elements; None for what is no vector."""
     kind = vector[-1] if vector else 0
     if kind == BITS and len(vector) > 1:
-        return kind, _read_bits(vector)
+        return kind, _decode_bits(vector)
     size = struct.calcsize(_CODES.get(kind, "f"))
     if kind not in _CODES or (len(vector) - 1) % size:
         return None
@@ -50,7 +50,7 @@ def _read(vector: bytes) -> tuple[int, Vector] | None:
     return kind, struct.unpack_from(f"<{count}{_CODES[kind]}", vector)
 
 
-def _read_bits(vector: bytes) -> Vector:
+def _decode_bits(vector: bytes) -> Vector:
     content = vector[:-2]
     count = len(content) * 8 - vector[-2]
     found: list[int] = []
@@ -62,7 +62,7 @@ def _read_bits(vector: bytes) -> Vector:
 
 
 def _floats(vector: bytes) -> list[float] | None:
-    found = _read(vector)
+    found = _decode(vector)
     if found is None or found[0] == BITS:
         return None
     return [float(item) for item in found[1]]
@@ -72,7 +72,7 @@ def _of_both(compute: Callable[[Vector, Vector], float]) -> Callable[[bytes, byt
     """None for vectors that are of other kinds or lengths, or none."""
 
     def call(one: bytes, other: bytes) -> float | None:
-        left, right = _read(one), _read(other)
+        left, right = _decode(one), _decode(other)
         if left is None or right is None or left[0] != right[0] or len(left[1]) != len(right[1]):
             return None
         return to_single(compute(left[1], right[1]))
@@ -103,11 +103,11 @@ _NUMBERS: Final = "(List<Float>|List<Double>|List<Uint8>|List<Int8>) -> BitVecto
 
 BUILDERS: Final[dict[str, Builder]] = module(
     {
-        "ToBinaryString": ("(List<Float>) -> FloatVector", _packed(FLOATS)),
-        "ToBinaryStringFloat": ("(List<Float>) -> FloatVector", _packed(FLOATS)),
-        "ToBinaryStringUint8": ("(List<Uint8>) -> Uint8Vector", _packed(UINT8S)),
-        "ToBinaryStringInt8": ("(List<Int8>) -> Int8Vector", _packed(INT8S)),
-        "ToBinaryStringBit": (_NUMBERS, _bits),
+        "ToBinaryString": ("(List<Float>) -> FloatVector", _pack(FLOATS)),
+        "ToBinaryStringFloat": ("(List<Float>) -> FloatVector", _pack(FLOATS)),
+        "ToBinaryStringUint8": ("(List<Uint8>) -> Uint8Vector", _pack(UINT8S)),
+        "ToBinaryStringInt8": ("(List<Int8>) -> Int8Vector", _pack(INT8S)),
+        "ToBinaryStringBit": (_NUMBERS, _pack_bits),
         "FloatFromBinaryString": (f"({_ANY}) -> List<Float>?", _floats),
         "InnerProductSimilarity": (_BOTH, _of_both(_product)),
         "CosineSimilarity": (_BOTH, _of_both(_cosine)),

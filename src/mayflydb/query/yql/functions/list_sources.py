@@ -12,7 +12,7 @@ from mayflydb.query.yql.functions.support import (
     count,
     direct,
     fit,
-    mapped,
+    map_value,
     value_at,
     wrong,
 )
@@ -117,13 +117,13 @@ def _dict_of(call: Invocation, several: bool) -> Operand:
     count(call, 1)
     given, item = list_at(call, 0)
     if item == NULL:
-        return mapped(given, EMPTY_DICT, lambda values: {})
+        return map_value(given, EMPTY_DICT, lambda values: {})
     if not isinstance(item, TupleType) or len(item.items) != 2:
         raise wrong(call, f"Expected list of pairs, but got: {format_type(given.type)}")
     key, payload = item.items
     check_key(call, key)
     if not several:
-        return mapped(given, DictType(key, payload), lambda values: dict(reversed(values)))
+        return map_value(given, DictType(key, payload), lambda values: dict(reversed(values)))
 
     def gather(values: list[Value]) -> Value:
         found: dict[Value, list[Value]] = {}
@@ -131,16 +131,16 @@ def _dict_of(call: Invocation, several: bool) -> Operand:
             found.setdefault(each, []).append(value)
         return found
 
-    return mapped(given, DictType(key, ListType(payload)), gather)
+    return map_value(given, DictType(key, ListType(payload)), gather)
 
 
 def _to_set(call: Invocation) -> Operand:
     count(call, 1)
     given, item = list_at(call, 0)
     if item == NULL:
-        return mapped(given, EMPTY_DICT, lambda values: {})
+        return map_value(given, EMPTY_DICT, lambda values: {})
     check_key(call, item)
-    return mapped(given, DictType(item, VOID), dict.fromkeys)
+    return map_value(given, DictType(item, VOID), dict.fromkeys)
 
 
 # --- chance ----------------------------------------------------------------------------------------------------------
@@ -171,7 +171,7 @@ def _sample_of(call: Invocation) -> Operand:
         values, size = evaluate(row, run), number(row, run)
         if values is None or size is None or size >= len(values):
             return values
-        return _shuffled(values, run)[:size]
+        return _shuffle_values(values, run)[:size]
 
     return Expression(given.type, sample)
 
@@ -183,12 +183,12 @@ def _shuffle(call: Invocation) -> Operand:
 
     def shuffle(row: Row, run: Run) -> Value:
         values = evaluate(row, run)
-        return None if values is None else _shuffled(values, run)
+        return None if values is None else _shuffle_values(values, run)
 
     return Expression(given.type, shuffle)
 
 
-def _shuffled(values: list[Value], run: Run) -> list[Value]:
+def _shuffle_values(values: list[Value], run: Run) -> list[Value]:
     found = list(values)
     for last in range(len(found) - 1, 0, -1):
         other = int(run.chance.random() * (last + 1))

@@ -10,15 +10,15 @@ from typing import Any, Final
 
 from mayflydb.query.yql import comparison
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
-from mayflydb.query.yql.functions.aggregates import averaged, ordering, summed
+from mayflydb.query.yql.functions.aggregates import build_average, build_sum, ordering
 from mayflydb.query.yql.functions.support import (
     common_of,
     count,
     direct,
+    evaluate_constant,
     fit,
-    folded,
     lambda_at,
-    mapped,
+    map_value,
     mismatch,
     present,
     value_at,
@@ -66,7 +66,7 @@ def _whole(kind: Callable[[Type], Type], change: Callable[[list[Value]], Value])
     def build(call: Invocation) -> Operand:
         count(call, 1)
         given, item = list_at(call, 0)
-        return mapped(given, kind(item), change)
+        return map_value(given, kind(item), change)
 
     return build
 
@@ -75,7 +75,7 @@ def _same_list(change: Callable[[list[Value]], Value]) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 1)
         given, _ = list_at(call, 0)
-        return mapped(given, bare(given.type), change)
+        return map_value(given, bare(given.type), change)
 
     return build
 
@@ -154,7 +154,7 @@ def _flat_map(call: Invocation) -> Operand:
     return _with_lambda(call, kind, flat)
 
 
-def _predicated(choose: Callable[[list[Value], Callable[[Value], bool]], list[Value]]) -> Builder:
+def _select_items(choose: Callable[[list[Value], Callable[[Value], bool]], list[Value]]) -> Builder:
     """What keeps some of the items, by a lambda that gives Bool or Bool?."""
 
     def build(call: Invocation) -> Operand:
@@ -185,7 +185,7 @@ def _sorting(descending: bool) -> Builder:
         if count(call, 1, 2) == 1:
             given, item = list_at(call, 0)
             key = ordering(call, item)
-            return mapped(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
+            return map_value(given, bare(given.type), lambda values: sorted(values, key=key, reverse=descending))
         given = value_at(call, 0)
         keys: list[Callable[[Value], Any]] = []
 
@@ -320,7 +320,7 @@ def _unique(call: Invocation) -> Operand:
             found.setdefault(key(value), value)
         return list(found.values())
 
-    return mapped(given, bare(given.type), unique)
+    return map_value(given, bare(given.type), unique)
 
 
 def _all_or_any(answer: bool) -> Builder:
@@ -329,7 +329,7 @@ def _all_or_any(answer: bool) -> Builder:
         given, item = list_at(call, 0)
         if item != NULL and bare(item) != BOOL:
             raise wrong(call, f"Expected list of Bool, but got: {format_type(given.type)}")
-        return mapped(given, BOOL, any if answer else all)
+        return map_value(given, BOOL, any if answer else all)
 
     return build
 
@@ -361,7 +361,7 @@ def _zip(longest: bool) -> Builder:
         some = [present(item) for _, item in lists]
         null = any(is_optional(given.type) for given, _ in lists)
 
-        def zipped(*given: Value) -> Value:
+        def zip_lists(*given: Value) -> Value:
             if None in given:
                 return None
             if not longest:
@@ -373,7 +373,7 @@ def _zip(longest: bool) -> Builder:
             ]
 
         kind = ListType(TupleType(tuple(items)))
-        return direct([given for given, _ in lists], optional(kind) if null else kind, zipped)
+        return direct([given for given, _ in lists], optional(kind) if null else kind, zip_lists)
 
     return build
 
@@ -382,9 +382,9 @@ def _enumerate(call: Invocation) -> Operand:
     """`ListEnumerate(list [, start [, step]])`"""
     given_count = count(call, 1, 3)
     given, item = list_at(call, 0)
-    start = folded(fit(call, 1, UINT64), call) if given_count > 1 else 0
-    step = folded(fit(call, 2, UINT64), call) if given_count > 2 else 1
-    return mapped(
+    start = evaluate_constant(fit(call, 1, UINT64), call) if given_count > 1 else 0
+    step = evaluate_constant(fit(call, 2, UINT64), call) if given_count > 2 else 1
+    return map_value(
         given,
         ListType(TupleType((UINT64, item))),
         lambda values: [(start + step * n, value) for n, value in enumerate(values)],
@@ -400,7 +400,7 @@ def _not_null(call: Invocation) -> Operand:
     if not isinstance(item, OptionalType):
         return given
     inner: Callable[[Value], Value] = (lambda v: v.value) if is_optional(item.item) else (lambda v: v)
-    return mapped(given, ListType(item.item), lambda values: [inner(value) for value in values if value is not None])
+    return map_value(given, ListType(item.item), lambda values: [inner(value) for value in values if value is not None])
 
 
 def _flatten(call: Invocation) -> Operand:
@@ -410,14 +410,14 @@ def _flatten(call: Invocation) -> Operand:
     if not isinstance(inner, (ListType, EmptyListType, NullType)):
         raise wrong(call, f"Expected list of lists, but got: {format_type(given.type)}")
     kind = inner if isinstance(inner, ListType) else EMPTY_LIST
-    return mapped(given, kind, lambda values: chained(values, "ListFlatten"))
+    return map_value(given, kind, lambda values: chained(values, "ListFlatten"))
 
 
 def _extract(call: Invocation) -> Operand:
     """`ListExtract(list, "member")`"""
     count(call, 2)
     given, item = list_at(call, 0)
-    label = str(folded(fit(call, 1, STRING), call), "utf-8", "replace")
+    label = str(evaluate_constant(fit(call, 1, STRING), call), "utf-8", "replace")
     inner = bare(item)
     if not isinstance(inner, StructType):
         raise wrong(call, f"Expected list of structs, but got: {format_type(given.type)}")
@@ -428,7 +428,7 @@ def _extract(call: Invocation) -> Operand:
     kind = inner.members[at][1]
     if is_optional(item):
         kind = optional(kind)
-    return mapped(given, ListType(kind), lambda values: [None if value is None else value[at] for value in values])
+    return map_value(given, ListType(kind), lambda values: [None if value is None else value[at] for value in values])
 
 
 def _concat(call: Invocation) -> Operand:
@@ -439,7 +439,7 @@ def _concat(call: Invocation) -> Operand:
     if kind not in (STRING, UTF8):
         raise wrong(call, f"Expected list of strings, but got: {format_type(given.type)}")
     empty: Value = b"" if kind == STRING else ""
-    separator = folded(fit(call, 1, kind), call) if several else empty
+    separator = evaluate_constant(fit(call, 1, kind), call) if several else empty
 
     def concat(values: list[Value]) -> Value:
         return joined([value for value in values if value is not None], separator or empty)
@@ -447,7 +447,7 @@ def _concat(call: Invocation) -> Operand:
     return direct([given], optional(kind), lambda values: concat(values) if values else None)
 
 
-def _aggregated(build: Callable[[Invocation, Expression], Any]) -> Builder:
+def _aggregate(build: Callable[[Invocation, Expression], Any]) -> Builder:
     """ListSum and its kin: the aggregate over the items; of an empty list NULL."""
 
     def of_list(call: Invocation) -> Operand:
@@ -497,12 +497,12 @@ BUILDERS: Final[dict[str, Builder]] = {
     "ListTake": _cut(take=True),
     "ListSkip": _cut(take=False),
     "ListMap": _map,
-    "ListFilter": _predicated(_filter),
+    "ListFilter": _select_items(_filter),
     "ListFlatMap": _flat_map,
-    "ListTakeWhile": _predicated(lambda values, test: values[: _first_failing(values, test)]),
-    "ListSkipWhile": _predicated(lambda values, test: values[_first_failing(values, test) :]),
-    "ListTakeWhileInclusive": _predicated(lambda values, test: values[: _first_failing(values, test) + 1]),
-    "ListSkipWhileInclusive": _predicated(lambda values, test: values[_first_failing(values, test) + 1 :]),
+    "ListTakeWhile": _select_items(lambda values, test: values[: _first_failing(values, test)]),
+    "ListSkipWhile": _select_items(lambda values, test: values[_first_failing(values, test) :]),
+    "ListTakeWhileInclusive": _select_items(lambda values, test: values[: _first_failing(values, test) + 1]),
+    "ListSkipWhileInclusive": _select_items(lambda values, test: values[_first_failing(values, test) + 1 :]),
     "ListSort": _sorting(descending=False),
     "ListSortAsc": _sorting(descending=False),
     "ListSortDesc": _sorting(descending=True),
@@ -522,8 +522,8 @@ BUILDERS: Final[dict[str, Builder]] = {
     "ListFlatten": _flatten,
     "ListExtract": _extract,
     "ListConcat": _concat,
-    "ListSum": _aggregated(summed),
-    "ListAvg": _aggregated(averaged),
+    "ListSum": _aggregate(build_sum),
+    "ListAvg": _aggregate(build_average),
     "ListMin": _extreme(greatest=False),
     "ListMax": _extreme(greatest=True),
 }

@@ -54,13 +54,13 @@ def _unwrap(call: Invocation) -> Operand:
         found = evaluate(row, run)
         if found is None:
             said = b"" if message is None else message(row, run) or b""
-            raise _failed("Failed to unwrap empty optional", said, call)
+            raise _failure("Failed to unwrap empty optional", said, call)
         return inside(found)
 
     return Expression(value.type.item, unwrap, constant=value.constant)
 
 
-def _failed(what: str, message: bytes, call: Invocation) -> Fault:
+def _failure(what: str, message: bytes, call: Invocation) -> Fault:
     return fault(f"{what}: {message.decode('utf-8', 'replace')}" if message else what, call.position)
 
 
@@ -81,15 +81,15 @@ def _ensure(call: Invocation) -> Operand:
 
 def _ensure_type(call: Invocation) -> Operand:
     """`EnsureType(value, Type [, message])`: the value, if it is of that type."""
-    return _typed(call, converted=False)
+    return _check_type(call, converted=False)
 
 
 def _ensure_convertible(call: Invocation) -> Operand:
-    return _typed(call, converted=True)
+    return _check_type(call, converted=True)
 
 
-def _typed(call: Invocation, converted: bool) -> Operand:
-    from mayflydb.query.yql.functions.support import coerce, folded, type_at
+def _check_type(call: Invocation, converted: bool) -> Operand:
+    from mayflydb.query.yql.functions.support import coerce, evaluate_constant, type_at
 
     given = count(call, 2, 3)
     value, kind = value_at(call, 0), type_at(call, 1)
@@ -98,7 +98,7 @@ def _typed(call: Invocation, converted: bool) -> Operand:
     message = coerce(value_at(call, 2), STRING) if given == 3 else constant(STRING, b"")
     if message is None:
         raise wrong(call, f"Mismatch type argument #3, type diff: {format_type(value_at(call, 2).type)} != String")
-    said = folded(message, call)
+    said = evaluate_constant(message, call)
     raise wrong(
         call,
         f"Mismatch types: expected {format_type(kind)}, but got {format_type(value.type)}"

@@ -18,7 +18,7 @@ Test = Callable[[Any], bool]
 """Whether a String or Utf8 has what is looked for."""
 
 SEARCH_SECONDS: Final = 0.2
-LONGEST_PATTERN: Final = 65_536
+MAX_PATTERN_BYTES: Final = 65_536
 
 
 def _bytes(value: Any) -> bytes:
@@ -136,11 +136,11 @@ def _glob(pattern: bytes) -> Test:
 
 
 @lru_cache(maxsize=512)
-def compiled(pattern: bytes, any_case: bool = False, position: Position | None = None) -> LimitedPattern[bytes]:
+def compile_pattern(pattern: bytes, any_case: bool = False, position: Position | None = None) -> LimitedPattern[bytes]:
     """An expression of RE2 over bytes. Fault: what RE2 does not have, or what is none; a search that takes too long."""
-    if len(pattern) > LONGEST_PATTERN:
+    if len(pattern) > MAX_PATTERN_BYTES:
         raise fault("Regular expression is too large", position)
-    refused = _beyond(pattern)
+    refused = _find_unsupported(pattern)
     if refused:
         raise fault(f"Regular expression: {refused} is not supported", position)
     try:
@@ -167,7 +167,7 @@ def _utf8_pattern(text: str) -> str:
     return "".join(parts)
 
 
-_BEYOND: Final = {
+_UNSUPPORTED: Final = {
     b"(?=": "looking ahead",
     b"(?!": "looking ahead",
     b"(?<=": "looking behind",
@@ -182,7 +182,7 @@ _BEYOND: Final = {
 }
 
 
-def _beyond(pattern: bytes) -> str | None:
+def _find_unsupported(pattern: bytes) -> str | None:
     """What an expression uses that RE2 has not."""
     at, within = 0, False
     while at < len(pattern):
@@ -200,7 +200,7 @@ def _beyond(pattern: bytes) -> str | None:
         if each == b"]":
             within = False
         if each == b"(" and not within:
-            for start, what in _BEYOND.items():
+            for start, what in _UNSUPPORTED.items():
                 if pattern.startswith(start, at):
                     return what
         if not within and each in b"*+?}" and pattern[at + 1 : at + 2] == b"+":
@@ -215,6 +215,6 @@ def _slow() -> Fault:
 
 def expression(pattern: bytes, whole: bool, any_case: bool = False, position: Position | None = None) -> Test:
     """REGEXP, which looks for a match anywhere, and MATCH, which wants all of the text."""
-    found = compiled(pattern, any_case, position)
+    found = compile_pattern(pattern, any_case, position)
     find = found.fullmatch if whole else found.search
     return lambda value: find(_bytes(value)) is not None

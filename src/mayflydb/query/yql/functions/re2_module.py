@@ -13,8 +13,18 @@ from typing import Any, Final
 
 from mayflydb.query.yql.expression import Bound, Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.faults import fault
-from mayflydb.query.yql.functions.patterns import compiled
-from mayflydb.query.yql.functions.support import coerce, constant, count, fit, folded, mapped, mismatch, value_at, wrong
+from mayflydb.query.yql.functions.patterns import compile_pattern
+from mayflydb.query.yql.functions.support import (
+    coerce,
+    constant,
+    count,
+    evaluate_constant,
+    fit,
+    map_value,
+    mismatch,
+    value_at,
+    wrong,
+)
 from mayflydb.query.yql.schemas import Row, Run
 from mayflydb.query.yql.types import (
     BOOL,
@@ -35,7 +45,7 @@ OPTIONS: Final = Primitive("Resource<'Re2.Options'>")
 Find = Callable[[bytes], Any]
 
 
-class Function:
+class TextFunction:
     """What such a call gives: a function of a text, and of `extra` further Strings. `make` gives the type for a text's type."""
 
     def __init__(
@@ -55,20 +65,20 @@ class Function:
             if arguments[0] is None:
                 return nothing
             given = [each.encode() if isinstance(each, str) else each for each in arguments]
-            return _shown(change(*given), text)
+            return _as_source_type(change(*given), text)
 
         null = nothing is None and any(map(is_optional, types))
         return Bound(optional(result) if null else result, call)
 
 
-def _shown(value: Value, text: bool) -> Value:
+def _as_source_type(value: Value, text: bool) -> Value:
     """The parts as the text was: of a Utf8 they are Utf8."""
     if not text:
         return value
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     if isinstance(value, (list, tuple)):
-        return value.__class__(_shown(each, text) for each in value)
+        return value.__class__(_as_source_type(each, text) for each in value)
     return value
 
 
@@ -83,17 +93,17 @@ def _pattern(call: Invocation) -> tuple[bytes, bool]:
         options = value_at(call, 1)
         if bare(options.type) != OPTIONS:
             raise mismatch(call, 1, options.type, OPTIONS)
-        any_case = bool(folded(options, call))
-    text: bytes = folded(given, call)
+        any_case = bool(evaluate_constant(options, call))
+    text: bytes = evaluate_constant(given, call)
     return text, any_case
 
 
 def _test(whole: bool) -> Builder:
     def build(call: Invocation) -> Operand:
         text, any_case = _pattern(call)
-        pattern = compiled(text, any_case, call.position)
+        pattern = compile_pattern(text, any_case, call.position)
         find = pattern.fullmatch if whole else pattern.search
-        return Function(lambda kind: BOOL, lambda value: find(value) is not None, False)
+        return TextFunction(lambda kind: BOOL, lambda value: find(value) is not None, False)
 
     return build
 
@@ -104,7 +114,7 @@ def _capture(call: Invocation) -> Operand:
     Groups without a name are numbered by themselves: the second of `(?P<name>x)(y)` is `_1`.
     """
     text, any_case = _pattern(call)
-    pattern = compiled(text, any_case, call.position)
+    pattern = compile_pattern(text, any_case, call.position)
     names = {index: name for name, index in pattern.groupindex.items()}
     unnamed = (f"_{number}" for number in itertools.count())
     labels = sorted((names.get(index) or next(unnamed), index) for index in range(pattern.groups + 1))
@@ -116,30 +126,30 @@ def _capture(call: Invocation) -> Operand:
         found = pattern.search(value)
         return tuple((found[index] or None) if found is not None else None for _, index in labels)
 
-    return Function(kind, capture, (None,) * len(labels))
+    return TextFunction(kind, capture, (None,) * len(labels))
 
 
 def _find_and_consume(call: Invocation) -> Operand:
     """All matches one behind the other: their first groups, or themselves where there are none."""
     text, any_case = _pattern(call)
-    pattern = compiled(text, any_case, call.position)
+    pattern = compile_pattern(text, any_case, call.position)
 
     def find(value: bytes) -> Value:
         return [each[1 if pattern.groups else 0] or b"" for each in pattern.find_all(value)]
 
-    return Function(lambda of: ListType(of if of != NULL else STRING), find, [])
+    return TextFunction(lambda of: ListType(of if of != NULL else STRING), find, [])
 
 
 def _replace(call: Invocation) -> Operand:
     """`Re2::Replace("expression")($text, "\\1")`: every match."""
     text, any_case = _pattern(call)
-    pattern = compiled(text, any_case, call.position)
+    pattern = compile_pattern(text, any_case, call.position)
 
     def replace(value: bytes, by: bytes) -> Value:
         if by is None:
             return None
 
-        def filled(found: Any) -> bytes:
+        def fill_template(found: Any) -> bytes:
             def group(escape: re.Match[bytes]) -> bytes:
                 if not escape[1].isdigit():
                     return escape[1]
@@ -150,14 +160,14 @@ def _replace(call: Invocation) -> Operand:
 
             return re.sub(rb"\\(.)", group, by, flags=re.DOTALL)
 
-        return pattern.replace(value, filled)
+        return pattern.replace(value, fill_template)
 
-    return Function(lambda of: of if of != NULL else STRING, replace, None, extra=1)
+    return TextFunction(lambda of: of if of != NULL else STRING, replace, None, extra=1)
 
 
 def _escape(call: Invocation) -> Operand:
     count(call, 1)
-    return mapped(fit(call, 0, STRING), STRING, lambda value: re.sub(rb"([^A-Za-z0-9_\x80-\xff])", rb"\\\1", value))
+    return map_value(fit(call, 0, STRING), STRING, lambda value: re.sub(rb"([^A-Za-z0-9_\x80-\xff])", rb"\\\1", value))
 
 
 def _options(call: Invocation) -> Operand:
@@ -170,7 +180,7 @@ def _options(call: Invocation) -> Operand:
         return constant(OPTIONS, False)
     if not isinstance(given, Expression) or bare(given.type) != BOOL:
         raise wrong(call, "Expected Bool as argument CaseSensitive")
-    return constant(OPTIONS, folded(given, call) is False)
+    return constant(OPTIONS, evaluate_constant(given, call) is False)
 
 
 BUILDERS: Final[dict[str, Builder]] = {

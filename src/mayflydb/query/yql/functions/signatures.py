@@ -40,7 +40,7 @@ EXTRA: Final[dict[str, Type]] = {"Node": NODE, "Options": OPTIONS, **VECTORS}
 """Types that only functions know: but for the vectors, they are never stored, nor sent."""
 
 
-class Argument(msgspec.Struct, frozen=True):
+class ArgumentSpec(msgspec.Struct, frozen=True):
     """`kinds`: what it may be, best first. `nullable`: the function sees NULL. `optional`: it may be left out."""
 
     kinds: tuple[Type, ...]
@@ -52,7 +52,7 @@ class Argument(msgspec.Struct, frozen=True):
 class Signature(msgspec.Struct, frozen=True):
     """`result` None: that of the first argument."""
 
-    arguments: tuple[Argument, ...]
+    arguments: tuple[ArgumentSpec, ...]
     result: Type | None
     nullable: bool
 
@@ -61,12 +61,12 @@ _TOKEN: Final = re.compile(r"\s*([A-Za-z]\w*|[<>(),?|\[\]:#]|->)")
 
 
 @lru_cache(maxsize=1024)
-def read(text: str) -> Signature:
+def parse(text: str) -> Signature:
     """The signature that a line of this module's form says."""
-    return _Reader(text).signature()
+    return _SignatureParser(text).signature()
 
 
-class _Reader:
+class _SignatureParser:
     def __init__(self, text: str) -> None:
         self._tokens = _TOKEN.findall(text)
         self._at = 0
@@ -87,7 +87,7 @@ class _Reader:
         return True
 
     def signature(self) -> Signature:
-        arguments: list[Argument] = []
+        arguments: list[ArgumentSpec] = []
         self._take("(")
         open_ended = False
         while not self._skip(")"):
@@ -101,7 +101,7 @@ class _Reader:
         result = self.type()
         return Signature(tuple(arguments), result, is_optional(result))
 
-    def _argument(self, open_ended: bool) -> Argument:
+    def _argument(self, open_ended: bool) -> ArgumentSpec:
         name = ""
         if self._at + 1 < len(self._tokens) and self._tokens[self._at + 1] == ":":
             name = self._take()
@@ -109,7 +109,7 @@ class _Reader:
         kinds = [self.type()]
         while self._skip("|"):
             kinds.append(self.type())
-        return Argument(tuple(map(bare, kinds)), is_optional(kinds[-1]), open_ended, name)
+        return ArgumentSpec(tuple(map(bare, kinds)), is_optional(kinds[-1]), open_ended, name)
 
     def type(self) -> Type:
         found = self._item()
@@ -142,8 +142,8 @@ def function(line: str, call: Callable[..., Value]) -> Builder:
     """The builder of a function with this signature. `call` gets values in order, None for what is left out."""
 
     def build(invocation: Invocation) -> Operand:
-        signature = read(line)
-        given = _arranged(invocation, signature)
+        signature = parse(line)
+        given = _arrange(invocation, signature)
         return _expression(given, signature, call)
 
     return build
@@ -154,7 +154,7 @@ def module(functions: Mapping[str, tuple[str, Callable[..., Value]]]) -> dict[st
     return {name: function(line, call) for name, (line, call) in functions.items()}
 
 
-def _arranged(invocation: Invocation, signature: Signature) -> list[tuple[Argument, Expression | None]]:
+def _arrange(invocation: Invocation, signature: Signature) -> list[tuple[ArgumentSpec, Expression | None]]:
     """Each argument with what was given for it, converted."""
     arguments = signature.arguments
     needed = sum(not each.optional for each in arguments)
@@ -163,7 +163,7 @@ def _arranged(invocation: Invocation, signature: Signature) -> list[tuple[Argume
         wanted = str(needed) if needed == len(arguments) else f"from {needed} to {len(arguments)}"
         raise wrong(invocation, f"Expected {wanted} argument(s), but got {total}")
     named = dict(invocation.named)
-    given: list[tuple[Argument, Expression | None]] = []
+    given: list[tuple[ArgumentSpec, Expression | None]] = []
     for index, argument in enumerate(arguments):
         operand = invocation.operands[index] if index < len(invocation.operands) else named.pop(argument.name, None)
         if operand is None:
@@ -173,7 +173,7 @@ def _arranged(invocation: Invocation, signature: Signature) -> list[tuple[Argume
             continue
         if not isinstance(operand, Expression):
             raise wrong(invocation, f"Expected a value as argument #{index + 1}")
-        found = _converted(operand, argument)
+        found = _convert(operand, argument)
         if found is None:
             raise mismatch(invocation, index, operand.type, argument.kinds[0])
         given.append((argument, found))
@@ -182,7 +182,7 @@ def _arranged(invocation: Invocation, signature: Signature) -> list[tuple[Argume
     return given
 
 
-def _converted(operand: Expression, argument: Argument) -> Expression | None:
+def _convert(operand: Expression, argument: ArgumentSpec) -> Expression | None:
     if bare(operand.type) in argument.kinds:
         return operand
     for kind in argument.kinds:
@@ -193,7 +193,7 @@ def _converted(operand: Expression, argument: Argument) -> Expression | None:
 
 
 def _expression(
-    given: list[tuple[Argument, Expression | None]], signature: Signature, call: Callable[..., Value]
+    given: list[tuple[ArgumentSpec, Expression | None]], signature: Signature, call: Callable[..., Value]
 ) -> Expression:
     shown = [each for _, each in given if each is not None]
     through = any(each is not None and is_optional(each.type) and not argument.nullable for argument, each in given)

@@ -10,8 +10,8 @@ from collections.abc import Callable
 from typing import Final
 
 from mayflydb.query.yql.expression import AggregateBuilder, Aggregation, Invocation
-from mayflydb.query.yql.functions.aggregates import Values, like
-from mayflydb.query.yql.functions.support import coerce, count, folded, mismatch, value_at, wrong
+from mayflydb.query.yql.functions.aggregates import Values, nullable_like
+from mayflydb.query.yql.functions.support import coerce, count, evaluate_constant, mismatch, value_at, wrong
 from mayflydb.query.yql.moments import NARROW, SPANS
 from mayflydb.query.yql.types import (
     DOUBLE,
@@ -56,7 +56,7 @@ def _deviation(sample: bool, root: bool) -> AggregateBuilder:
     def build(call: Invocation) -> Aggregation:
         count(call, 1)
         _numeric(call, 0)
-        return Aggregation(like(value_at(call, 0), DOUBLE), lambda: None, step, finish)
+        return Aggregation(nullable_like(value_at(call, 0), DOUBLE), lambda: None, step, finish)
 
     return build
 
@@ -101,7 +101,7 @@ def _percentile(call: Invocation) -> Aggregation:
         given = coerce(value_at(call, 1), ListType(DOUBLE))
     if given is None:
         raise mismatch(call, 1, value_at(call, 1).type, DOUBLE)
-    return _between(call, folded(given, call))
+    return _between(call, evaluate_constant(given, call))
 
 
 def _median(call: Invocation) -> Aggregation:
@@ -135,7 +135,7 @@ def _between(call: Invocation, share: float | list[float]) -> Aggregation:
         return found if isinstance(share, list) else found[0]
 
     result = ListType(kind) if isinstance(share, list) else kind
-    return Aggregation(like(source, result), list, step, finish)
+    return Aggregation(nullable_like(source, result), list, step, finish)
 
 
 def _at(ordered: list[Value], share: float, whole: bool) -> Value:

@@ -26,7 +26,7 @@ from mayflydb.query.yql.functions.text_tools import (
 from mayflydb.query.yql.sizes import joined, replaced
 from mayflydb.query.yql.types import Value
 
-LONGEST_PAD: Final = 1_000_000
+MAX_PAD_BYTES: Final = 1_000_000
 
 
 def _base64_decode(value: Value) -> Value:
@@ -165,8 +165,8 @@ def _replace_first(value: bytes, find: bytes, replacement: bytes) -> bytes:
 
 def _pad(left: bool) -> Callable[..., bytes]:
     def pad(value: bytes, length: int, filler: bytes | None = None) -> bytes:
-        if length > LONGEST_PAD:
-            raise fault(f"Padding length is too long: {length} > {LONGEST_PAD}")
+        if length > MAX_PAD_BYTES:
+            raise fault(f"Padding length is too long: {length} > {MAX_PAD_BYTES}")
         filler = b" " if filler is None else filler
         if len(filler) != 1:
             raise fault("Not 1 symbol in paddingSymbol")
@@ -175,7 +175,7 @@ def _pad(left: bool) -> Callable[..., bytes]:
     return pad
 
 
-def _signed(text: str, value: int) -> bytes:
+def _signed_text(text: str, value: int) -> bytes:
     return (f"-{text}" if value < 0 else text).encode()
 
 
@@ -255,9 +255,9 @@ BUILDERS: Final[dict[str, Builder]] = module(
         "LeftPad": ("(String, Uint64, [String?]) -> String", _pad(left=True)),
         "RightPad": ("(String, Uint64, [String?]) -> String", _pad(left=False)),
         "Hex": ("(Uint64) -> String", lambda value: f"0x{value:016X}".encode()),
-        "SHex": ("(Int64) -> String", lambda value: _signed(f"0x{abs(value):016X}", value)),
+        "SHex": ("(Int64) -> String", lambda value: _signed_text(f"0x{abs(value):016X}", value)),
         "Bin": ("(Uint64) -> String", lambda value: f"0b{value:064b}".encode()),
-        "SBin": ("(Int64) -> String", lambda value: _signed(f"0b{abs(value):064b}", value)),
+        "SBin": ("(Int64) -> String", lambda value: _signed_text(f"0b{abs(value):064b}", value)),
         "HexText": (_CHANGES, lambda value: value.hex(" ").upper().encode()),
         "BinText": (_CHANGES, lambda value: " ".join(f"{each:08b}" for each in value).encode()),
         "Reverse": (_DECODES, lambda value: None if value is None else value[::-1]),

@@ -13,12 +13,12 @@ from mayflydb.query.yql import texts
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand
 from mayflydb.query.yql.functions.clock import check_zone
 from mayflydb.query.yql.functions.support import (
-    applied,
+    apply_function,
     coerce,
     count,
     direct,
     fit,
-    mapped,
+    map_value,
     mismatch,
     type_at,
     value_at,
@@ -66,14 +66,14 @@ def text_at(call: Invocation, index: int, kind: Type | None = None) -> Expressio
     return found
 
 
-def _encoded(value: Value) -> bytes:
+def _encode(value: Value) -> bytes:
     return value.encode() if isinstance(value, str) else value
 
 
 def _length(call: Invocation) -> Operand:
     """Bytes, of a Utf8 too."""
     count(call, 1)
-    return mapped(text_at(call, 0), UINT32, lambda value: len(_encoded(value)))
+    return map_value(text_at(call, 0), UINT32, lambda value: len(_encode(value)))
 
 
 def _substring(call: Invocation) -> Operand:
@@ -118,7 +118,7 @@ def _at_end(test: Callable[[bytes, bytes], bool]) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 2)
         pair = [text_at(call, index, STRING) for index in (0, 1)]
-        return applied(pair, BOOL, test)
+        return apply_function(pair, BOOL, test)
 
     return build
 
@@ -147,8 +147,8 @@ def _bit(change: Callable[[int, int], Value], kind: Type | None) -> Builder:
             raise wrong(call, f"Expected unsigned integer type, but got: {format_type(given.type)}")
         mask = 2 ** _WIDTH[source] - 1
         if kind is None:
-            return applied([given, bit], source, lambda value, index: change(value, index) & mask)
-        return applied([given, bit], kind, change)
+            return apply_function([given, bit], source, lambda value, index: change(value, index) & mask)
+        return apply_function([given, bit], kind, change)
 
     return build
 
@@ -164,11 +164,11 @@ def _abs(call: Invocation) -> Operand:
     if given.type == NULL:
         return given
     if kind in (FLOAT, DOUBLE):
-        return mapped(given, kind, abs)
+        return map_value(given, kind, abs)
     if kind not in INTEGERS:
         raise wrong(call, f"Expected numeric type, but got: {format_type(given.type)}")
     unsigned = {INT8: UINT8, INT16: UINT16, INT32: UINT32, INT64: UINT64}.get(kind, kind)
-    return mapped(given, unsigned, abs)
+    return map_value(given, unsigned, abs)
 
 
 # --- bytes -----------------------------------------------------------------------------------------------------------
@@ -203,13 +203,13 @@ def _to_bytes(call: Invocation) -> Operand:
     given = value_at(call, 0)
     kind = bare(given.type)
     if kind in (STRING, YSON):
-        return mapped(given, STRING, bytes)
+        return map_value(given, STRING, bytes)
     if kind in (UTF8, JSON, JSON_DOCUMENT):
-        return mapped(given, STRING, str.encode)
+        return map_value(given, STRING, str.encode)
     layout = _LAYOUTS.get(format_type(kind))
     if layout is None:
         raise wrong(call, f"Expected primitive type, but got: {format_type(given.type)}")
-    return mapped(given, STRING, struct.Struct(layout).pack)
+    return map_value(given, STRING, struct.Struct(layout).pack)
 
 
 def _from_bytes(call: Invocation) -> Operand:
@@ -264,7 +264,7 @@ def _add_timezone(call: Invocation) -> Operand:
         check_zone(text, call)
         return (value, text)
 
-    return applied([given, zone], kind, add)
+    return apply_function([given, zone], kind, add)
 
 
 def _remove_timezone(call: Invocation) -> Operand:
@@ -272,7 +272,7 @@ def _remove_timezone(call: Invocation) -> Operand:
     given = value_at(call, 0)
     if bare(given.type) not in ZONED:
         raise wrong(call, f"Expected a type with a timezone, but got: {format_type(given.type)}")
-    return mapped(given, UNZONED[bare(given.type)], lambda value: value[0])
+    return map_value(given, UNZONED[bare(given.type)], lambda value: value[0])
 
 
 BUILDERS: Final[dict[str, Builder]] = {

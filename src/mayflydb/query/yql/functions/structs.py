@@ -15,8 +15,8 @@ from mayflydb.query.yql.functions.support import (
     constant,
     count,
     direct,
-    folded,
-    mapped,
+    evaluate_constant,
+    map_value,
     present,
     value_at,
     wrong,
@@ -50,7 +50,7 @@ def struct_at(call: Invocation, index: int) -> tuple[Expression, StructType]:
 
 def name_at(call: Invocation, index: int) -> str:
     """A name, known when the query is bound."""
-    return _text(folded(value_at(call, index), call))
+    return _text(evaluate_constant(value_at(call, index), call))
 
 
 def _text(value: Value) -> str:
@@ -73,7 +73,7 @@ def _items_at(call: Invocation, index: int) -> Sequence[Value]:
     given = value_at(call, index)
     if not isinstance(given.type, (ListType, TupleType, EmptyListType)):
         raise wrong(call, f"Expected a list or tuple of names, but got: {format_type(given.type)}")
-    found: Sequence[Value] = folded(given, call)
+    found: Sequence[Value] = evaluate_constant(given, call)
     return found
 
 
@@ -83,16 +83,16 @@ def members_of(given: Expression, kind: StructType) -> dict[str, Expression]:
 
 
 def member_of(given: Expression, at: int, item: Type) -> Expression:
-    return mapped(given, item, lambda value: value[at])
+    return map_value(given, item, lambda value: value[at])
 
 
-def _picked(given: Expression, kind: StructType, names: Iterable[tuple[str, str]]) -> Expression:
+def _pick_members(given: Expression, kind: StructType, names: Iterable[tuple[str, str]]) -> Expression:
     """A structure of members under other names: (of the old, in the new)."""
     known = {name: at for at, (name, _) in enumerate(kind.members)}
     chosen = sorted((new, known[old]) for old, new in names)
     result = StructType(tuple((new, kind.members[at][1]) for new, at in chosen))
     places = [at for _, at in chosen]
-    return mapped(given, result, lambda value: tuple(value[at] for at in places))
+    return map_value(given, result, lambda value: tuple(value[at] for at in places))
 
 
 def _check(call: Invocation, kind: StructType, names: Iterable[str]) -> None:
@@ -145,7 +145,7 @@ def _without(several: bool, force: bool) -> Builder:
         names = _names_at(call, 1) if several else [name_at(call, 1)]
         if not force:
             _check(call, kind, names)
-        return _picked(given, kind, [(name, name) for name, _ in kind.members if name not in names])
+        return _pick_members(given, kind, [(name, name) for name, _ in kind.members if name not in names])
 
     return build
 
@@ -164,7 +164,7 @@ def _choose(call: Invocation) -> Operand:
     given, kind = struct_at(call, 0)
     names = _names_at(call, 1)
     _check(call, kind, names)
-    return _picked(given, kind, [(name, name) for name in names])
+    return _pick_members(given, kind, [(name, name) for name in names])
 
 
 def _combine(call: Invocation) -> Operand:
@@ -184,7 +184,7 @@ def _flatten(call: Invocation) -> Operand:
         kind = given.type
         if not isinstance(kind, TupleType) or len(kind.items) != 2 or not isinstance(bare(kind.items[1]), StructType):
             raise wrong(call, f"Expected a tuple of a prefix and a struct, but got: {format_type(kind)}")
-        prefix = _text(folded(member_of(given, 0, STRING), call)) if given.constant else None
+        prefix = _text(evaluate_constant(member_of(given, 0, STRING), call)) if given.constant else None
         if prefix is None:
             raise wrong(call, "Expected a constant prefix")
         inner, of = member_of(given, 1, kind.items[1]), bare(kind.items[1])
@@ -215,7 +215,7 @@ def _rename(force: bool) -> Builder:
         names = [new for _, new in wanted]
         if len(set(names)) != len(names):
             raise wrong(call, f"Duplicated member: {next(each for each in names if names.count(each) > 1)}")
-        return _picked(given, kind, wanted)
+        return _pick_members(given, kind, wanted)
 
     return build
 
@@ -247,7 +247,7 @@ def _spread(force: bool) -> Builder:
         if not isinstance(item, TupleType) or len(item.items) != 2:
             raise wrong(call, f"Expected list of pairs, but got: {format_type(given.type)}")
         payload = item.items[1]
-        some: Callable[[Value], Value] = _same if is_optional(payload) else present(payload)
+        some: Callable[[Value], Value] = _identity if is_optional(payload) else present(payload)
         ordered = sorted(names)
         result = StructType(tuple((name, optional(payload)) for name in ordered))
 
@@ -257,19 +257,19 @@ def _spread(force: bool) -> Builder:
                 raise wrong(call, f"Unknown member name: {next(each for each in found if each not in names)}")
             return tuple(found.get(name) for name in ordered)
 
-        return mapped(given, result, spread)
+        return map_value(given, result, spread)
 
     return build
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
 # --- two structures --------------------------------------------------------------------------------------------------
 
 
-def _merged(names: Callable[[set[str], set[str]], set[str]], merging: bool) -> Builder:
+def _merge_structs(names: Callable[[set[str], set[str]], set[str]], merging: bool) -> Builder:
     """StructUnion and its kin; a lambda (name, left?, right?) may merge members of one name."""
 
     def build(call: Invocation) -> Operand:
@@ -293,7 +293,7 @@ def _merge(merge: Lambda, name: str, left: Expression | None, right: Expression 
     def side(given: Expression | None) -> Expression:
         if given is None:
             return constant(optional(kind), None)
-        return given if is_optional(given.type) else mapped_optional(given)
+        return given if is_optional(given.type) else as_optional(given)
 
     one, two = side(left), side(right)
     body = merge.bind([STRING, one.type, two.type])
@@ -301,7 +301,7 @@ def _merge(merge: Lambda, name: str, left: Expression | None, right: Expression 
     return Expression(body.type, lambda row, run: body.call((label, first(row, run), second(row, run)), row, run))
 
 
-def mapped_optional(given: Expression) -> Expression:
+def as_optional(given: Expression) -> Expression:
     """The same value where NULL would be allowed."""
     return Expression(OptionalType(given.type), given.evaluate, given.constant)
 
@@ -325,8 +325,8 @@ def _way(call: Invocation) -> Operand:
     given, kind = _variant_at(call, 0)
     if isinstance(kind.over, StructType):
         names = [name for name, _ in kind.over.members]
-        return mapped(given, UTF8, lambda value: names[value[0]])
-    return mapped(given, UINT32, lambda value: value[0])
+        return map_value(given, UTF8, lambda value: names[value[0]])
+    return map_value(given, UINT32, lambda value: value[0])
 
 
 def _variant_item(call: Invocation) -> Operand:
@@ -336,7 +336,7 @@ def _variant_item(call: Invocation) -> Operand:
     items = {item for _, item in alternatives(kind)}
     if len(items) != 1:
         raise wrong(call, "All types of alternatives must be the same")
-    return mapped(given, items.pop(), lambda value: value[1])
+    return map_value(given, items.pop(), lambda value: value[1])
 
 
 BUILDERS: Final[dict[str, Builder]] = {
@@ -357,10 +357,10 @@ BUILDERS: Final[dict[str, Builder]] = {
     "GatherMembers": _gather,
     "SpreadMembers": _spread(force=False),
     "ForceSpreadMembers": _spread(force=True),
-    "StructUnion": _merged(lambda a, b: a | b, merging=True),
-    "StructIntersection": _merged(lambda a, b: a & b, merging=True),
-    "StructDifference": _merged(lambda a, b: a - b, merging=False),
-    "StructSymmetricDifference": _merged(lambda a, b: a ^ b, merging=False),
+    "StructUnion": _merge_structs(lambda a, b: a | b, merging=True),
+    "StructIntersection": _merge_structs(lambda a, b: a & b, merging=True),
+    "StructDifference": _merge_structs(lambda a, b: a - b, merging=False),
+    "StructSymmetricDifference": _merge_structs(lambda a, b: a ^ b, merging=False),
     "Way": _way,
     "VariantItem": _variant_item,
 }

@@ -111,7 +111,7 @@ def coerce(given: Expression, to: Type) -> Expression | None:
         change = bytes
     elif target in FLOATS and source in NUMBERS:
         change = float
-    return None if change is None else mapped(given, to, change)
+    return None if change is None else map_value(given, to, change)
 
 
 def fit(call: Invocation, index: int, to: Type, given: Expression | None = None) -> Expression:
@@ -142,15 +142,15 @@ def common_of(call: Invocation, given: Sequence[Expression]) -> tuple[Type, list
 
 def present(kind: Type) -> Callable[[Value], Value]:
     """How a value of this type stands in an Optional of it."""
-    return Just if is_optional(kind) else _same
+    return Just if is_optional(kind) else _identity
 
 
 def content(kind: OptionalType) -> Callable[[Value], Value]:
     """The value in an Optional that has one."""
-    return _inside if is_optional(kind.item) else _same
+    return _inside if is_optional(kind.item) else _identity
 
 
-def _same(value: Value) -> Value:
+def _identity(value: Value) -> Value:
     return value
 
 
@@ -165,7 +165,7 @@ def constant(kind: Type, value: Value) -> Expression:
     return Expression(kind, lambda row, run: value, constant=True)
 
 
-def folded(expression: Expression, call: Invocation) -> Value:
+def evaluate_constant(expression: Expression, call: Invocation) -> Value:
     """The value of an operand that must be known when the query is bound."""
     if expression.literal:
         return expression.value
@@ -177,7 +177,7 @@ def folded(expression: Expression, call: Invocation) -> Value:
 _NO_RUN: Any = None
 
 
-def mapped(given: Expression, kind: Type, change: Callable[[Value], Value]) -> Expression:
+def map_value(given: Expression, kind: Type, change: Callable[[Value], Value]) -> Expression:
     """A function of one value; NULL stays NULL. `kind` is made Optional where the operand is."""
     evaluate = given.evaluate
     if not is_optional(given.type):
@@ -190,10 +190,10 @@ def mapped(given: Expression, kind: Type, change: Callable[[Value], Value]) -> E
     return Expression(optional(kind), call, constant=given.constant)
 
 
-def applied(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
+def apply_function(given: Sequence[Expression], kind: Type, change: Callable[..., Value]) -> Expression:
     """A function of several values; any NULL makes NULL, and `kind` Optional."""
     if len(given) == 1:
-        return mapped(given[0], kind, change)
+        return map_value(given[0], kind, change)
     fixed = all(each.constant for each in given)
     evaluates = [each.evaluate for each in given]
     if not any(is_optional(each.type) for each in given):

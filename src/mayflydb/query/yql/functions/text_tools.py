@@ -9,7 +9,7 @@ from mayflydb.query.yql.faults import fault
 
 Text = TypeVar("Text", str, bytes)
 
-LONGEST_DISTANCE = 10_000_000
+MAX_DISTANCE_CELLS = 10_000_000
 """The product of two lengths up to which a distance is counted."""
 
 
@@ -71,7 +71,7 @@ def remove_last(value: Text, symbols: Text) -> Text:
 
 def distance(left: Any, right: Any) -> int:
     """Levenshtein's: the least number of insertions, deletions and replacements."""
-    if len(left) * len(right) > LONGEST_DISTANCE:
+    if len(left) * len(right) > MAX_DISTANCE_CELLS:
         raise fault("The texts are too long for a distance")
     row = list(range(len(right) + 1))
     for index, one in enumerate(left, 1):

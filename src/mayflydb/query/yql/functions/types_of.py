@@ -11,7 +11,7 @@ from typing import Final
 
 from mayflydb.query.yql import names
 from mayflydb.query.yql.expression import Builder, Expression, Invocation, Operand, TypeOperand
-from mayflydb.query.yql.functions.support import constant, count, folded, type_at, value_at, wrong
+from mayflydb.query.yql.functions.support import constant, count, evaluate_constant, type_at, value_at, wrong
 from mayflydb.query.yql.syntax import At, TypeName
 from mayflydb.query.yql.types import (
     STRING,
@@ -61,11 +61,11 @@ def _data(call: Invocation) -> Operand:
 
 
 def _word(call: Invocation, index: int) -> str:
-    value = folded(value_at(call, index), call)
+    value = evaluate_constant(value_at(call, index), call)
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
 
 
-def _made(number: int, make: Callable[..., Type]) -> Builder:
+def _build_type(number: int, make: Callable[..., Type]) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, number)
         return TypeOperand(make(*[type_at(call, index) for index in range(number)]))
@@ -97,7 +97,7 @@ def _variant(call: Invocation) -> Operand:
     return TypeOperand(VariantType(over))
 
 
-def _tagged(call: Invocation) -> Operand:
+def _tagged_type(call: Invocation) -> Operand:
     count(call, 2)
     return TypeOperand(TaggedType(_word(call, 1), type_at(call, 0)))
 
@@ -137,15 +137,15 @@ BUILDERS: Final[dict[str, Builder]] = {
     "InstanceOf": _instance_of,
     "FormatType": _format,
     "DataType": _data,
-    "OptionalType": _made(1, OptionalType),
-    "ListType": _made(1, ListType),
-    "DictType": _made(2, DictType),
-    "SetType": _made(1, lambda key: DictType(key, VOID)),
+    "OptionalType": _build_type(1, OptionalType),
+    "ListType": _build_type(1, ListType),
+    "DictType": _build_type(2, DictType),
+    "SetType": _build_type(1, lambda key: DictType(key, VOID)),
     "TupleType": _tuple,
     "StructType": _struct,
     "VariantType": _variant,
-    "TaggedType": _tagged,
-    "VoidType": _made(0, lambda: VOID),
+    "TaggedType": _tagged_type,
+    "VoidType": _build_type(0, lambda: VOID),
     "OptionalItemType": _part(OptionalType, lambda kind: kind.item),
     "ListItemType": _part(ListType, lambda kind: kind.item),
     "DictKeyType": _part(DictType, lambda kind: kind.key),

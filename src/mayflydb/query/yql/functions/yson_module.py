@@ -19,15 +19,15 @@ from mayflydb.query.yql.functions.support import (
     constant,
     count,
     direct,
+    evaluate_constant,
     fit,
-    folded,
     mismatch,
     present,
     type_at,
     value_at,
     wrong,
 )
-from mayflydb.query.yql.functions.yson_nodes import Node, parse, parse_json, to_json, write_binary, write_text
+from mayflydb.query.yql.functions.yson_nodes import YsonNode, parse, parse_json, to_json, write_binary, write_text
 from mayflydb.query.yql.types import (
     BOOL,
     DOUBLE,
@@ -55,16 +55,16 @@ from mayflydb.query.yql.types import (
 )
 
 
-class Options(msgspec.Struct, frozen=True):
+class YsonOptions(msgspec.Struct, frozen=True):
     strict: bool = True
     convert: bool = False
 
 
-class Wrong(Exception):
+class WrongKind(Exception):
     """What a node is not."""
 
 
-Convert = Callable[[Node, Options], Value]
+Convert = Callable[[YsonNode, YsonOptions], Value]
 
 
 def _options(call: Invocation) -> Operand:
@@ -76,22 +76,22 @@ def _options(call: Invocation) -> Operand:
     for name, operand in named.items():
         if not isinstance(operand, Expression):
             raise wrong(call, f"Expected Bool as argument {name}")
-        said[name] = bool(folded(operand, call))
-    return constant(OPTIONS, Options(strict=said.get("Strict", False), convert=said.get("AutoConvert", False)))
+        said[name] = bool(evaluate_constant(operand, call))
+    return constant(OPTIONS, YsonOptions(strict=said.get("Strict", False), convert=said.get("AutoConvert", False)))
 
 
-def _options_at(call: Invocation, index: int) -> Options:
+def _options_at(call: Invocation, index: int) -> YsonOptions:
     """The options at this place, if there are any."""
     if len(call.operands) <= index:
-        return Options()
+        return YsonOptions()
     given = value_at(call, index)
     if bare(given.type) != OPTIONS:
         raise mismatch(call, index, given.type, OPTIONS)
-    found: Options = folded(given, call)
+    found: YsonOptions = evaluate_constant(given, call)
     return found
 
 
-def node_at(call: Invocation, index: int, options: Options) -> Expression:
+def node_at(call: Invocation, index: int, options: YsonOptions) -> Expression:
     """The operand as a tree: Yson, Json and texts are read. What cannot be read is NULL, or an error where strict."""
     given = value_at(call, index)
     kind = bare(given.type)
@@ -102,7 +102,9 @@ def node_at(call: Invocation, index: int, options: Options) -> Expression:
     return _read(call, given, parse_json if kind in (JSON, JSON_DOCUMENT) else parse, options)
 
 
-def _read(call: Invocation, given: Expression, read: Callable[[Any], Node | None], options: Options) -> Expression:
+def _read(
+    call: Invocation, given: Expression, read: Callable[[Any], YsonNode | None], options: YsonOptions
+) -> Expression:
     def node(value: Value) -> Value:
         if value is None:
             return None
@@ -115,7 +117,7 @@ def _read(call: Invocation, given: Expression, read: Callable[[Any], Node | None
     return direct([given], NODE if certain else optional(NODE), node)
 
 
-def _parse(read: Callable[[Any], Node | None]) -> Builder:
+def _parse(read: Callable[[Any], YsonNode | None]) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 1, 2)
         given = value_at(call, 0)
@@ -126,7 +128,7 @@ def _parse(read: Callable[[Any], Node | None]) -> Builder:
     return build
 
 
-def _made(call: Invocation, index: int, kind: Type, change: Convert, certain: bool = False) -> Expression:
+def _map_node(call: Invocation, index: int, kind: Type, change: Convert, certain: bool = False) -> Expression:
     """A function of the node at the first place; `index` is that of the options, `certain`: it gives no NULL by itself."""
     options = _options_at(call, index)
     given = node_at(call, 0, options)
@@ -136,7 +138,7 @@ def _made(call: Invocation, index: int, kind: Type, change: Convert, certain: bo
             return None
         try:
             return change(node, options)
-        except Wrong as problem:
+        except WrongKind as problem:
             if options.strict:
                 raise fault(f"{call.name}: {problem}", call.position) from None
             return None
@@ -148,40 +150,40 @@ def _made(call: Invocation, index: int, kind: Type, change: Convert, certain: bo
 # --- conversions -----------------------------------------------------------------------------------------------------
 
 
-def _bool(node: Node, options: Options) -> Value:
+def _bool(node: YsonNode, options: YsonOptions) -> Value:
     if node.kind == "bool":
         return node.value
     if options.convert and node.kind in ("int64", "uint64", "double"):
         return bool(node.value)
     if options.convert and node.kind == "string" and node.value in (b"true", b"false"):
         return node.value == b"true"
-    raise Wrong(f"Cannot parse boolean from {node.kind}")
+    raise WrongKind(f"Cannot parse boolean from {node.kind}")
 
 
 def _integer(low: int, high: int) -> Convert:
-    def convert(node: Node, options: Options) -> Value:
+    def convert(node: YsonNode, options: YsonOptions) -> Value:
         value = node.value if node.kind in ("int64", "uint64") else None
         if value is None and options.convert and node.kind in ("bool", "double"):
             value = int(node.value) if node.value - node.value == 0 else None
         if value is None and options.convert and node.kind == "string":
             value = texts.from_text(INT64, node.value.decode("utf-8", "replace"))
         if value is None or not low <= value <= high:
-            raise Wrong(f"Cannot parse integer from {node.kind}")
+            raise WrongKind(f"Cannot parse integer from {node.kind}")
         return value
 
     return convert
 
 
-def _double(node: Node, options: Options) -> Value:
+def _double(node: YsonNode, options: YsonOptions) -> Value:
     if node.kind in ("double", "int64", "uint64"):
         return float(node.value)
     found = texts.from_text(DOUBLE, node.value.decode("utf-8", "replace")) if node.kind == "string" else None
     if not options.convert or found is None:
-        raise Wrong(f"Cannot parse double from {node.kind}")
+        raise WrongKind(f"Cannot parse double from {node.kind}")
     return found
 
 
-def _string(node: Node, options: Options) -> Value:
+def _string(node: YsonNode, options: YsonOptions) -> Value:
     if node.kind == "string":
         return node.value
     if options.convert and node.kind == "bool":
@@ -190,49 +192,51 @@ def _string(node: Node, options: Options) -> Value:
         return str(node.value).encode()
     if options.convert and node.kind == "double":
         return texts.to_text(DOUBLE, node.value).encode()
-    raise Wrong(f"Cannot parse string from {node.kind}")
+    raise WrongKind(f"Cannot parse string from {node.kind}")
 
 
-def _utf8(node: Node, options: Options) -> Value:
+def _utf8(node: YsonNode, options: YsonOptions) -> Value:
     try:
         return _string(node, options).decode()
     except UnicodeDecodeError:
-        raise Wrong("The string is no UTF-8") from None
+        raise WrongKind("The string is no UTF-8") from None
 
 
-_LEFT_OUT: Final = object()
+_OMITTED: Final = object()
 
 
-def _listed(item: Convert) -> Convert:
-    def convert(node: Node, options: Options) -> Value:
+def _list_converter(item: Convert) -> Convert:
+    def convert(node: YsonNode, options: YsonOptions) -> Value:
         if node.kind != "list":
-            raise Wrong(f"Cannot parse list from {node.kind}")
-        return [found for found in (_kept(item, each, options) for each in node.value) if found is not _LEFT_OUT]
+            raise WrongKind(f"Cannot parse list from {node.kind}")
+        return [
+            found for found in (_convert_or_mark(item, each, options) for each in node.value) if found is not _OMITTED
+        ]
 
     return convert
 
 
-def _mapped(payload: Convert) -> Convert:
-    def convert(node: Node, options: Options) -> Value:
+def _dict_converter(payload: Convert) -> Convert:
+    def convert(node: YsonNode, options: YsonOptions) -> Value:
         if node.kind != "dict":
-            raise Wrong(f"Cannot parse dict from {node.kind}")
-        found = {key: _kept(payload, each, options) for key, each in node.value.items()}
-        return {key: value for key, value in found.items() if value is not _LEFT_OUT}
+            raise WrongKind(f"Cannot parse dict from {node.kind}")
+        found = {key: _convert_or_mark(payload, each, options) for key, each in node.value.items()}
+        return {key: value for key, value in found.items() if value is not _OMITTED}
 
     return convert
 
 
-def _kept(convert: Convert, node: Node, options: Options) -> Value:
+def _convert_or_mark(convert: Convert, node: YsonNode, options: YsonOptions) -> Value:
     """The converted node; where options are not strict, a mark for what cannot be."""
     try:
         return convert(node, options)
-    except Wrong:
+    except WrongKind:
         if options.strict:
             raise
-        return _LEFT_OUT
+        return _OMITTED
 
 
-def _itself(node: Node, options: Options) -> Value:
+def _itself(node: YsonNode, options: YsonOptions) -> Value:
     return node
 
 
@@ -245,11 +249,11 @@ _SCALARS: Final[dict[str, tuple[Type, Convert]]] = {
 }
 
 
-def _as_yson(node: Node, options: Options) -> Value:
+def _as_yson(node: YsonNode, options: YsonOptions) -> Value:
     return write_binary(node)
 
 
-def _as_json(node: Node, options: Options) -> Value:
+def _as_json(node: YsonNode, options: YsonOptions) -> Value:
     return _json(node)
 
 
@@ -275,9 +279,9 @@ def converter(call: Invocation, kind: Type) -> Convert:
     if kind in _SIMPLE:
         return _SIMPLE[kind]
     if isinstance(kind, ListType):
-        return _listed(converter(call, kind.item))
+        return _list_converter(converter(call, kind.item))
     if isinstance(kind, DictType) and kind.key in (STRING, UTF8):
-        of_pairs, is_text = _mapped(converter(call, kind.payload)), kind.key == UTF8
+        of_pairs, is_text = _dict_converter(converter(call, kind.payload)), kind.key == UTF8
         if not is_text:
             return of_pairs
         return lambda node, options: {key.decode(): value for key, value in of_pairs(node, options).items()}
@@ -291,56 +295,56 @@ def converter(call: Invocation, kind: Type) -> Convert:
 
 
 def _textual(kind: Type) -> Convert:
-    def convert(node: Node, options: Options) -> Value:
+    def convert(node: YsonNode, options: YsonOptions) -> Value:
         found = texts.from_text(kind, _utf8(node, options))
         if found is None:
-            raise Wrong(f"Cannot parse {format_type(kind)}")
+            raise WrongKind(f"Cannot parse {format_type(kind)}")
         return found
 
     return convert
 
 
 def _tuple(items: list[Convert]) -> Convert:
-    def convert(node: Node, options: Options) -> Value:
+    def convert(node: YsonNode, options: YsonOptions) -> Value:
         if node.kind != "list" or len(node.value) != len(items):
-            raise Wrong(f"Cannot parse tuple from {node.kind}")
+            raise WrongKind(f"Cannot parse tuple from {node.kind}")
         return tuple(item(each, options) for item, each in zip(items, node.value, strict=True))
 
     return convert
 
 
 def _struct(members: list[tuple[bytes, Convert, bool]]) -> Convert:
-    def convert(node: Node, options: Options) -> Value:
+    def convert(node: YsonNode, options: YsonOptions) -> Value:
         if node.kind != "dict":
-            raise Wrong(f"Cannot parse struct from {node.kind}")
+            raise WrongKind(f"Cannot parse struct from {node.kind}")
         found = []
         for name, item, may_miss in members:
             if name not in node.value and not may_miss:
-                raise Wrong(f"Member {name.decode()} is missing")
+                raise WrongKind(f"Member {name.decode()} is missing")
             found.append(item(node.value[name], options) if name in node.value else None)
         return tuple(found)
 
     return convert
 
 
-def _json(node: Node) -> str:
+def _json(node: YsonNode) -> str:
     try:
         return msgspec.json.encode(to_json(node)).decode()
     except ValueError as problem:
-        raise Wrong(f"Cannot write JSON: {problem}") from None
+        raise WrongKind(f"Cannot write JSON: {problem}") from None
 
 
 def _convert_to(call: Invocation) -> Operand:
     """`Yson::ConvertTo(node, Type [, options])`"""
     count(call, 2, 3)
     kind = type_at(call, 1)
-    return _made(call, 2, kind, converter(call, kind), certain=True)
+    return _map_node(call, 2, kind, converter(call, kind), certain=True)
 
 
 def _simple(kind: Type, change: Convert, certain: bool = False) -> Builder:
     def build(call: Invocation) -> Operand:
         count(call, 1, 2)
-        return _made(call, 1, kind, change, certain)
+        return _map_node(call, 1, kind, change, certain)
 
     return build
 
@@ -348,38 +352,38 @@ def _simple(kind: Type, change: Convert, certain: bool = False) -> Builder:
 # --- paths -----------------------------------------------------------------------------------------------------------
 
 
-def _child(node: Node, key: bytes) -> Node | None:
+def _child(node: YsonNode, key: bytes) -> YsonNode | None:
     if node.kind == "dict":
-        found: Node | None = node.value.get(key)
+        found: YsonNode | None = node.value.get(key)
         return found
     if node.kind == "list":
         try:
             index = int(key)
         except ValueError:
-            raise Wrong("Expected an index of a list") from None
+            raise WrongKind("Expected an index of a list") from None
         return node.value[index] if -len(node.value) <= index < len(node.value) else None
-    raise Wrong(f"Cannot look up in {node.kind}")
+    raise WrongKind(f"Cannot look up in {node.kind}")
 
 
-def _along(node: Node, path: bytes) -> Node | None:
+def _along(node: YsonNode, path: bytes) -> YsonNode | None:
     """`/a/0`; `//a/0` is the same, as the path from the root that it looks like."""
     if path in (b"", b"/"):
         return node
     if path[:1] != b"/":
-        raise Wrong("Invalid YPath: it must begin with '/'")
-    found: Node | None = node
+        raise WrongKind("Invalid YPath: it must begin with '/'")
+    found: YsonNode | None = node
     for part in path[2 if path[:2] == b"//" else 1 :].split(b"/"):
         if found is None:
             return None
         if part[:1] == b"@":
             attributes = found.attributes or {}
-            found = Node("dict", attributes) if part == b"@" else attributes.get(part[1:])
+            found = YsonNode("dict", attributes) if part == b"@" else attributes.get(part[1:])
         else:
             found = _child(found, part)
     return found
 
 
-def _looked_up(find: Callable[[Node, bytes], Node | None], kind: Type, change: Convert) -> Builder:
+def _lookup_builder(find: Callable[[YsonNode, bytes], YsonNode | None], kind: Type, change: Convert) -> Builder:
     """`Yson::Lookup(node, key [, options])` and YPath: what is not there is NULL."""
 
     def build(call: Invocation) -> Operand:
@@ -391,7 +395,7 @@ def _looked_up(find: Callable[[Node, bytes], Node | None], kind: Type, change: C
             try:
                 found = None if node is None or wanted is None else find(node, wanted)
                 return None if found is None or found.kind == "entity" else change(found, options)
-            except Wrong as problem:
+            except WrongKind as problem:
                 if options.strict:
                     raise fault(f"{call.name}: {problem}", call.position) from None
                 return None
@@ -402,23 +406,23 @@ def _looked_up(find: Callable[[Node, bytes], Node | None], kind: Type, change: C
 
 
 def _contains(call: Invocation) -> Operand:
-    return _looked_up(_marked, BOOL, lambda node, options: node.value)(call)
+    return _lookup_builder(_contains_node, BOOL, lambda node, options: node.value)(call)
 
 
-def _marked(node: Node, key: bytes) -> Node:
-    return Node("bool", _child(node, key) is not None)
+def _contains_node(node: YsonNode, key: bytes) -> YsonNode:
+    return YsonNode("bool", _child(node, key) is not None)
 
 
 def _equals(call: Invocation) -> Operand:
     count(call, 2)
-    pair = [node_at(call, index, Options()) for index in (0, 1)]
+    pair = [node_at(call, index, YsonOptions()) for index in (0, 1)]
     null = any(is_optional(each.type) for each in pair)
     return direct(pair, optional(BOOL) if null else BOOL, lambda a, b: None if None in (a, b) else a == b)
 
 
-def _length(node: Node, options: Options) -> Value:
+def _length(node: YsonNode, options: YsonOptions) -> Value:
     if node.kind not in ("list", "dict"):
-        raise Wrong(f"{node.kind} has no length")
+        raise WrongKind(f"{node.kind} has no length")
     return len(node.value)
 
 
@@ -442,15 +446,18 @@ def _builders() -> dict[str, Builder]:
     }
     for name in ("Entity", "String", "Double", "Uint64", "Int64", "Bool", "List", "Dict"):
         found[f"Is{name}"] = _is(name.lower())
-    containers = {"List": (ListType(NODE), _listed(_itself)), "Dict": (DictType(STRING, NODE), _mapped(_itself))}
+    containers = {
+        "List": (ListType(NODE), _list_converter(_itself)),
+        "Dict": (DictType(STRING, NODE), _dict_converter(_itself)),
+    }
     for name, (kind, change) in {**_SCALARS, **containers}.items():
         found[f"ConvertTo{name}"] = _simple(kind, change, certain=name in containers)
     for name, (kind, change) in {"": (NODE, _itself), **_SCALARS, **containers}.items():
-        found[f"Lookup{name}"] = _looked_up(_child, kind, change)
-        found[f"YPath{name}"] = _looked_up(_along, kind, change)
+        found[f"Lookup{name}"] = _lookup_builder(_child, kind, change)
+        found[f"YPath{name}"] = _lookup_builder(_along, kind, change)
     for name, (kind, change) in _SCALARS.items():
-        found[f"ConvertTo{name}List"] = _simple(ListType(kind), _listed(change), certain=True)
-        found[f"ConvertTo{name}Dict"] = _simple(DictType(STRING, kind), _mapped(change), certain=True)
+        found[f"ConvertTo{name}List"] = _simple(ListType(kind), _list_converter(change), certain=True)
+        found[f"ConvertTo{name}Dict"] = _simple(DictType(STRING, kind), _dict_converter(change), certain=True)
     return found
 
 

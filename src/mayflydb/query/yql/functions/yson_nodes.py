@@ -11,19 +11,19 @@ from typing import Any, Final
 
 import msgspec
 
-DEEPEST: Final = 200
+MAX_DEPTH: Final = 200
 """Containers in one another."""
 
 
-class Node(msgspec.Struct, frozen=True):
+class YsonNode(msgspec.Struct, frozen=True):
     """`kind`: entity, bool, int64, uint64, double, string (bytes), list (of nodes), dict (bytes: nodes)."""
 
     kind: str
     value: Any = None
-    attributes: dict[bytes, Node] | None = None
+    attributes: dict[bytes, YsonNode] | None = None
 
 
-ENTITY: Final = Node("entity")
+ENTITY: Final = YsonNode("entity")
 
 _BLANKS: Final = re.compile(rb"[ \t\r\n\f\v]*")
 _WORD: Final = re.compile(rb"[A-Za-z_][A-Za-z0-9_.\-]*")
@@ -34,10 +34,10 @@ _ESCAPED: Final = re.compile(rb"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|.)", re.DOTALL)
 _LETTERS: Final = {b"n": b"\n", b"t": b"\t", b"r": b"\r", b"0": b"\0"}
 
 
-def parse(data: bytes) -> Node | None:
+def parse(data: bytes) -> YsonNode | None:
     """The tree of a document; None for what is none."""
     try:
-        reader = _Reader(data)
+        reader = _YsonParser(data)
         found = reader.node(0)
         reader.blanks()
         return found if reader.at == len(data) else None
@@ -45,7 +45,7 @@ def parse(data: bytes) -> Node | None:
         return None
 
 
-class _Reader:
+class _YsonParser:
     def __init__(self, data: bytes) -> None:
         self.data = data
         self.at = 0
@@ -56,8 +56,8 @@ class _Reader:
         self.at = found.end()
         return self.data[self.at] if self.at < len(self.data) else -1
 
-    def node(self, depth: int) -> Node:
-        if depth > DEEPEST:
+    def node(self, depth: int) -> YsonNode:
+        if depth > MAX_DEPTH:
             raise ValueError("too deep")
         attributes = None
         if self.blanks() == ord("<"):
@@ -65,13 +65,13 @@ class _Reader:
             self.blanks()
         first = self.data[self.at]
         if first == ord("["):
-            return Node("list", self._list(depth), attributes)
+            return YsonNode("list", self._list(depth), attributes)
         if first == ord("{"):
-            return Node("dict", self._pairs(b"}", depth), attributes)
+            return YsonNode("dict", self._pairs(b"}", depth), attributes)
         kind, value = self._scalar(first)
-        return Node(kind, value, attributes)
+        return YsonNode(kind, value, attributes)
 
-    def _list(self, depth: int) -> list[Node]:
+    def _list(self, depth: int) -> list[YsonNode]:
         self.at += 1
         found = []
         while self.blanks() != ord("]"):
@@ -80,7 +80,7 @@ class _Reader:
         self.at += 1
         return found
 
-    def _pairs(self, closer: bytes, depth: int) -> dict[bytes, Node]:
+    def _pairs(self, closer: bytes, depth: int) -> dict[bytes, YsonNode]:
         self.at += 1
         found = {}
         while self.blanks() != closer[0]:
@@ -106,7 +106,7 @@ class _Reader:
         if first == ord("#"):
             self.at += 1
             return "entity", None
-        for grammar, read in ((_QUOTED, _quoted), (_WORD, _word), (_CONSTANT, _constant), (_NUMBER, _number)):
+        for grammar, read in ((_QUOTED, _parse_quoted), (_WORD, _word), (_CONSTANT, _constant), (_NUMBER, _number)):
             found = grammar.match(self.data, self.at)
             if found is not None:
                 self.at = found.end()
@@ -146,7 +146,7 @@ class _Reader:
         return "string", self.data[self.at - number : self.at]
 
 
-def _quoted(found: re.Match[bytes]) -> tuple[str, Any]:
+def _parse_quoted(found: re.Match[bytes]) -> tuple[str, Any]:
     def one(escape: re.Match[bytes]) -> bytes:
         word = escape[1]
         if word[:1] == b"x" and len(word) > 1:
@@ -185,7 +185,7 @@ def _number(found: re.Match[bytes]) -> tuple[str, Any]:
 # --- JSON ------------------------------------------------------------------------------------------------------------
 
 
-def parse_json(text: str | bytes) -> Node | None:
+def parse_json(text: str | bytes) -> YsonNode | None:
     """The tree of a JSON document; None for what is none."""
     try:
         return of_json(msgspec.json.decode(text))
@@ -193,27 +193,27 @@ def parse_json(text: str | bytes) -> Node | None:
         return None
 
 
-def of_json(value: Any, depth: int = 0) -> Node:
-    if depth > DEEPEST:
+def of_json(value: Any, depth: int = 0) -> YsonNode:
+    if depth > MAX_DEPTH:
         raise ValueError("too deep")
     if value is None:
         return ENTITY
     if isinstance(value, bool):
-        return Node("bool", value)
+        return YsonNode("bool", value)
     if isinstance(value, int):
         if -(2**63) <= value < 2**63:
-            return Node("int64", value)
-        return Node("uint64", value) if 0 <= value < 2**64 else Node("double", float(value))
+            return YsonNode("int64", value)
+        return YsonNode("uint64", value) if 0 <= value < 2**64 else YsonNode("double", float(value))
     if isinstance(value, float):
-        return Node("double", value)
+        return YsonNode("double", value)
     if isinstance(value, str):
-        return Node("string", value.encode())
+        return YsonNode("string", value.encode())
     if isinstance(value, list):
-        return Node("list", [of_json(each, depth + 1) for each in value])
-    return Node("dict", {key.encode(): of_json(each, depth + 1) for key, each in value.items()})
+        return YsonNode("list", [of_json(each, depth + 1) for each in value])
+    return YsonNode("dict", {key.encode(): of_json(each, depth + 1) for key, each in value.items()})
 
 
-def to_json(node: Node) -> Any:
+def to_json(node: YsonNode) -> Any:
     """What a JSON encoder takes; attributes as YT has them, `$attributes` and `$value`. ValueError: bytes that are no text."""
     value = node.value
     if node.kind == "string":
@@ -232,7 +232,7 @@ def to_json(node: Node) -> Any:
 # --- writing ---------------------------------------------------------------------------------------------------------
 
 
-def write_text(node: Node) -> bytes:
+def write_text(node: YsonNode) -> bytes:
     """The text form, without blanks."""
     before = b""
     if node.attributes:
@@ -244,7 +244,7 @@ def write_text(node: Node) -> bytes:
     return before + _scalar_text(node)
 
 
-def _pairs_text(pairs: dict[bytes, Node]) -> bytes:
+def _pairs_text(pairs: dict[bytes, YsonNode]) -> bytes:
     return b";".join(_string_text(key) + b"=" + write_text(each) for key, each in pairs.items())
 
 
@@ -259,7 +259,7 @@ def _string_text(value: bytes) -> bytes:
     )
 
 
-def _scalar_text(node: Node) -> bytes:
+def _scalar_text(node: YsonNode) -> bytes:
     value = node.value
     if node.kind == "string":
         return _string_text(value)
@@ -275,7 +275,7 @@ def _scalar_text(node: Node) -> bytes:
     return b"#" if node.kind == "entity" else f"{value}{'u' if node.kind == 'uint64' else ''}".encode()
 
 
-def write_binary(node: Node) -> bytes:
+def write_binary(node: YsonNode) -> bytes:
     """The binary form."""
     before = b"<" + _pairs_binary(node.attributes) + b">" if node.attributes else b""
     value = node.value
@@ -298,7 +298,7 @@ def write_binary(node: Node) -> bytes:
             return before + b"#"
 
 
-def _pairs_binary(pairs: dict[bytes, Node]) -> bytes:
+def _pairs_binary(pairs: dict[bytes, YsonNode]) -> bytes:
     return b"".join(_string_binary(key) + b"=" + write_binary(each) + b";" for key, each in pairs.items())
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
-from mayflydb.query.cosmos_sql.functions.signature import Function, function
+from mayflydb.query.cosmos_sql.functions.signature import BuiltinFunction, function
 from mayflydb.query.cosmos_sql.functions.spatial.relations import intersects, separation, within
 from mayflydb.query.cosmos_sql.functions.spatial.shapes import Invalid, Shape, shape
 from mayflydb.query.cosmos_sql.numbers import number
@@ -45,7 +45,7 @@ def _distance(one: Shape, other: Shape) -> Value:
     return UNDEFINED if metres is None else number(metres)
 
 
-FUNCTIONS: Final[tuple[Function, ...]] = (
+FUNCTIONS: Final[tuple[BuiltinFunction, ...]] = (
     function("ST_AREA", "o", _of_shapes(_area)),
     function("ST_DISTANCE", "oo", _of_shapes(_distance)),
     function("ST_INTERSECTS", "oo", _of_shapes(intersects)),

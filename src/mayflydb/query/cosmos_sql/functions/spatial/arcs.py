@@ -40,7 +40,7 @@ def minus(left: Vector, right: Vector) -> Vector:
     return left[0] - right[0], left[1] - right[1], left[2] - right[2]
 
 
-def scaled(vector: Vector, factor: float) -> Vector:
+def scale(vector: Vector, factor: float) -> Vector:
     """The product with a number."""
     return vector[0] * factor, vector[1] * factor, vector[2] * factor
 
@@ -48,7 +48,7 @@ def scaled(vector: Vector, factor: float) -> Vector:
 def unit(vector: Vector) -> Vector:
     """The vector of length 1 in the same direction; the zero vector stays as it is."""
     length = math.hypot(*vector)
-    return scaled(vector, 1 / length) if length else vector
+    return scale(vector, 1 / length) if length else vector
 
 
 def square(vector: Vector) -> Vector:
@@ -61,7 +61,7 @@ chord = math.dist
 """The length of the straight line between two points."""
 
 
-MOST_PAIRS: Final = 300_000
+MAX_PAIRS: Final = 300_000
 """Edges are compared in pairs where the tree cannot tell that they are apart. So many take about a second; a coast of 4096 points
 has a tenth of them."""
 
@@ -98,7 +98,7 @@ def arc(start: Vector, end: Vector, path: int = 0, place: int = 0) -> Arc:
 def closest(line: Arc, point: Vector) -> Vector:
     """The point of the arc that is nearest to `point`; its start or end itself if it is one of them."""
     if dot(line.forward, point) > 0 and dot(line.back, point) > 0:
-        return unit(minus(point, scaled(line.normal, line.height(point))))
+        return unit(minus(point, scale(line.normal, line.height(point))))
     return line.start if chord(point, line.start) <= chord(point, line.end) else line.end
 
 
@@ -109,7 +109,7 @@ def crossing(one: Arc, other: Arc) -> Vector | None:
     if not (c * d < 0 and a * b < 0 and a * d > 0) or min(abs(a), abs(b), abs(c), abs(d)) <= TOUCH:
         return None
     place = unit(cross(one.normal, other.normal))
-    return place if dot(place, plus(one.start, one.end)) > 0 else scaled(place, -1)
+    return place if dot(place, plus(one.start, one.end)) > 0 else scale(place, -1)
 
 
 def links(one: Arc, other: Arc) -> Iterator[tuple[float, Vector, Vector]]:
@@ -149,7 +149,7 @@ def ball(arcs: Sequence[Arc]) -> Ball:
         middle = unit(plus(arcs[0].start, arcs[0].end))
         return Ball(middle, max(chord(middle, arcs[0].start), chord(middle, arcs[0].end)), arcs[0], ())
     halves = ball(arcs[: len(arcs) // 2]), ball(arcs[len(arcs) // 2 :])
-    centre = scaled(plus(halves[0].centre, halves[1].centre), 0.5)
+    centre = scale(plus(halves[0].centre, halves[1].centre), 0.5)
     return Ball(centre, max(chord(centre, half.centre) + half.radius for half in halves), None, halves)
 
 
@@ -167,7 +167,7 @@ def pairs(one: Ball, other: Ball) -> Iterator[tuple[Arc, Arc]]:
         elif left.gap(right) > TOUCH:
             continue
         elif left.only is not None and right.only is not None:
-            count = _counted(count)
+            count = _count_pair(count)
             yield left.only, right.only
         else:
             stack += _split(left, right)
@@ -180,10 +180,10 @@ def _split(left: Ball, right: Ball) -> list[tuple[Ball, Ball]]:
     return [(left, half) for half in right.halves]
 
 
-def _counted(count: int) -> int:
-    if count == MOST_PAIRS:
+def _count_pair(count: int) -> int:
+    if count == MAX_PAIRS:
         raise Unsupported(
-            f"A geometry with more than {MOST_PAIRS} pairs of edges near each other is not supported by Mayfly."
+            f"A geometry with more than {MAX_PAIRS} pairs of edges near each other is not supported by Mayfly."
         )
     return count + 1
 
@@ -222,7 +222,7 @@ def shortest(one: Ball, other: Ball, slack: float) -> list[tuple[Vector, Vector]
         if least > best * slack:
             continue
         if left.only is not None and right.only is not None:
-            count = _counted(count)
+            count = _count_pair(count)
             found += [link for link in links(left.only, right.only) if link[0] <= best * slack]
             best = min(best, *(length for length, _, _ in found[-4:]), math.inf)
         else:

@@ -25,7 +25,7 @@ from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
     dot,
     minus,
     plus,
-    scaled,
+    scale,
     square,
     unit,
 )
@@ -97,7 +97,7 @@ def _by_half_way(one: Vector, other: Vector) -> float:
     north = cross(one, east)
 
     def length(azimuth: float) -> float:
-        station = plus(scaled(east, math.cos(azimuth)), scaled(north, math.sin(azimuth)))
+        station = plus(scale(east, math.cos(azimuth)), scale(north, math.sin(azimuth)))
         return _vincenty(one, station) + _vincenty(station, other)
 
     step = math.pi / 18

@@ -27,7 +27,7 @@ from mayflydb.query.cosmos_sql.functions.spatial.arcs import (
     nearest,
     pairs,
     plus,
-    scaled,
+    scale,
     square,
     touch,
     unit,
@@ -70,7 +70,7 @@ class Region:
         """The side of all points outside the ball around the boundary; None if the ball holds the whole sphere."""
         centre, radius = self.tree.centre, self.tree.radius + TOUCH
         # Rather a point beside the ball than the one opposite, from where everything is equally far.
-        for point in (square(centre), scaled(unit(centre), -1)):
+        for point in (square(centre), scale(unit(centre), -1)):
             if chord(point, centre) > radius:
                 return self._near(point)
         return None
@@ -79,10 +79,10 @@ class Region:
         found = nearest(self.tree, point)
         if found[0][0] <= TOUCH:
             return Side.BOUNDARY
-        inside = all(self._left(edge, foot, point) for _, edge, foot in found)
+        inside = all(self._is_left(edge, foot, point) for _, edge, foot in found)
         return Side.INSIDE if inside else Side.OUTSIDE
 
-    def _left(self, edge: Arc, foot: Vector, point: Vector) -> bool:
+    def _is_left(self, edge: Arc, foot: Vector, point: Vector) -> bool:
         ring = self.rings[edge.path]
         if foot == edge.start:
             return _in_corner(ring[edge.place - 1], edge, point)
@@ -130,10 +130,10 @@ def flaw(rings: Sequence[Sequence[Arc]]) -> str | None:
     for number, ring in enumerate(rings, 1):
         if not _is_simple(ring):
             return f"the ring number {number} crosses, touches or overlaps itself"
-    singles = [Region([_alone(ring)]) for ring in rings]
+    singles = [Region([_as_only_ring(ring)]) for ring in rings]
     for number, one in enumerate(singles):
         for other_number, other in enumerate(singles):
-            if number != other_number and not _all(other, one, Side.INSIDE):
+            if number != other_number and not _boundary_is_on(other, one, Side.INSIDE):
                 first, second = sorted((number + 1, other_number + 1))
                 return (
                     f"the rings number {first} and {second} cross, overlap or disagree about the inside, which must be to the"
@@ -146,17 +146,17 @@ def common_flaw(regions: Sequence[Region]) -> str | None:
     """Why regions cannot be polygons of one figure, which may touch at points only; None if they can."""
     for number, one in enumerate(regions):
         for other_number, other in enumerate(regions):
-            if number != other_number and not _all(other, one, Side.OUTSIDE):
+            if number != other_number and not _boundary_is_on(other, one, Side.OUTSIDE):
                 first, second = sorted((number + 1, other_number + 1))
                 return f"the polygons number {first} and {second} overlap or share a side"
     return None
 
 
-def _alone(ring: Iterable[Arc]) -> list[Arc]:
+def _as_only_ring(ring: Iterable[Arc]) -> list[Arc]:
     return [line._replace(path=0) for line in ring]
 
 
-def _all(boundary: Region, region: Region, side: Side) -> bool:
+def _boundary_is_on(boundary: Region, region: Region, side: Side) -> bool:
     """Whether the boundary of one region is on one side of another, but for single points."""
     if region.beyond is side and boundary.tree.gap(region.tree) > TOUCH:
         return True
@@ -177,13 +177,13 @@ def _is_simple(ring: Sequence[Arc]) -> bool:
 def _clash(one: Arc, other: Arc, count: int) -> bool:
     """Whether two edges of a ring have more in common than the corner they share, if they share one."""
     if other.place == one.place + 1:
-        return _folded(one, other)
+        return _folds_back(one, other)
     if one.place == 0 and other.place == count - 1:
-        return _folded(other, one)
+        return _folds_back(other, one)
     return touch(one, other)
 
 
-def _folded(arriving: Arc, leaving: Arc) -> bool:
+def _folds_back(arriving: Arc, leaving: Arc) -> bool:
     """Whether the second of two successive edges runs back over the first."""
     before, after = arriving.start, leaving.end
     return chord(closest(leaving, before), before) <= TOUCH or chord(closest(arriving, after), after) <= TOUCH

@@ -18,10 +18,10 @@ from mayflydb.query.cosmos_sql.functions.spatial.ellipsoid import position
 from mayflydb.query.cosmos_sql.functions.spatial.regions import Region, common_flaw, flaw
 from mayflydb.query.cosmos_sql.values import NUMBERS, Value
 
-MOST_POINTS: Final = 4096
+MAX_POINTS: Final = 4096
 """The service's limit for a polygon, taken for every geometry."""
 
-_REMEMBERED: Final = 8
+_CACHE_SIZE: Final = 8
 """Of each kind: a large polygon takes some megabytes."""
 
 Path: TypeAlias = tuple[tuple[float, float], ...]
@@ -74,11 +74,11 @@ def _path(value: Value, kind: str) -> Path:
     return tuple([_position(item, kind) for item in _list(value, kind)])
 
 
-def _counted(paths: Sequence[Path]) -> None:
-    if sum(map(len, paths)) > MOST_POINTS:
+def _check_point_count(paths: Sequence[Path]) -> None:
+    if sum(map(len, paths)) > MAX_POINTS:
         raise Invalid(
             "Maximum allowed point count per geometry is exceeded."
-            f" Currently maximum supported number of points is {MOST_POINTS}."
+            f" Currently maximum supported number of points is {MAX_POINTS}."
         )
 
 
@@ -90,20 +90,20 @@ def _point(coordinates: Value) -> Shape:
 
 def _line(coordinates: Value) -> Shape:
     path = _path(coordinates, "LineString")
-    _counted([path])
-    return _made(_line_of, path)
+    _check_point_count([path])
+    return _build_shape(_line_of, path)
 
 
 def _polygon(coordinates: Value) -> Shape:
     rings = _rings(coordinates, "Polygon")
-    _counted(rings)
-    return _made(_polygon_of, rings)
+    _check_point_count(rings)
+    return _build_shape(_polygon_of, rings)
 
 
 def _multipolygon(coordinates: Value) -> Shape:
     polygons = tuple(_rings(item, "MultiPolygon") for item in _list(coordinates, "MultiPolygon"))
-    _counted([ring for rings in polygons for ring in rings])
-    return _made(_multipolygon_of, polygons)
+    _check_point_count([ring for rings in polygons for ring in rings])
+    return _build_shape(_multipolygon_of, polygons)
 
 
 def _rings(coordinates: Value, kind: str) -> tuple[Path, ...]:
@@ -118,7 +118,7 @@ _BUILDERS: Final[dict[str, Callable[[Value], Shape]]] = {
 }
 
 
-def _made(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape:
+def _build_shape(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape:
     """What `build` makes of coordinates. It remembers: the polygon of a query meets every record, and checking it is the work."""
     made = build(coordinates)
     if isinstance(made, str):
@@ -126,7 +126,7 @@ def _made(build: Callable[[Any], Shape | str], coordinates: Any) -> Shape:
     return made
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def _line_of(path: Path) -> Shape | str:
     try:
         arcs = _arcs(path, 0, "line")
@@ -137,7 +137,7 @@ def _line_of(path: Path) -> Shape | str:
     return Shape([arcs], ball(arcs))
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def _polygon_of(rings: tuple[Path, ...]) -> Shape | str:
     try:
         region = _region(rings, "Polygon", "")
@@ -146,7 +146,7 @@ def _polygon_of(rings: tuple[Path, ...]) -> Shape | str:
     return Shape(list(map(list, region.rings)), region.tree, [region])
 
 
-@lru_cache(_REMEMBERED)
+@lru_cache(_CACHE_SIZE)
 def _multipolygon_of(polygons: tuple[tuple[Path, ...], ...]) -> Shape | str:
     try:
         regions = [
